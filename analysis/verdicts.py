@@ -1,0 +1,187 @@
+"""Claims are code: what a paper says, how we measure it, and how the answer is judged.
+
+A claim's measure returns *checks*: samples (one a repetition, paired where systems are compared)
+and the interval that their mean must lie in.  The 95 % t-interval of the mean decides:
+
+* inside the wanted interval: the check **holds**;
+* disjoint from it: it **fails**;
+* otherwise it is **unsure**.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import inf, isnan
+from typing import Any
+
+import numpy as np
+
+LATENCY_TOLERANCE = 0.25  # DESIGN: latencies +-25 %, ratios +-15 %, set before results are seen
+RATIO_TOLERANCE = 0.15
+
+
+class Status(Enum):
+    """The state of one check."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNSURE = "unsure"
+
+
+class Judgement(Enum):
+    """The verdict on a claim."""
+
+    REPRODUCED = "reproduced"
+    DIRECTION_ONLY = "direction only"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % t-interval; a single sample has an infinite one."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+
+def t_interval(samples: Sequence[float]) -> Interval:
+    """Mean and 95 % interval of ``samples``; identical samples give a point (a deterministic quantity)."""
+    values = np.asarray(samples, float)
+    values = values[~np.isnan(values)]
+    if len(values) == 0:
+        return Interval(float("nan"), -inf, inf, 0)
+    mean = float(values.mean())
+    if len(values) == 1:
+        return Interval(mean, -inf, inf, 1)
+    deviation = float(values.std(ddof=1))
+    if deviation == 0.0:
+        return Interval(mean, mean, mean, len(values))
+    from scipy.stats import t
+
+    half = float(t.ppf(0.975, len(values) - 1)) * deviation / len(values) ** 0.5
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+@dataclass(frozen=True)
+class Check:
+    """``samples``' mean must lie in [low, high]."""
+
+    label: str
+    samples: tuple[float, ...]
+    low: float = -inf
+    high: float = inf
+    published: float | None = None
+    unit: str = ""
+
+    @property
+    def interval(self) -> Interval:
+        """Mean and interval of the samples."""
+        return t_interval(self.samples)
+
+    def status(self, minimum_repetitions: int) -> Status:
+        """Does the check hold?  Too few samples: unsure."""
+        found = self.interval
+        if found.count < minimum_repetitions or isnan(found.mean):
+            return Status.UNSURE
+        if self.low <= found.low and found.high <= self.high:
+            return Status.HOLDS
+        if found.high < self.low or found.low > self.high:
+            return Status.FAILS
+        return Status.UNSURE
+
+
+def within(
+    label: str, samples: Sequence[float], published: float, relative: float = LATENCY_TOLERANCE, unit: str = ""
+) -> Check:
+    """The mean is within ``relative`` of the published value."""
+    low, high = sorted((published * (1 - relative), published * (1 + relative)))
+    return Check(label, tuple(samples), low, high, published, unit)
+
+
+def above(label: str, samples: Sequence[float], bound: float = 0.0, unit: str = "") -> Check:
+    """The mean is above ``bound``; with paired differences, the sign."""
+    return Check(label, tuple(samples), low=np.nextafter(bound, inf), unit=unit)
+
+
+def below(label: str, samples: Sequence[float], bound: float = 0.0, unit: str = "") -> Check:
+    """The mean is below ``bound``."""
+    return Check(label, tuple(samples), high=np.nextafter(bound, -inf), unit=unit)
+
+
+def at_most(label: str, samples: Sequence[float], bound: float, unit: str = "") -> Check:
+    """The mean is not above ``bound``."""
+    return Check(label, tuple(samples), high=bound, unit=unit)
+
+
+def at_least(label: str, samples: Sequence[float], bound: float, unit: str = "") -> Check:
+    """The mean is not below ``bound``."""
+    return Check(label, tuple(samples), low=bound, unit=unit)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a measure found: ``exact`` checks say "reproduced", ``direction`` checks say the sign is right."""
+
+    exact: tuple[Check, ...]
+    direction: tuple[Check, ...] = ()
+
+
+Tables = dict[str, Any]  # name -> pandas.DataFrame: the figure tables of every figure in ``Claim.figures``
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of a paper."""
+
+    id: str
+    source: str  # section or figure
+    sentence: str  # what the paper claims, in our words
+    figures: tuple[str, ...]  # whose tables the measure reads: tables["srtm-fig5/p99"]
+    measure: Callable[[Tables], Evidence] | None = None  # None: this testbed cannot measure it
+    needs: str = ""  # for claims without a measure: "mininet"
+    testbed: str = "virtual"
+    minimum_repetitions: int = 2
+    fitted: bool = False  # a model calibration was fitted on this claim
+    substitute: bool = False  # the paper's input is secret: at most "direction only"
+    why: str = ""  # if it is not reproduced: the reason, as far as known
+
+
+@dataclass(frozen=True)
+class Result:
+    """A judged claim."""
+
+    claim: Claim
+    judgement: Judgement
+    evidence: Evidence | None = None
+    problem: str = ""  # why it could not be judged
+    statuses: dict[str, Status] = field(default_factory=dict)
+
+
+def judge(claim: Claim, tables: Tables) -> Result:
+    """The verdict on ``claim``, from the figure tables."""
+    if claim.measure is None:
+        return Result(claim, Judgement.NOT_RUN, problem=f"needs {claim.needs}")
+    try:
+        evidence = claim.measure(tables)
+    except KeyError as error:
+        return Result(claim, Judgement.UNDECIDED, problem=f"no data: {error}")
+    exact = [check.status(claim.minimum_repetitions) for check in evidence.exact]
+    direction = [check.status(claim.minimum_repetitions) for check in evidence.direction]
+    statuses = dict(
+        zip([c.label for c in (*evidence.exact, *evidence.direction)], [*exact, *direction], strict=True)
+    )
+    return Result(claim, _verdict(claim, exact, direction), evidence, statuses=statuses)
+
+
+def _verdict(claim: Claim, exact: list[Status], direction: list[Status]) -> Judgement:
+    if exact and all(status is Status.HOLDS for status in exact) and all(s is Status.HOLDS for s in direction):
+        return Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED
+    if direction and all(status is Status.HOLDS for status in direction):
+        return Judgement.DIRECTION_ONLY
+    if Status.FAILS in (direction or exact):
+        return Judgement.CONTRADICTED
+    return Judgement.UNDECIDED

@@ -1,0 +1,1 @@
+"""The ground everyone stands on: units, seeds, errors, records."""

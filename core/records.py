@@ -1,0 +1,89 @@
+"""What is passed between the floors: publishers, envelopes, schedules of arrivals, requests."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a user to a rate-limited service."""
+
+    id: int
+    user: str
+    at_ns: int  # the intended instant
+    cost: int = 1
+
+
+@dataclass(frozen=True)
+class Population:
+    """The publishers of a topic: entry i describes publisher i.
+
+    ``rate_rps``: mean message rate, float64 (n,).  ``group``: correlation group key, int32 (n,);
+    publishers of one key emit at (nearly) the same instants; a publisher alone has a key of its own.
+    """
+
+    rate_rps: Float64
+    group: Int32
+
+    def __post_init__(self) -> None:
+        assert self.rate_rps.shape == self.group.shape and self.rate_rps.ndim == 1
+        assert self.rate_rps.dtype == np.float64 and self.group.dtype == np.int32
+
+    @property
+    def count(self) -> int:
+        """Number of publishers."""
+        return len(self.rate_rps)
+
+    @property
+    def total_rps(self) -> float:
+        """Message rate of the whole topic."""
+        return float(self.rate_rps.sum())
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A topic's token bucket (r, b): ``rate_rps`` tokens a second, at most ``burst_count`` saved up."""
+
+    rate_rps: float
+    burst_count: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """The emissions of one window, in canonical order (instant, then publisher).
+
+    Row i: at ``at_ns[i]`` publisher ``publisher[i]`` sends ``count[i]`` messages of ``size_bytes``
+    each at once (a batch wakes its broker once).  Arrays: int64, int32, int32.
+    """
+
+    at_ns: Int64
+    publisher: Int32
+    count: Int32
+    size_bytes: int = 150
+
+    @property
+    def message_count(self) -> int:
+        """Messages in the block."""
+        return int(self.count.sum())
+
+    def messages(self) -> tuple[Int64, Int32, Int32]:
+        """One row a message: (at_ns[], publisher[], size_bytes[])."""
+        at_ns, publisher = np.repeat(self.at_ns, self.count), np.repeat(self.publisher, self.count)
+        return at_ns, publisher, np.full(len(at_ns), self.size_bytes, np.int32)
+
+
+class Schedule(Protocol):
+    """The arrivals of one topic: random access by window, independent of system, assignment and testbed."""
+
+    population: Population
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """The emissions with ``start_ns <= at_ns < end_ns``; asking twice gives the same arrays."""
+        ...

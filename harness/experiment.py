@@ -1,0 +1,120 @@
+"""Experiments are declared grids; a run is one point of one, with one seed.
+
+``RunSpec`` is everything that decides a run's result, and nothing else: two figures that ask for
+the same point share its run.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+Options = dict[str, Any]  # plain JSON values
+
+SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
+ROUND = "60s"  # SRTM VI-E
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """One point of a grid, with one seed.  Spans are written as text, ``"60s"``."""
+
+    system: str
+    workload: str
+    system_options: Options = {}
+    workload_options: Options = {}
+    topology: str = "srtm-lan"
+    topology_options: Options = {}
+    testbed: str = "virtual"
+    calibration: str = "srtm-paper"
+    procedure: str = "distribute"  # which procedure of the testbed: distribute | adapt | requests
+    procedure_options: Options = {}
+    slo: str = SLO
+    round: str = ROUND
+    seed: int = 1
+    repetition: int = 0
+    keep: tuple[str, ...] = ()  # optional tables to keep: "messages"
+    inputs: tuple[str, ...] = ()  # files read by the run, hashed into its id
+
+    def to_json(self) -> bytes:
+        """Canonical bytes: sorted keys."""
+        return msgspec.json.encode(self, order="deterministic")
+
+    def run_id(self, code_hash: str) -> str:
+        """Hash of the spec, of its input files' contents and of the code that can change the result."""
+        digest = hashlib.sha256(self.to_json())
+        for name in self.inputs:
+            digest.update(hashlib.sha256(Path(name).read_bytes()).digest())
+        digest.update(code_hash.encode())
+        return digest.hexdigest()[:16]
+
+    def factors(self) -> dict[str, str]:
+        """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
+        found: dict[str, str] = {}
+        for axis in ("system", "workload", "topology", "procedure"):
+            for name, value in sorted(getattr(self, f"{axis}_options").items()):
+                found[f"{axis}.{name}"] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        return found
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of a grid is run.  tiny, quick and paper change grid and repetitions, never the physics."""
+
+    name: str
+    repetitions: int
+
+    def pick(self, **grids: Any) -> Any:
+        """The grid of this scale, ``scale.pick(tiny=…, quick=…, paper=…)``; a missing one is the next larger's."""
+        order = ["tiny", "quick", "paper"]
+        for name in order[order.index(self.name) :]:
+            if name in grids:
+                return grids[name]
+        raise AssertionError(f"no grid for scale {self.name}")
+
+
+SCALES = {
+    "tiny": Scale("tiny", 2),
+    "quick": Scale("quick", 5),
+    "paper": Scale("paper", 10),
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that a figure declares for the command line, ``--trace FILE``."""
+
+    name: str
+    help: str
+    default: Any = None
+    type: type = str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure's grid.
+
+    ``points(scale, options)`` gives the specs of repetition 0; the harness repeats each with the
+    repetition's number and seed.  An empty list means "skipped", for the reason ``skip_reason(options)``.
+    """
+
+    key: str
+    title: str
+    source: str  # paper, section, figure
+    points: Callable[[Scale, Mapping[str, Any]], list[RunSpec]]
+    options: tuple[Option, ...] = ()
+    skip_reason: Callable[[Mapping[str, Any]], str] | None = None
+    repetitions: Callable[[Scale], int] = field(default=lambda scale: scale.repetitions)
+
+    def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
+        """All runs: the grid times the repetitions, each repetition with a seed of its own."""
+        from core.seeds import child_seed
+
+        specs = self.points(scale, options)
+        return [
+            msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
+            for repetition in range(self.repetitions(scale))
+            for spec in specs
+        ]

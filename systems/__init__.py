@@ -1,0 +1,9 @@
+"""What competes. Registry: ``SYSTEMS``, name -> "module:OBJECT", imported on use."""
+
+SYSTEMS = {
+    "lb": "systems.distribution.lb:SYSTEM",
+    "conc": "systems.distribution.conc:SYSTEM",
+    "max-min": "systems.distribution.max_min:SYSTEM",
+    "srtm": "systems.distribution.srtm:SYSTEM",
+    "tb-adaptor": "systems.distribution.tb_adaptor:SYSTEM",
+}

@@ -1,0 +1,265 @@
+"""What a system is: events in, effects out (nodes); trials out, measurements in (distributors).
+
+A system's logic has no I/O, no clock and no global randomness: it runs unchanged in virtual time
+and on real sockets.  One file makes a system: a config dataclass, its messages, a node or a
+generator, and one ``SYSTEM`` object.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+import numpy as np
+
+from core.records import Envelope, Int32, Population, Request
+
+UNASSIGNED = -1  # in an assignment: the publisher is on no broker
+
+
+# --- online protocols: nodes -------------------------------------------------------------------
+
+
+class Verdict(Enum):
+    """What a limiter decides about a request."""
+
+    ADMIT = "admit"
+    REJECT = "reject"
+
+
+class Message:
+    """Base of a system's messages: subclass it as a frozen dataclass of plain values."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The node begins; ``snapshot`` is None after a crash (empty state)."""
+
+    snapshot: Any = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A request reached this node."""
+
+    request: Request
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message of ``source`` reached this node."""
+
+    source: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class Timer:
+    """A timer set by ``SetTimer`` is due; re-arm periodic ones from ``due_at_ns``, not from now."""
+
+    name: str
+    due_at_ns: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The node's own data plane reports a measurement."""
+
+    measurement: Any
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send a message to the node named ``target``."""
+
+    target: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class SetTimer:
+    """Wake this node at ``at_ns``; setting a name again replaces the earlier one."""
+
+    name: str
+    at_ns: int
+
+
+@dataclass(frozen=True)
+class Decide:
+    """The verdict on a request; it may come later than the request's arrival."""
+
+    request_id: int
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Forward:
+    """Hand a request on to another node."""
+
+    request: Request
+    target: str
+
+
+@dataclass(frozen=True)
+class Actuate:
+    """A command to the node's data plane, one of the commands below."""
+
+    command: Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A value worth keeping, in the ``samples`` table."""
+
+    metric: str
+    value: float
+
+
+Event = Start | Arrival | Delivery | Timer | Report
+Effect = Send | SetTimer | Decide | Forward | Actuate | Sample
+
+
+class UnexpectedEvent(AssertionError):
+    """A node got an event that its protocol has no case for: our bug, or its author's."""
+
+    def __init__(self, node_id: str, event: object):
+        super().__init__(f"{node_id}: no case for {event!r}")
+
+
+class Node(Protocol):
+    """One protocol participant; ``handle`` is its only mutator."""
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """Take one event, change state, say what shall happen."""
+        ...
+
+
+# --- commands to and reports from a data plane ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetBucket:
+    """Give the broker's sub-bucket of the topic a new rate and size (tokens kept, cut to the size)."""
+
+    topic: str
+    rate_rps: float
+    burst_count: float
+
+
+@dataclass(frozen=True)
+class TopicReport:
+    """What a broker saw of a topic since its last report."""
+
+    topic: str
+    rate_rps: float
+    backlog_count: float  # maximum unfinished work of the sub-bucket, in messages
+    waiting_count: float  # maximum number of messages that waited for tokens
+
+
+# --- search procedures: distributors -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broker:
+    """What a distributor knows about a broker before it measures."""
+
+    name: str
+    mcap_rps: float  # maximum message rate under the SLO, found by benchmarking (SRTM IV-B)
+    load_rps: float  # message rate of the topics that it already carries
+
+    @property
+    def rcap_rps(self) -> float:
+        """Residual capacity (SRTM IV-B)."""
+        return max(0.0, self.mcap_rps - self.load_rps)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A new topic and the brokers that may take it."""
+
+    publishers: Population
+    envelope: Envelope
+    brokers: tuple[Broker, ...]
+    slo_ns: int  # on the 99th percentile of end-to-end latency
+    round_ns: int  # length of one measurement round
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Ask the testbed to carry this assignment for one round and to measure it.
+
+    ``assignment``: int32 (publishers,), the index of each publisher's broker or ``UNASSIGNED``.
+    ``iteration`` counts the distributor's outer iterations from 1 (SRTM Table I: its columns).
+    """
+
+    assignment: Int32
+    duration_ns: int
+    iteration: int = 1
+
+
+@dataclass(frozen=True)
+class BrokerMeasure:
+    """One broker's measurement of the topic; p99 is None where it carried no message."""
+
+    p99_ns: int | None
+    count: int
+    rate_rps: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a trial showed: one entry a broker, and the p99 over all messages of the topic."""
+
+    brokers: tuple[BrokerMeasure, ...]
+    p99_ns: int
+
+
+class Outcome(Enum):
+    """How a search ended."""
+
+    PLACED = "placed"
+    OUT_OF_BROKERS = "out-of-brokers"  # the assignment is the best configuration found
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A distributor's answer: no publisher may be left unassigned."""
+
+    assignment: Int32
+    outcome: Outcome = Outcome.PLACED
+
+    @property
+    def broker_count(self) -> int:
+        """Brokers that carry at least one publisher."""
+        return len(np.unique(self.assignment[self.assignment != UNASSIGNED]))
+
+
+Search = Generator[Trial, Measured, Distribution]
+Distribute = Callable[[Problem, Any, np.random.Generator], Search]
+
+
+class Transport(Enum):
+    """How a node's messages travel on real sockets."""
+
+    DATAGRAM = "datagram"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True)
+class System:
+    """One competitor.  Exactly one of ``distribute`` and ``nodes`` is set.
+
+    ``nodes(names, config, seed)`` makes the nodes of one deployment, a dict name -> Node, for the
+    host names given; ``messages`` are the message classes that they send each other.
+    """
+
+    key: str
+    summary: str
+    config: type
+    distribute: Distribute | None = None
+    nodes: Callable[[list[str], Any, int], dict[str, Node]] | None = None
+    messages: tuple[type, ...] = ()
+    transport: Transport = Transport.DATAGRAM
+
+    def __post_init__(self) -> None:
+        assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"
