@@ -1,0 +1,1 @@
+"""Tests mirror the tree: ``tests/systems`` tests ``systems``."""
