@@ -1,0 +1,59 @@
+# Every goal does its own set-up (bootstrap.sh): a checkout, Python >= 3.11 and make are enough.
+#
+#   SCALE=tiny|quick|small|paper  OUT=folder  SEED=number  JOBS=number       of `make figures`
+#   PYTHON=python3.12             the interpreter to build .venv with
+#   SYSTEM_PACKAGES=no            never install Debian packages, even as root
+
+SHELL := bash
+SCALE ?= quick
+OUT ?= out
+UV ?= $(shell command -v uv || echo .venv/bin/uv)
+
+# bootstrap.sh leaves the Java that Spark shall use in .java.
+bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
+compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup figures smoke test lint format bench lock clean distclean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+
+setup: ## .venv and Java, nothing else
+	@./bootstrap.sh
+
+figures: setup ## every figure and claim at SCALE=quick, and the report
+	@$(bin)/ratebed figures --all --scale "$(SCALE)" --out "$(OUT)" $(if $(SEED),--seed "$(SEED)") $(if $(JOBS),--jobs "$(JOBS)")
+
+smoke: setup ## every figure at tiny scale, in out/smoke
+	@$(bin)/ratebed figures --all --scale tiny --out out/smoke
+
+test: lint ## formatter, linter, type checker, then all tests, the fast ones first
+	@./bootstrap.sh test
+	@$(bin)/python -m pytest
+
+lint: setup ## formatter (check only), linter, type checker
+	@$(bin)/ruff format --check .
+	@$(bin)/ruff check .
+	@$(bin)/mypy
+
+format: setup ## rewrite the code as `make lint` wants it
+	@$(bin)/ruff format .
+	@$(bin)/ruff check --fix .
+
+bench: setup ## how fast we are, beside peers (benchmarks/)
+	@$(bin)/python -m benchmarks
+
+lock: setup ## pin the newest packages anew, for all platforms
+	@command -v $(UV) >/dev/null || .venv/bin/pip install --quiet uv
+	@$(compile) --upgrade --extra dev --output-file requirements.lock pyproject.toml
+	@$(compile) --upgrade --group build --output-file requirements-build.lock
+	@$(compile) --upgrade --group java --output-file requirements-java.lock
+
+clean: ## remove results (out/) and caches
+	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
+
+distclean: clean ## and the environment (.venv, .java)
+	rm -rf .venv .java .java.partial

