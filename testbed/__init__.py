@@ -1,1 +1,34 @@
-"""TODO."""
+"""Where systems run.  Registry: ``TESTBEDS``, name -> "module:OBJECT", imported on use.
+
+No code outside this folder asks which testbed it is on: all give the same ``Backend``.
+"""
+
+from importlib import import_module
+from typing import Any, Protocol
+
+from core.errors import SpecError
+from core.options import suggestion
+
+TESTBEDS = {
+    "virtual": "testbed.virtual:BACKEND",
+}
+
+
+class Backend(Protocol):
+    """A testbed."""
+
+    def probe(self) -> list[tuple[str, bool, str]]:
+        """What this machine has of what the testbed needs: (what, found, detail or fix)."""
+        ...
+
+    def deploy(self, topology: Any, schedule: Any, spec: Any, config: Any) -> Any:
+        """Brokers of ``topology`` with the calibration of ``spec``, ready to be offered ``schedule``."""
+        ...
+
+
+def load_testbed(name: str) -> Backend:
+    """The testbed called ``name``; SpecError for an unknown one."""
+    if name not in TESTBEDS:
+        raise SpecError(f"unknown testbed {name!r}", suggestion(name, list(TESTBEDS)))
+    module, attribute = TESTBEDS[name].split(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,144 @@
+"""The procedure of the load-distribution family: search, then judge the answer on fresh traffic."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from collectors.histogram import bucket_bounds
+from core.errors import SpecError, SystemFault
+from core.options import make_config
+from core.records import Int32
+from core.seeds import generator
+from harness.run import Journal, Point, point_slo_ns, round_ns
+from systems.api import UNASSIGNED, Distribution, Problem, Trial
+from testbed.rounds import EnvelopeRule, Round
+
+_TRIALS = 100  # a search that wants more does not end
+
+
+@dataclass(frozen=True)
+class Config(EnvelopeRule):
+    """Options of the procedure: the envelope's rule, and what the brokers carry already."""
+
+    initial_loads_rps: tuple[float, ...] = ()  # SRTM Fig. 6: message rate of other topics on each broker
+    initial_batch: int = 10  # Fig. 6: their batch size
+
+    def validate(self) -> None:
+        """SpecError for a negative load."""
+        super().validate()
+        if any(load < 0 for load in self.initial_loads_rps):
+            raise SpecError(f"procedure: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
+
+
+def run(point: Point) -> Journal:
+    """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
+    config = make_config(Config, point.spec.procedure_options, "procedure distribute")
+    deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    rounds, iterations, answer = _search(point, deployment)
+    fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
+    rows = [
+        row
+        for number, (found, iteration) in enumerate(zip(rounds, iterations, strict=True), start=1)
+        for row in _decisions(deployment, found, "trial", number, iteration)
+    ]
+    rows += _decisions(deployment, fresh, "final", 0, 0)
+    tables = {
+        "decisions": {key: [row[key] for row in rows] for key in rows[0]},
+        "latency_histogram": _histogram(fresh),
+    }
+    if "messages" in point.spec.keep:
+        tables["messages"] = deployment.fleet.messages()
+    return Journal(tables, answer.outcome.value, fresh.envelope.rate_rps, fresh.envelope.burst_count)
+
+
+def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Distribution]:
+    """Drive the distributor's generator; a distributor that breaks its interface is a SystemFault."""
+    spec, system = point.spec, point.system
+    if system.distribute is None:
+        raise SpecError(f"system {system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
+    problem = Problem(
+        point.schedule.population,
+        deployment.profiled() if deployment.rule.envelope == "profiled" else deployment.unprofiled(),
+        deployment.brokers,
+        point_slo_ns(spec),
+        round_ns(spec),
+    )
+    search = system.distribute(problem, point.system_config, generator(spec.seed, "system", system.key))
+    rounds: list[Round] = []
+    iterations: list[int] = []
+    try:
+        trial = next(search)
+        while True:
+            _check(system.key, trial.assignment, problem)
+            if len(rounds) == _TRIALS:
+                raise SystemFault(f"{system.key}: no answer after {_TRIALS} rounds", "end the search")
+            rounds.append(deployment.next_round(trial.assignment, trial.duration_ns))
+            iterations.append(trial.iteration)
+            trial = search.send(rounds[-1].measured)
+    except StopIteration as stop:
+        answer = stop.value
+    if not isinstance(answer, Distribution):
+        raise SystemFault(f"{system.key}: returned {answer!r}", "return a Distribution")
+    _check(system.key, answer.assignment, problem)
+    if (answer.assignment == UNASSIGNED).any():
+        raise SystemFault(f"{system.key}: left publishers without a broker", "assign every publisher")
+    return rounds, iterations, answer
+
+
+def _check(key: str, assignment: Int32, problem: Problem) -> None:
+    """An assignment names a broker, or none, for every publisher."""
+    wrong = not isinstance(assignment, np.ndarray) or assignment.shape != (problem.publishers.count,)
+    if wrong or assignment.min() < UNASSIGNED or assignment.max() >= len(problem.brokers):
+        raise SystemFault(f"{key}: bad assignment", "give one broker index, or -1, for each publisher")
+    if (assignment == UNASSIGNED).all():
+        raise SystemFault(f"{key}: a trial without publishers", "assign some")
+
+
+def _decisions(deployment: Any, found: Round, kind: str, number: int, iteration: int) -> list[dict[str, Any]]:
+    """One row a broker: what it carried, what the search saw."""
+    counts = np.bincount(found.assignment[found.assignment >= 0], minlength=len(found.rates_rps))
+    rows = []
+    for broker, (rate, bucket, seen) in enumerate(
+        zip(found.rates_rps, found.sub_buckets, found.measured.brokers, strict=True)
+    ):
+        rows.append(
+            {
+                "at_ns": found.start_ns,
+                "kind": kind,
+                "iteration": iteration,
+                "round": number,
+                "broker": broker,
+                "publisher_count": int(counts[broker]),
+                "assigned_rps": float(rate),
+                "load_rps": float(rate) + deployment.loads_rps[broker],
+                "mcap_rps": deployment.model.mcap_rps,
+                "bucket_rate_rps": bucket.rate_rps if bucket else None,
+                "bucket_burst_count": bucket.burst_count if bucket else None,
+                "seen_p99_ns": seen.p99_ns,
+                "seen_topic_p99_ns": found.measured.p99_ns,
+                "duration_ns": found.duration_ns,
+                "note": found.note,
+            }
+        )
+    return rows
+
+
+def _histogram(found: Round) -> dict[str, Any]:
+    """The fresh round's counts, without empty buckets."""
+    return histogram_rows(0, {"end_to_end_latency": found.latency, "access_delay": found.access_delay})
+
+
+def histogram_rows(number: int, metrics: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Columns of ``latency_histogram`` from counts of shape (brokers, BUCKET_COUNT)."""
+    low_ns, high_ns = bucket_bounds()
+    columns: dict[str, list[Any]] = {key: [] for key in ("round", "broker", "metric", "low_ns", "high_ns", "count")}
+    for metric, counts in metrics.items():
+        broker, bucket = np.nonzero(counts)
+        columns["round"].append(np.full(len(broker), number, np.int32))
+        columns["broker"].append(broker.astype(np.int32))
+        columns["metric"].append(np.full(len(broker), metric, object))
+        columns["low_ns"].append(low_ns[bucket])
+        columns["high_ns"].append(high_ns[bucket])
+        columns["count"].append(counts[broker, bucket])
+    return {key: np.concatenate(parts) for key, parts in columns.items()}

@@ -1,0 +1,144 @@
+"""One run: resolve the spec, deploy, verify, offer, drain, collect."""
+
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from collectors.schema import SCHEMA_VERSION
+from collectors.writer import write_run
+from core.errors import SpecError
+from core.options import changed, make_config, suggestion
+from core.records import Schedule
+from harness.experiment import RunSpec
+from systems.api import System
+from systems.loader import load_system
+from testbed import Backend, load_testbed
+from testbed.topology import Topology, load_topology
+from workloads import load as load_workload
+from workloads.api import workload_id
+
+PROCEDURES = {
+    "distribute": "harness.distribute:run",
+    "adapt": "harness.adapt:run",
+    "requests": "harness.requests:run",
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """A resolved spec: every name looked up, every option checked."""
+
+    spec: RunSpec
+    system: System
+    system_config: Any
+    schedule: Schedule
+    workload_id: str
+    topology: Topology
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a procedure brings home: rows of the tables (column -> values) and the run's outcome."""
+
+    tables: dict[str, dict[str, Any]]
+    outcome: str
+    bucket_rate_rps: float | None = None
+    bucket_burst_count: float | None = None
+
+
+def resolve(spec: RunSpec) -> Point:
+    """Look everything up; SpecError for whatever does not exist or does not fit together."""
+    if spec.procedure not in PROCEDURES:
+        raise SpecError(f"unknown procedure {spec.procedure!r}", suggestion(spec.procedure, list(PROCEDURES)))
+    system = load_system(spec.system)
+    workload = load_workload(spec.workload)
+    config = make_config(workload.config, spec.workload_options, f"workload {spec.workload}")
+    schedule = workload.make(config, spec.seed)
+    return Point(
+        spec=spec,
+        system=system,
+        system_config=make_config(system.config, spec.system_options, f"system {system.key}"),
+        schedule=schedule,
+        workload_id=workload_id(workload.key, config, spec.seed),
+        topology=load_topology(spec.topology, spec.topology_options),
+        backend=load_testbed(spec.testbed),
+    )
+
+
+def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
+    """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
+    started, began = datetime.now(UTC), perf_counter()
+    point = resolve(spec)
+    module, name = PROCEDURES[spec.procedure].split(":")
+    journal: Journal = getattr(__import__(module, fromlist=[name]), name)(point)
+    seconds = perf_counter() - began
+    tables = {"runs": _run_row(point, journal), **journal.tables}
+    for columns in tables.values():
+        length = len(next(iter(columns.values())))
+        columns["run_id"] = [run_id] * length
+    manifest = {
+        "run_id": run_id,
+        "spec": msgspec.to_builtins(spec),
+        "outcome": journal.outcome,
+        "started_at": started.isoformat(),
+        "wall_seconds": round(seconds, 3),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "schema_version": SCHEMA_VERSION,
+    }
+    write_run(folder, tables, manifest)
+    return seconds
+
+
+def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
+    """The run's line in the ``runs`` table."""
+    spec = point.spec
+    variant = ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items()))
+    row = {
+        "system": point.system.key,
+        "variant": variant,
+        "workload": spec.workload,
+        "topology": spec.topology,
+        "testbed": spec.testbed,
+        "calibration": spec.calibration,
+        "factors": sorted(spec.factors().items()),
+        "seed": spec.seed,
+        "repetition": spec.repetition,
+        "workload_id": point.workload_id,
+        "validity": "valid",  # virtual time keeps its schedule exactly
+        "outcome": journal.outcome,
+        "slo_ns": point_slo_ns(spec),
+        "bucket_rate_rps": journal.bucket_rate_rps,
+        "bucket_burst_count": journal.bucket_burst_count,
+        "schema_version": SCHEMA_VERSION,
+    }
+    return {key: [value] for key, value in row.items()}
+
+
+def point_slo_ns(spec: RunSpec) -> int:
+    """The SLO in nanoseconds."""
+    return _span(spec.slo, "slo")
+
+
+def round_ns(spec: RunSpec) -> int:
+    """Length of one measurement round in nanoseconds."""
+    return _span(spec.round, "round")
+
+
+def _span(text: str, field: str) -> int:
+    from core.units import duration_ns
+
+    try:
+        span_ns = duration_ns(text)
+    except ValueError as error:
+        raise SpecError(f"{field}: {error}") from None
+    if span_ns <= 0:
+        raise SpecError(f"{field} = {text!r}", "give a length above zero")
+    return span_ns

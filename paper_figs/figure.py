@@ -1,0 +1,36 @@
+"""What a figure's file gives: a grid, tables made by Spark, a drawing, claims."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analysis.verdicts import Claim
+from harness.experiment import Experiment
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+FigureTables = dict[str, "pd.DataFrame"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure or table of a paper.
+
+    ``tables(data)`` aggregates the raw tables of this figure's runs (Spark frames) into small pandas
+    frames, name -> frame; ``draw(tables)`` draws them; a claim reads them as ``"<key>/<name>"``.
+    """
+
+    experiment: Experiment
+    tables: Callable[["Data"], FigureTables]
+    draw: Callable[[FigureTables], "Drawing"]
+    claims: tuple[Claim, ...] = ()
+    notes: str = ""  # shown under the figure in the report: calibrations, substitutes, deviations
+
+    @property
+    def key(self) -> str:
+        """The figure's name, as typed."""
+        return self.experiment.key

@@ -1,0 +1,68 @@
+"""One look for all figures: labels, colours and markers by system, sizes, the SLO line.
+
+Colours are Okabe and Ito's, told apart by colour-blind readers; markers and line styles differ
+too, so that black-and-white print works.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+PANEL_INCHES = (3.5, 2.6)  # one panel of a two-column paper
+
+
+class Style(NamedTuple):
+    """How one system is drawn."""
+
+    label: str
+    colour: str
+    marker: str
+    dashes: str
+
+
+STYLES = {
+    "lb": Style("LB", "#999999", "s", ":"),
+    "conc": Style("Conc", "#0072B2", "o", "--"),
+    "max-min": Style("Max-Min", "#E69F00", "^", "-."),
+    "srtm": Style("SRTM", "#009E73", "D", "-"),
+    "tb-adaptor": Style("TB Adaptor", "#CC79A7", "v", "-"),
+    "off": Style("without TB Adaptor", "#999999", "s", ":"),
+}
+SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
+PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}
+
+
+def style_of(system: str) -> Style:
+    """The style of a system; one that the table does not know gets a default of its own."""
+    return STYLES.get(system, Style(system, "#D55E00", "P", "-"))
+
+
+def panels(rows: int, columns: int, **options: Any) -> tuple["Drawing", Any]:
+    """A grid of axes in the house style; ``options`` go to ``matplotlib.pyplot.subplots``."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import seaborn
+    from matplotlib import pyplot
+
+    seaborn.set_theme(context="paper", style="ticks", rc={"svg.hashsalt": "ratebed", "svg.fonttype": "none",
+                      "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+                      "grid.linewidth": 0.4, "grid.color": "#dddddd", "legend.frameon": False})  # fmt: skip
+    width, height = PANEL_INCHES
+    return pyplot.subplots(
+        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False, **options
+    )
+
+
+def slo_line(axes: "Axes", slo_ms: float = 1.0) -> None:
+    """The SLO as a thin line; the paper's figures have none, so it is marked as ours."""
+    axes.axhline(slo_ms, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.annotate("SLO (line ours)", (0.99, slo_ms), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+                  fontsize=6, color="#555555", xytext=(0, 1), textcoords="offset points")  # fmt: skip
+
+
+def letter(axes: "Axes", text: str) -> None:
+    """A panel's title, "(a) Poisson, batch 1"."""
+    axes.set_title(text, loc="left", fontsize=8)

@@ -1,0 +1,49 @@
+"""The virtual testbed's ``Backend``: imports the kernels only when something is deployed."""
+
+from typing import TYPE_CHECKING, Any
+
+from core.errors import SpecError
+from core.records import Schedule
+from core.seeds import child_seed
+
+if TYPE_CHECKING:
+    from testbed.topology import Topology
+    from testbed.virtual.deployment import Deployment
+
+JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
+
+
+class VirtualBackend:
+    """Objects instead of hosts, a model instead of links."""
+
+    def probe(self) -> list[tuple[str, bool, str]]:
+        """Virtual time needs nothing but Python."""
+        return [("virtual time", True, "needs nothing")]
+
+    def deploy(self, topology: "Topology", schedule: Schedule, spec: Any, config: Any) -> "Deployment":
+        """A topic on the brokers of ``topology``.  ``config`` is a ``harness.distribute.Config``."""
+        from testbed.virtual.broker_model import load_calibration
+        from testbed.virtual.deployment import Deployment
+
+        brokers = topology.count("broker")
+        loads = list(config.initial_loads_rps) or [0.0] * brokers
+        if len(loads) != brokers:
+            raise SpecError(f"{len(loads)} initial loads for {brokers} brokers", "give one a broker")
+        others = [_other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
+        rows = JOURNAL_ROWS if "messages" in spec.keep else 0
+        return Deployment(load_calibration(spec.calibration), schedule, others, config, rows)
+
+
+def _other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
+    """The Poisson load that a broker carries already."""
+    if load_rps == 0:
+        return None
+    from workloads import load
+
+    workload = load("poisson")
+    publishers = max(1, round(load_rps / 10))
+    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
+    return workload.make(config, child_seed(seed, "other topics", broker))
+
+
+BACKEND = VirtualBackend()

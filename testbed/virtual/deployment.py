@@ -1,0 +1,139 @@
+"""One topic deployed on the virtual testbed: measurement rounds, each on the next window of its schedule.
+
+Windows on the schedule's time: first the profile (for the envelope), then one window a search
+round; the final assignment is judged on a window of its own, the same for every system, so that
+comparisons are paired and nobody is judged on the sample that it fitted itself to.
+"""
+
+import numpy as np
+
+from collectors.histogram import BUCKET_COUNT, quantile
+from core.errors import SpecError
+from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.units import SECOND_NS, duration_ns
+from systems.api import Broker, BrokerMeasure, Measured
+from systems.parts.assignment import rates_of
+from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+from testbed.rounds import EnvelopeRule, Round
+from testbed.virtual import envelope_kernel
+from testbed.virtual.broker_model import BrokerModel
+from testbed.virtual.fleet import Fleet
+
+JUDGE_AT_NS = 3_600 * SECOND_NS  # beyond any search: 70 s of profile and at most some 30 rounds
+FOREVER_NS = 2**62  # the p99 of what cannot work
+_SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
+
+
+class Deployment:
+    """A topic, its brokers and the clock of its schedule."""
+
+    def __init__(
+        self,
+        model: BrokerModel,
+        schedule: Schedule,
+        others: list[Schedule | None],
+        rule: EnvelopeRule,
+        journal_rows: int = 0,
+    ):
+        self.model, self.schedule, self.rule = model, schedule, rule
+        self.fleet = Fleet(model, "topic", schedule, others, journal_rows)
+        self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
+        profile_ns = duration_ns(rule.profile)
+        self._profiled: Envelope | None = None
+        self.now_ns = profile_ns
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """What a distributor is told about the brokers."""
+        return tuple(Broker(f"broker{n + 1}", self.model.mcap_rps, load) for n, load in enumerate(self.loads_rps))
+
+    def profiled(self) -> Envelope:
+        """The envelope of the trace recorded before anything is distributed."""
+        if self._profiled is None:
+            end_ns = duration_ns(self.rule.profile)
+            self._profiled = envelope_kernel.profile(self.schedule, 0, end_ns, 0, end_ns, self.rule.margin)
+        return self._profiled
+
+    def next_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
+        start_ns = self.now_ns
+        self.now_ns += duration_ns
+        assert self.now_ns <= JUDGE_AT_NS
+        try:
+            return self._round(start_ns, assignment, duration_ns)
+        except InfeasibleSplit as error:
+            return self._infeasible(start_ns, assignment, duration_ns, str(error))
+
+    def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure the final assignment on the window kept for it.  SpecError where its bucket cannot be split."""
+        try:
+            return self._round(JUDGE_AT_NS, assignment, duration_ns)
+        except InfeasibleSplit as error:
+            raise SpecError(f"the topic's bucket: {error}", "use fewer brokers or a larger margin") from None
+
+    def envelope(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Envelope:
+        """The topic's envelope for a window, by the rule."""
+        if self.rule.envelope == "profiled":
+            return self.profiled()
+        return envelope_kernel.profile(self.schedule, start_ns, end_ns, from_ns, until_ns, self.rule.margin)
+
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+        """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
+        self.fleet.restart(start_ns)
+        self.fleet.move(assignment)
+        rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
+        parts = _sub_buckets(envelope, rates, self.schedule.population.total_rps)
+        for broker, part in enumerate(parts):
+            if part is not None:
+                self.fleet.set_bucket(broker, part, full=True)
+        return parts
+
+    def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
+        end_ns, settle_ns = start_ns + duration_ns, duration_ns // _SETTLE
+        from_ns, until_ns = start_ns + settle_ns, end_ns - settle_ns
+        envelope = self.envelope(start_ns, end_ns, from_ns, until_ns)
+        parts = self.start(start_ns, assignment, envelope)
+        self.fleet.record(from_ns, until_ns)
+        self.fleet.advance(end_ns)
+        rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
+        latency, access_delay = self.fleet.state.latency, self.fleet.state.access_delay
+        return Round(
+            start_ns, duration_ns, assignment, rates, envelope, parts, latency, access_delay,
+            _measured(latency, rates),
+        )  # fmt: skip
+
+    def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
+        rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
+        brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
+        nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
+        return Round(
+            start_ns, duration_ns, assignment, rates, self.profiled(), (None,) * len(rates), nothing, nothing,
+            Measured(brokers, FOREVER_NS), f"infeasible split: {note}",
+        )  # fmt: skip
+
+
+def _sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float) -> tuple[Envelope | None, ...]:
+    """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
+
+    Raises InfeasibleSplit where b cannot be split into parts of at least 1.
+    """
+    used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
+    weights = [float(rates_rps[b]) for b in used]
+    unassigned = total_rps - sum(weights)
+    if unassigned > 1e-9 * total_rps:
+        weights.append(unassigned)
+    split = split_bucket(envelope, weights)
+    parts: list[Envelope | None] = [None] * len(rates_rps)
+    for broker, part in zip(used, split, strict=False):
+        parts[broker] = part
+    return tuple(parts)
+
+
+def _measured(latency: Int64, rates_rps: Float64) -> Measured:
+    """What the search is told: 99th percentiles by broker and over all."""
+    brokers = tuple(
+        BrokerMeasure(quantile(counts, 0.99) if counts.any() else None, int(counts.sum()), float(rate))
+        for counts, rate in zip(latency, rates_rps, strict=True)
+    )
+    pooled = latency.sum(axis=0)
+    return Measured(brokers, quantile(pooled, 0.99) if pooled.any() else 0)

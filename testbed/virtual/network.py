@@ -1,0 +1,152 @@
+"""The network of virtual time: when a message arrives, if it does.
+
+* Delay: the links' delays along the shortest path, their jitter (uniform, plus or minus, drawn per
+  link as tc-netem does by default) and the time to put the bytes on each link.  Links do not queue:
+  control traffic is far below their rates.
+* Datagrams may be lost and, with jitter, overtake each other; a partition loses them.
+* Streams keep their order.  A lost message is sent again after a round trip and 200 ms, twice as
+  long each further time (Linux's TCP without fast retransmit), at most 15 times; messages of a
+  partition wait for its end.  A stream dies with either end's incarnation.
+
+Randomness is named by path, loss and jitter apart: traffic of one path shifts no other's.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from core.seeds import generator
+from core.units import MILLISECOND_NS
+from systems.api import Transport
+from testbed.topology import Link, Path, Topology
+
+RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
+RETRANSMITS_MAXIMUM = 15  # Linux, tcp_retries2
+
+
+class Parcel(NamedTuple):
+    """A message under way.  ``target_incarnation``: of the target when it was sent."""
+
+    source: str
+    target: str
+    content: Any
+    size_bytes: int
+    target_incarnation: int
+
+
+@dataclass
+class _Route:
+    """One direction between two nodes."""
+
+    path: Path
+    cut: bool
+    loss: np.random.Generator
+    jitter: np.random.Generator
+    last_arrival_ns: int = 0  # streams: nothing arrives before this
+
+
+class Network:
+    """Delay, jitter, loss and partitions between the nodes of a topology."""
+
+    def __init__(self, topology: Topology, seed: int, transport: Transport = Transport.DATAGRAM):
+        self.topology, self.seed, self.transport = topology, seed, transport
+        self.lost_count: Counter[str] = Counter()  # by source
+        self._routes: dict[tuple[str, str], _Route] = {}
+        self._loss = {_ends(link): link.loss_probability for link in topology.links}
+        self._sides: list[frozenset[str]] = []  # hosts cut off from the others
+        self._held: list[Parcel] = []
+
+    def send(self, parcel: Parcel, now_ns: int) -> int | None:
+        """The instant at which the parcel arrives, or None: lost, or held until a partition ends."""
+        route = self._route(parcel.source, parcel.target)
+        stream = self.transport is Transport.STREAM
+        if route.cut and stream:
+            self._held.append(parcel)
+            return None
+        tries = self._tries(route, RETRANSMITS_MAXIMUM if stream else 0)
+        if route.cut or tries is None:
+            self.lost_count[parcel.source] += 1
+            return None
+        at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
+        if stream:
+            first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.path.one_way_delay_ns
+            at_ns = max(at_ns + (2**tries - 1) * first_wait_ns, route.last_arrival_ns)
+            route.last_arrival_ns = at_ns
+        return at_ns
+
+    def partition(self, side: tuple[str, ...]) -> None:
+        """Cut the hosts of ``side`` off."""
+        self._sides.append(self._hosts(side))
+        self._cut_routes()
+
+    def heal(self, side: tuple[str, ...]) -> list[Parcel]:
+        """End the partition of ``side`` (empty: all); returns the held parcels, to be sent again."""
+        hosts = self._hosts(side)
+        self._sides = [other for other in self._sides if side and other != hosts]
+        self._cut_routes()
+        held, self._held = self._held, []
+        return held
+
+    def set_loss(self, a: str, b: str, loss_probability: float) -> None:
+        """Change the loss of the link between two hosts."""
+        assert frozenset((a, b)) in self._loss
+        self._loss[frozenset((a, b))] = loss_probability
+
+    def crash(self, node: str) -> None:
+        """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
+        for parcel in self._held:
+            if node in (parcel.source, parcel.target):
+                self.lost_count[parcel.source] += 1
+        self._held = [parcel for parcel in self._held if node not in (parcel.source, parcel.target)]
+        for ends, route in self._routes.items():
+            if node in ends:
+                route.last_arrival_ns = 0
+
+    @property
+    def held_count(self) -> int:
+        """Messages that wait for the end of a partition."""
+        return len(self._held)
+
+    def _route(self, source: str, target: str) -> _Route:
+        if (source, target) not in self._routes:
+            path = self.topology.path(source, target)
+            loss, jitter = (generator(self.seed, "network", what, source, target) for what in ("loss", "jitter"))
+            self._routes[source, target] = _Route(path, self._is_cut(source, target), loss, jitter)
+        return self._routes[source, target]
+
+    def _tries(self, route: _Route, again_maximum: int) -> int | None:
+        """How often the parcel is lost before it comes through; None if that is too often."""
+        through = 1.0
+        for link in route.path.links:
+            through *= 1.0 - self._loss[_ends(link)]
+        if through == 1.0:
+            return 0
+        for tries in range(again_maximum + 1):
+            if route.loss.random() < through:
+                return tries
+        return None
+
+    @staticmethod
+    def _delay_ns(route: _Route, size_bytes: int) -> int:
+        delay = route.path.one_way_delay_ns + route.path.transmission_ns(size_bytes)
+        for link in route.path.links:
+            if link.jitter_ns:
+                delay += int(route.jitter.integers(-link.jitter_ns, link.jitter_ns, endpoint=True))
+        return delay
+
+    def _hosts(self, names: tuple[str, ...]) -> frozenset[str]:
+        return frozenset(self.topology.host_of(name) for name in names)
+
+    def _is_cut(self, source: str, target: str) -> bool:
+        ends = self.topology.host_of(source), self.topology.host_of(target)
+        return any((ends[0] in side) != (ends[1] in side) for side in self._sides)
+
+    def _cut_routes(self) -> None:
+        for (source, target), route in self._routes.items():
+            route.cut = self._is_cut(source, target)
+
+
+def _ends(link: Link) -> frozenset[str]:
+    return frozenset((link.a, link.b))

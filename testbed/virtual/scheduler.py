@@ -1,0 +1,334 @@
+"""The event loop of virtual time: delivers events to nodes and carries out their effects.
+
+Events are handled in order of (instant, serial number): ties are first in, first out.  Before an
+event at instant t is delivered, the data plane is advanced to t.  Every message is encoded and
+decoded, so that what works here works on sockets, and its bytes are counted.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from core.codec import Codec
+from core.errors import HarnessError, SpecError, SystemFault
+from core.records import Request
+from core.registry import hint
+from core.units import SECOND_NS, duration_text
+from systems.api import (
+    Actuate,
+    Arrival,
+    Decide,
+    Delivery,
+    Effect,
+    Event,
+    Forward,
+    Node,
+    Report,
+    Sample,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    Transport,
+    Verdict,
+)
+from systems.referee import Referee
+from testbed.faults import Crash, Fault, Heal, LinkLoss, Partition, Restart, check_faults
+from testbed.virtual.network import Network, Parcel
+
+EVENTS_MAXIMUM = 200_000_000  # of one run
+EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
+DATAGRAM_BYTES_MAXIMUM = 65_507  # of UDP over IPv4
+SAMPLE_PERIOD_NS = SECOND_NS  # of the traffic counters
+
+
+class DataPlane(Protocol):
+    """What carries the messages that the nodes control: the virtual broker kernel, say."""
+
+    def advance(self, until_ns: int) -> None:
+        """Carry all traffic up to ``until_ns``."""
+        ...
+
+    def report(self, node: str) -> list[Any]:
+        """What ``node``'s part of it saw since the last report: one measurement a topic."""
+        ...
+
+    def actuate(self, node: str, command: Any, now_ns: int) -> None:
+        """Carry out a command of ``node``, as of ``now_ns``."""
+        ...
+
+
+class Step(NamedTuple):
+    """One event that a node handled, and its answer."""
+
+    at_ns: int
+    node: str
+    incarnation: int
+    event: Event
+    effects: tuple[Effect, ...]
+
+
+@dataclass
+class Journal:
+    """Everything that happened, in order."""
+
+    offered: dict[int, tuple[str, Request]] = field(default_factory=dict)  # request id -> (node, request)
+    verdicts: dict[int, tuple[int, str, Verdict]] = field(default_factory=dict)  # request id -> (at_ns, node, verdict)
+    samples: list[tuple[int, str, str, float]] = field(default_factory=list)  # (at_ns, node, metric, value)
+    commands: list[tuple[int, str, Any]] = field(default_factory=list)  # (at_ns, node, command)
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)  # on request
+
+
+@dataclass
+class _Member:
+    """A node's place in the run; a crash ends one incarnation, a restart begins the next."""
+
+    node: Node
+    referee: Referee
+    incarnation: int = 0
+    alive: bool = True
+    timers: dict[str, int] = field(default_factory=dict)  # name -> number of the setting that counts
+    instant_ns: int = -1
+    events_at_instant: int = 0
+
+
+class EventLoop:
+    """Runs the nodes that ``boot`` makes.
+
+    ``boot(restart)`` makes all nodes anew; ``restart`` is 0 at the start and counts the run's
+    restarts, each of which takes its node from a fresh set: nothing survives a crash.
+    """
+
+    def __init__(
+        self,
+        boot: Callable[[int], Mapping[str, Node]],
+        network: Network,
+        messages: Sequence[type] = (),
+        plane: DataPlane | None = None,
+        keep_steps: bool = False,
+        events_maximum: int = EVENTS_MAXIMUM,
+    ):
+        self.now_ns = 0
+        self.in_flight_count = 0
+        self.journal = Journal()
+        self._boot, self._network, self._messages, self._plane = boot, network, messages, plane
+        self._codec = Codec((Request, *messages))
+        self._keep_steps, self._events_left = keep_steps, events_maximum
+        self._restarts_count = 0
+        self._traffic: Counter[tuple[str, str]] = Counter()
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = self._timer_serial = 0
+        nodes = boot(0)
+        self._members = {name: _Member(node, Referee(name, nodes, messages)) for name, node in nodes.items()}
+        for name in self._members:
+            network.topology.host_of(name)
+            self._push(0, self._handle, name, Start(None))
+        self._push(SAMPLE_PERIOD_NS, self._tick)
+
+    # --- what happens from outside ---------------------------------------------------------------
+
+    def offer(self, node: str, requests: Iterable[Request]) -> None:
+        """Requests arrive at ``node`` at their instants; they must be in order of time."""
+        self._known(node)
+        self._next_request(node, iter(requests))
+
+    def inject(self, node: str, at_ns: int, event: Event) -> None:
+        """Give ``node`` an event, a ``Report`` say, at an instant."""
+        self._known(node)
+        self._push(at_ns, self._handle, node, event)
+
+    def fail(self, faults: Iterable[Fault]) -> None:
+        """Let faults happen; SpecError where one cannot."""
+        for fault in check_faults(faults, self._network.topology):
+            if isinstance(fault, Crash | Restart):
+                self._known(fault.node)
+            self._push(fault.at_ns, self._apply_fault, fault)
+
+    def report_every(self, node: str, period_ns: int) -> None:
+        """Give ``node`` the data plane's measurements every ``period_ns``."""
+        assert self._plane is not None and period_ns > 0
+        self._push(self.now_ns + period_ns, self._report, node, period_ns)
+
+    def run(self, until_ns: int) -> Journal:
+        """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
+        while self._heap and self._heap[0][0] <= until_ns:
+            at_ns, _, action, arguments = heapq.heappop(self._heap)
+            self._advance(at_ns)
+            action(*arguments)
+        self._advance(until_ns)
+        self._flush_traffic()
+        return self.journal
+
+    def _known(self, node: str) -> None:
+        if node not in self._members:
+            raise SpecError(f"no node {node!r} in this run", hint(node, self._members))
+
+    # --- the heap --------------------------------------------------------------------------------
+
+    def _push(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> int:
+        assert at_ns >= self.now_ns, f"an event at {at_ns} after {self.now_ns}"
+        self._serial += 1
+        heapq.heappush(self._heap, (at_ns, self._serial, action, arguments))
+        return self._serial
+
+    def _advance(self, at_ns: int) -> None:
+        if self._plane is not None and at_ns > self.now_ns:
+            self._plane.advance(at_ns)
+        self.now_ns = at_ns
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def _handle(self, name: str, event: Event) -> None:
+        member = self._members[name]
+        if not member.alive:
+            return
+        self._bound(name, member, event)
+        member.referee.saw(event)
+        try:
+            effects = member.node.handle(event, self.now_ns)
+        except HarnessError:
+            raise
+        except Exception as error:
+            what = f"{name} failed on {event!r} at {duration_text(self.now_ns)}: {type(error).__name__}: {error}"
+            raise SystemFault(what, "mend the node's handle") from error
+        member.referee.check(effects, self.now_ns)
+        if self._keep_steps:
+            self.journal.steps.append(Step(self.now_ns, name, member.incarnation, event, tuple(effects)))
+        for effect in effects:
+            self._carry_out(name, member, effect)
+
+    def _bound(self, name: str, member: _Member, event: Event) -> None:
+        self._events_left -= 1
+        if self._events_left < 0:
+            raise SystemFault(f"too many events, the last at {name}", "shorten the run, or set fewer timers")
+        if self.now_ns != member.instant_ns:
+            member.instant_ns, member.events_at_instant = self.now_ns, 0
+        member.events_at_instant += isinstance(event, Timer | Delivery)
+        if member.events_at_instant > EVENTS_AT_ONE_INSTANT_MAXIMUM:
+            raise SystemFault(
+                f"{name} does not get past {duration_text(self.now_ns)}, last with {event!r}", "set timers ahead of now"
+            )
+
+    def _next_request(self, node: str, rest: Iterator[Request]) -> None:
+        request = next(rest, None)
+        if request is not None:
+            if request.at_ns < self.now_ns:
+                raise SpecError(f"request {request.id} at {node} is out of order", "offer requests in order of time")
+            self._push(request.at_ns, self._arrive, node, request, rest)
+
+    def _arrive(self, node: str, request: Request, rest: Iterator[Request]) -> None:
+        self._next_request(node, rest)
+        if request.id in self.journal.offered:
+            raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
+        self.journal.offered[request.id] = node, request
+        self._handle(node, Arrival(request))
+
+    def _ring(self, name: str, timer: str, serial: int, due_at_ns: int) -> None:
+        member = self._members[name]
+        if member.timers.get(timer) == serial:  # not replaced since, nor lost in a crash
+            del member.timers[timer]
+            self._handle(name, Timer(timer, due_at_ns))
+
+    def _deliver(self, parcel: Parcel) -> None:
+        self.in_flight_count -= 1
+        member = self._members[parcel.target]
+        broken = self._network.transport is Transport.STREAM and member.incarnation != parcel.target_incarnation
+        if broken or not member.alive:
+            self._network.lost_count[parcel.source] += 1
+            return
+        content = self._codec.decode(parcel.content)
+        event = Arrival(content) if isinstance(content, Request) else Delivery(parcel.source, content)
+        self._handle(parcel.target, event)
+
+    def _report(self, name: str, period_ns: int) -> None:
+        assert self._plane is not None
+        self._push(self.now_ns + period_ns, self._report, name, period_ns)
+        for measurement in self._plane.report(name):
+            self._handle(name, Report(measurement))
+
+    # --- effects ---------------------------------------------------------------------------------
+
+    def _carry_out(self, name: str, member: _Member, effect: Effect) -> None:
+        match effect:
+            case Send(target, message):
+                self._send(name, target, message)
+            case Forward(request, target):
+                self._send(name, target, request)
+            case SetTimer(timer, at_ns):
+                self._timer_serial += 1
+                member.timers[timer] = self._timer_serial
+                self._push(at_ns, self._ring, name, timer, self._timer_serial, at_ns)
+            case Decide(request_id, verdict):
+                self.journal.verdicts[request_id] = self.now_ns, name, verdict
+            case Actuate(command):
+                self.journal.commands.append((self.now_ns, name, command))
+                if self._plane is not None:
+                    self._plane.actuate(name, command, self.now_ns)
+            case Sample(metric, value):
+                self.journal.samples.append((self.now_ns, name, metric, float(value)))
+
+    def _send(self, source: str, target: str, message: Any) -> None:
+        content = self._codec.encode(message)
+        if len(content) > DATAGRAM_BYTES_MAXIMUM and self._network.transport is Transport.DATAGRAM:
+            what = f"{source} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
+            raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
+        self._traffic[source, "sent_count"] += 1
+        self._traffic[source, "sent_bytes"] += len(content)
+        self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
+
+    def _dispatch(self, parcel: Parcel) -> None:
+        at_ns = self._network.send(parcel, self.now_ns)
+        if at_ns is not None:
+            self.in_flight_count += 1
+            self._push(at_ns, self._deliver, parcel)
+
+    # --- faults and counters ---------------------------------------------------------------------
+
+    def _apply_fault(self, fault: Fault) -> None:
+        self.journal.faults.append((self.now_ns, fault))
+        match fault:
+            case Crash(_, node):
+                self._crash(node)
+            case Restart(_, node):
+                self._restart(node)
+            case Partition(_, side):
+                self._network.partition(side)
+            case Heal(_, side):
+                for parcel in self._network.heal(side):
+                    self._dispatch(parcel)
+            case LinkLoss(_, a, b, loss_probability):
+                self._network.set_loss(a, b, loss_probability)
+
+    def _crash(self, name: str) -> None:
+        member = self._members[name]
+        member.alive = False
+        member.timers.clear()
+        self._network.crash(name)
+
+    def _restart(self, name: str) -> None:
+        self._restarts_count += 1
+        member = self._members[name]
+        member.node = self._boot(self._restarts_count)[name]
+        member.referee = Referee(name, self._members, self._messages)
+        member.alive, member.incarnation = True, member.incarnation + 1
+        self._handle(name, Start(None))
+
+    def _tick(self) -> None:
+        self._push(self.now_ns + SAMPLE_PERIOD_NS, self._tick)
+        self._flush_traffic()
+        for name, member in self._members.items():
+            weigh = getattr(member.node, "state_bytes", None)
+            if weigh is not None and member.alive:
+                self.journal.samples.append((self.now_ns, name, "state_bytes", float(weigh())))
+
+    def _flush_traffic(self) -> None:
+        """What was sent and lost since the last time, in the samples of now."""
+        for source, count in self._network.lost_count.items():
+            self._traffic[source, "lost_count"] += count
+        self._network.lost_count.clear()
+        for (node, metric), value in sorted(self._traffic.items()):
+            self.journal.samples.append((self.now_ns, node, metric, float(value)))
+        self._traffic.clear()
