@@ -60,13 +60,14 @@ class Block:
     """The emissions of one window, in canonical order (instant, then publisher).
 
     Row i: at ``at_ns[i]`` publisher ``publisher[i]`` sends ``count[i]`` messages of ``size_bytes``
-    each at once (a batch wakes its broker once).  Arrays: int64, int32, int32.
+    each at once (a batch wakes its broker once).  Arrays: int64, int32, int32.  ``size_bytes`` is one
+    number for all rows, or int32 (n,) where a trace gives sizes.
     """
 
     at_ns: Int64
     publisher: Int32
     count: Int32
-    size_bytes: int = 150
+    size_bytes: int | Int32 = 150
 
     @property
     def message_count(self) -> int:
@@ -76,7 +77,8 @@ class Block:
     def messages(self) -> tuple[Int64, Int32, Int32]:
         """One row a message: (at_ns[], publisher[], size_bytes[])."""
         at_ns, publisher = np.repeat(self.at_ns, self.count), np.repeat(self.publisher, self.count)
-        return at_ns, publisher, np.full(len(at_ns), self.size_bytes, np.int32)
+        size_bytes = np.broadcast_to(np.asarray(self.size_bytes, np.int32), self.at_ns.shape)
+        return at_ns, publisher, np.repeat(size_bytes, self.count)
 
 
 class Schedule(Protocol):

@@ -1,0 +1,42 @@
+"""Requests of users to a rate-limited service: Poisson users spread over its nodes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.records import Request
+from core.seeds import generator
+from core.units import SECOND_NS
+
+
+def poisson_requests(
+    nodes: Sequence[str],
+    users_count: int,
+    rate_rps: float,
+    duration_ns: int,
+    seed: int,
+    sticky: bool = True,
+    cost: int = 1,
+) -> dict[str, list[Request]]:
+    """Requests of each node in order of time, before ``duration_ns``; ids count up over all nodes.
+
+    Each user sends at ``rate_rps``: always to the same node (user i to node i mod n), or with
+    ``sticky=False`` each request to a node drawn at random.  Randomness is named by user.
+    """
+    assert nodes and users_count >= 0 and rate_rps > 0 and duration_ns >= 0
+    found: list[tuple[int, int, int]] = []  # (instant, user, node)
+    for user in range(users_count):
+        rng = generator(seed, "requests", user)
+        instants = _poisson_instants(rate_rps, duration_ns, rng)
+        places = np.full(len(instants), user % len(nodes)) if sticky else rng.integers(len(nodes), size=len(instants))
+        found.extend((int(at_ns), user, int(place)) for at_ns, place in zip(instants, places, strict=True))
+    requests: dict[str, list[Request]] = {name: [] for name in nodes}
+    for number, (at_ns, user, place) in enumerate(sorted(found)):
+        requests[nodes[place]].append(Request(number, f"user-{user}", at_ns, cost))
+    return requests
+
+
+def _poisson_instants(rate_rps: float, duration_ns: int, rng: np.random.Generator) -> np.ndarray:
+    """Instants of a Poisson process in [0, duration_ns): their number, then where they fall; int64, sorted."""
+    count = rng.poisson(rate_rps * duration_ns / SECOND_NS)
+    return np.sort(rng.integers(0, max(1, duration_ns), size=count))

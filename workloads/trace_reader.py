@@ -1,0 +1,331 @@
+"""Trace files: publisher, instant[, size, group] from CSV, Parquet, or the ULB library's sensor logs.
+
+Nothing is dropped: a line that cannot be read is a SpecError with file, line, field and the fix.
+Only blank lines are passed over.  ``.gz`` files are recognised by their first bytes.
+"""
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from operator import itemgetter
+from typing import IO, Any
+
+import numpy as np
+
+from core.errors import SpecError
+from core.records import Int32, Int64
+
+ROLES = ("publisher", "instant", "size", "group")
+OPTIONAL_ROLES = ("size", "group")
+UNIT_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # decimal digits from the unit to nanoseconds
+INSTANT_UNITS = (*UNIT_DIGITS, "iso")
+
+Columns = dict[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """How a trace file is written; ``columns`` maps roles to header names or 0-based positions."""
+
+    columns: Mapping[str, str | int]
+    instant_unit: str = "s"
+    separator: str = ","
+    decimal: str = "."
+    header: bool = True
+
+
+@dataclass(frozen=True)
+class TraceRows:
+    """A trace in canonical order (instant, then publisher), n rows.
+
+    ``publisher`` indexes ``names``, ``group`` (if the trace has groups) is a number per name, int32
+    (names,); ``size_bytes`` is None where the trace has no sizes.
+    """
+
+    at_ns: Int64
+    publisher: Int32
+    names: tuple[str, ...]
+    group: Int32 | None = None
+    size_bytes: Int32 | None = None
+
+
+class _Source:
+    """A file being read: makes errors that say where and how to mend it."""
+
+    def __init__(self, path: str, lines: Sequence[int] | range, word: str = "line"):
+        self.path, self.lines, self.word = path, lines, word
+
+    def error(self, row: int, field: str, value: object, what: str, fix: str) -> SpecError:
+        """An error about one field of a row."""
+        return SpecError(f"{self.path}, {self.word} {self.lines[row]}, {field} {value!r}: {what}", fix)
+
+
+def read_trace(path: str, kind: str, form: TraceFormat, row_limit: int = 0) -> TraceRows:
+    """The rows of a file of ``kind`` csv | parquet | ulb-wsn; a ``row_limit`` above 0 takes the first rows only."""
+    try:
+        columns, source = _READERS[kind](path, form, row_limit)
+    except OSError as error:  # a broken gzip header among them
+        raise SpecError(f"{path}: {error.strerror or error}", "give a readable trace file") from error
+    except (EOFError, zlib.error) as error:
+        raise SpecError(f"{path}: the compressed file is damaged ({error})", "copy it again") from error
+    if not columns["instant"]:
+        raise SpecError(f"{path}: no messages in it", "give a trace with at least two rows")
+    unit = "ms" if kind == "ulb-wsn" else form.instant_unit
+    return _rows(columns, source, unit, "." if kind == "ulb-wsn" else form.decimal)
+
+
+# --- files to columns of text --------------------------------------------------------------------
+
+
+def _open(path: str) -> IO[bytes]:
+    """The file's bytes, decompressed where it is gzip."""
+    with open(path, "rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
+
+
+def _numbered(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and fields of each line that is not blank; a separator of " " is any white space."""
+    with _open(path) as raw:
+        if separator == " ":
+            for number, line in enumerate(raw, 1):
+                if fields := line.split():
+                    yield number, [field.decode("utf-8", "surrogateescape") for field in fields]
+            return
+        text = (
+            line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape") for number, line in enumerate(raw)
+        )
+        reader = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            for row in reader:
+                if row and (len(row) > 1 or row[0].strip()):
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise SpecError(f"{path}, line {reader.line_num}: {error}", "check quotes and the separator") from error
+
+
+def _read_csv(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _Source]:
+    """The wanted columns of a CSV file, as text."""
+    numbered = _numbered(path, form.separator)
+    first = next(numbered, None)
+    if first is None:
+        raise SpecError(f"{path}: the file is empty", "give a trace with at least two rows")
+    width, wanted = len(first[1]), _find_columns(path, form, first[1])
+    pick = itemgetter(*wanted.values())
+    lines, picked = [], []
+    if not form.header:
+        numbered = _chain(first, numbered)
+    for line, fields in numbered:
+        if len(fields) != width:
+            fix = "mend the line, or check separator, decimal and quotes"
+            raise SpecError(f"{path}, line {line}: {len(fields)} fields instead of {width}", fix)
+        lines.append(line)
+        picked.append(pick(fields))
+        if len(picked) == row_limit:
+            break
+    columns = zip(*picked, strict=True) if picked else ((),) * len(wanted)
+    return dict(zip(wanted, columns, strict=True)), _Source(path, lines)
+
+
+def _chain(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    yield first
+    yield from rest
+
+
+def _find_columns(path: str, form: TraceFormat, fields: list[str]) -> dict[str, int]:
+    """Position of each role's column: by header name, by 0-based number, or by the role's own name."""
+    names = [field.strip() for field in fields] if form.header else []
+    found: dict[str, int] = {}
+    for role in ROLES:
+        wanted = form.columns.get(role, role)
+        if isinstance(wanted, str) and wanted in names:
+            found[role] = names.index(wanted)
+        elif str(wanted).isascii() and str(wanted).isdigit() and int(wanted) < len(fields):
+            found[role] = int(wanted)
+        elif role in form.columns or role not in OPTIONAL_ROLES:
+            seen = f"the header has {', '.join(names)}" if form.header else f"{len(fields)} columns, no header"
+            fix = f"map {role} to a column, columns={{{role!r}: NAME or 0-based number}}"
+            raise SpecError(f"{path}: no column {wanted!r} for {role} ({seen})", fix)
+    return found
+
+
+def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _Source]:
+    """The wanted columns of a Parquet file, in their own types; timestamps as text of nanoseconds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        names = file.schema_arrow.names
+        wanted = _find_columns(path, TraceFormat(form.columns, header=True), names)
+        table = file.read(columns=[names[position] for position in wanted.values()])
+    except pa.ArrowInvalid as error:
+        raise SpecError(f"{path}: not a whole Parquet file ({error})", "check format and file") from error
+    if row_limit:
+        table = table.slice(0, row_limit)
+    source = _Source(path, range(1, len(table) + 1), "row")
+    columns: Columns = {}
+    for role, position in wanted.items():
+        column = table.column(names[position])
+        if column.null_count:
+            row = column.is_null().to_pylist().index(True)
+            raise source.error(row, role, None, "missing", "fill it in or drop the row")
+        if pa.types.is_timestamp(column.type):
+            columns[role] = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy()
+        else:
+            columns[role] = column.to_pylist()
+    return columns, source
+
+
+# ULB library deployments, 2006: the fields by number of columns.  The publisher's ReadMe names packet and
+# sequence the other way round; the files count packets from 0 within each sequence.
+ULB_FIELDS = {
+    9: ("timestamp", "node", "sequence", "int_temp", "int_voltage", "humidity", "temperature", "PAR", "TSR"),
+    7: ("timestamp", "packet", "sequence", "node", "heard_node", "lqi", "rssi"),
+}
+_ULB_NUMBER = re.compile(rb"-?\d+(,\d+)?")
+_ULB_PATTERN = {
+    "timestamp": re.compile(rb"\d{1,18}"),
+    "node": re.compile(rb"\d+"),
+    "sequence": re.compile(rb"\d+|\d{1,3}(\xa0\d{3})+"),  # "1\xa0000": byte A0 parts the thousands
+}
+
+
+def _read_ulb_wsn(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _Source]:
+    """Readings (9 columns) or neighbour reports (7) of the ULB library's motes, as they were published.
+
+    White-space columns, decimal commas, carriage returns, and byte A0 within sequence numbers above
+    999.  A message's publisher is the node that sent it, its instant the stamp in ms.
+    """
+    lines, stamps, nodes = [], [], []
+    width = 0
+    with _open(path) as raw:
+        for number, line in enumerate(raw, 1):
+            values = line.split()  # bytes: A0 is no white space here
+            if not values:
+                continue
+            width = width or len(values)
+            if width not in ULB_FIELDS or len(values) != width:
+                wanted = f"{width}" if width in ULB_FIELDS else "9 (readings) or 7 (neighbour reports)"
+                raise SpecError(f"{path}, line {number}: {len(values)} fields instead of {wanted}", "mend the line")
+            for name, value in zip(ULB_FIELDS[width], values, strict=True):
+                if not _ULB_PATTERN.get(name, _ULB_NUMBER).fullmatch(value):
+                    shown = value.decode("latin-1")
+                    what = f"{path}, line {number}, {name} {shown!r}: not a number of that file's kind"
+                    raise SpecError(what, "mend the line, or use format=csv with columns")
+            lines.append(number)
+            stamps.append(values[0].decode())
+            nodes.append(values[ULB_FIELDS[width].index("node")].decode())
+            if len(lines) == row_limit:
+                break
+    return {"publisher": nodes, "instant": stamps}, _Source(path, lines)
+
+
+_READERS: dict[str, Callable[[str, TraceFormat, int], tuple[Columns, _Source]]] = {
+    "csv": _read_csv,
+    "parquet": _read_parquet,
+    "ulb-wsn": _read_ulb_wsn,
+}
+FORMATS = tuple(_READERS)
+
+
+# --- columns to numbers --------------------------------------------------------------------------
+
+
+def _rows(columns: Columns, source: _Source, unit: str, decimal: str) -> TraceRows:
+    """Columns as arrays, sorted by (instant, publisher); rows equal in both keep the file's order."""
+    at_ns = _instants(columns["instant"], source, unit, decimal)
+    names, publisher = _number_names(columns["publisher"], source, "publisher")
+    order = np.lexsort((publisher, at_ns))
+    size = _sizes(columns["size"], source)[order] if "size" in columns else None
+    group = _groups(columns["group"], source, publisher, len(names)) if "group" in columns else None
+    return TraceRows(at_ns[order], publisher[order], names, group, size)
+
+
+_NUMBER = re.compile(r"([+-]?)(\d+)(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+_INSTANT_LIMIT_NS = 2**62
+
+
+def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -> Int64:
+    """Instants in nanoseconds; digits below a nanosecond are cut off."""
+    if isinstance(values, np.ndarray):
+        return values
+    # A decimal comma trades places with the dot, which is then no number's: "1.163" stays unread.
+    marks = str.maketrans(",.", ".,") if decimal == "," else {}
+    found = []
+    for row, value in enumerate(values):
+        text = str(value).strip()
+        at_ns = _iso_ns(text) if unit == "iso" else _decimal_ns(text.translate(marks), UNIT_DIGITS[unit])
+        if at_ns is None or abs(at_ns) >= _INSTANT_LIMIT_NS:
+            what = "beyond 146 years" if at_ns is not None else "not an instant" if unit == "iso" else "not a number"
+            fix = f"mend it, or check instant_unit={unit!r}, decimal and columns"
+            raise source.error(row, "instant", value, what, fix)
+        found.append(at_ns)
+    return np.array(found, np.int64)
+
+
+def _decimal_ns(text: str, digits: int) -> int | None:
+    """A decimal number times 10^digits, exactly, cut to an integer; None where it is not one."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match.groups()
+    if exponent:
+        return int(Decimal(text).scaleb(digits))
+    fraction = (fraction or "")[:digits]
+    value = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
+    return -value if sign == "-" else value
+
+
+def _iso_ns(text: str) -> int | None:
+    """Nanoseconds since 1970 of ``2006-11-13T17:13:22.015Z``; without a zone it is UTC."""
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    whole, fraction, zone = match.groups()
+    try:
+        moment = datetime.fromisoformat(whole + ("+00:00" if zone in (None, "Z") else zone))
+    except ValueError:
+        return None
+    past = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (past.days * 86_400 + past.seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
+
+
+def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
+    """Distinct names, numbers in numeric order before text, and the index of each row's name."""
+    texts = [str(value).strip() for value in values]
+    distinct = set(texts)
+    if "" in distinct:
+        raise source.error(texts.index(""), field, "", "empty", "name it")
+    names = sorted(distinct, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
+    index = {name: number for number, name in enumerate(names)}
+    return tuple(names), np.fromiter((index[text] for text in texts), np.int32, len(texts))
+
+
+def _sizes(values: Sequence[Any], source: _Source) -> Int32:
+    """Sizes in bytes."""
+    found = np.empty(len(values), np.int32)
+    for row, value in enumerate(values):
+        size = _decimal_ns(str(value).strip(), 0)
+        if size is None or not 0 <= size < 2**31:
+            raise source.error(row, "size", value, "not a number of bytes", "give a whole number, 0 or more")
+        found[row] = size
+    return found
+
+
+def _groups(values: Sequence[Any], source: _Source, publisher: Int32, publisher_count: int) -> Int32:
+    """The group of each publisher, numbered in the order of their names; a publisher is in one group only."""
+    _, group = _number_names(values, source, "group")
+    of_publisher = np.full(publisher_count, -1, np.int32)
+    of_publisher[publisher[::-1]] = group[::-1]  # the first row of a publisher decides
+    wrong = np.flatnonzero(of_publisher[publisher] != group)
+    if len(wrong):
+        row = int(wrong[0])
+        raise source.error(row, "group", values[row], "its publisher had another group before", "give it one group")
+    return of_publisher
