@@ -7,7 +7,7 @@ import numpy as np
 
 from collectors.histogram import bucket_bounds
 from core.errors import SpecError, SystemFault
-from core.options import make_config
+from core.registry import configure
 from core.records import Int32
 from core.seeds import generator
 from harness.run import Journal, Point, point_slo_ns, round_ns
@@ -24,16 +24,16 @@ class Config(EnvelopeRule):
     initial_loads_rps: tuple[float, ...] = ()  # SRTM Fig. 6: message rate of other topics on each broker
     initial_batch: int = 10  # Fig. 6: their batch size
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """SpecError for a negative load."""
-        super().validate()
+        super().__post_init__()
         if any(load < 0 for load in self.initial_loads_rps):
             raise SpecError(f"procedure: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
 
 
 def run(point: Point) -> Journal:
     """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
-    config = make_config(Config, point.spec.procedure_options, "procedure distribute")
+    config = configure("procedure distribute", Config, point.spec.procedure_options)
     deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
     rounds, iterations, answer = _search(point, deployment)
     fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
@@ -59,7 +59,7 @@ def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Dist
         raise SpecError(f"system {system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
     problem = Problem(
         point.schedule.population,
-        deployment.profiled() if deployment.rule.envelope == "profiled" else deployment.unprofiled(),
+        deployment.envelope_for(deployment.now_ns, round_ns(spec)),
         deployment.brokers,
         point_slo_ns(spec),
         round_ns(spec),

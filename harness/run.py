@@ -12,7 +12,7 @@ import msgspec
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
 from core.errors import SpecError
-from core.options import changed, make_config, suggestion
+from core.registry import changed, configure, lookup
 from core.records import Schedule
 from harness.experiment import RunSpec
 from systems.api import System
@@ -20,7 +20,6 @@ from systems.loader import load_system
 from testbed import Backend, load_testbed
 from testbed.topology import Topology, load_topology
 from workloads import load as load_workload
-from workloads.api import workload_id
 
 PROCEDURES = {
     "distribute": "harness.distribute:run",
@@ -54,18 +53,16 @@ class Journal:
 
 def resolve(spec: RunSpec) -> Point:
     """Look everything up; SpecError for whatever does not exist or does not fit together."""
-    if spec.procedure not in PROCEDURES:
-        raise SpecError(f"unknown procedure {spec.procedure!r}", suggestion(spec.procedure, list(PROCEDURES)))
     system = load_system(spec.system)
     workload = load_workload(spec.workload)
-    config = make_config(workload.config, spec.workload_options, f"workload {spec.workload}")
+    config = workload.configure(spec.workload_options)
     schedule = workload.make(config, spec.seed)
     return Point(
         spec=spec,
         system=system,
-        system_config=make_config(system.config, spec.system_options, f"system {system.key}"),
+        system_config=configure(f"system {system.key}", system.config, spec.system_options),
         schedule=schedule,
-        workload_id=workload_id(workload.key, config, spec.seed),
+        workload_id=workload.id(config, spec.seed),
         topology=load_topology(spec.topology, spec.topology_options),
         backend=load_testbed(spec.testbed),
     )
@@ -75,8 +72,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
     started, began = datetime.now(UTC), perf_counter()
     point = resolve(spec)
-    module, name = PROCEDURES[spec.procedure].split(":")
-    journal: Journal = getattr(__import__(module, fromlist=[name]), name)(point)
+    journal: Journal = lookup("procedure", PROCEDURES, spec.procedure)(point)
     seconds = perf_counter() - began
     tables = {"runs": _run_row(point, journal), **journal.tables}
     for columns in tables.values():

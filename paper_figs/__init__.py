@@ -3,13 +3,12 @@
 Registry: ``FIGURES``, key -> "module:FIGURE", imported on use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from core.errors import SpecError
-from core.options import suggestion
+from core.registry import lookup
 
 if TYPE_CHECKING:
+    from analysis.verdicts import Claim
     from paper_figs.figure import Figure
 
 FIGURES = {
@@ -30,7 +29,21 @@ FIGURES = {
 
 def load_figure(key: str) -> "Figure":
     """The figure called ``key``; SpecError for an unknown one."""
-    if key not in FIGURES:
-        raise SpecError(f"unknown figure {key!r}", suggestion(key, list(FIGURES)))
-    module, attribute = FIGURES[key].split(":")
-    return getattr(import_module(module), attribute)
+    figure: Figure = lookup("figure", FIGURES, key)
+    return figure
+
+
+# Claims that no single figure measures: they span figures, or need another testbed.
+OTHER_CLAIMS = {
+    "srtm": "paper_figs.srtm.claims:CLAIMS",
+}
+
+
+def all_claims() -> "list[Claim]":
+    """Every claim, by number: those of the figures and ``OTHER_CLAIMS``."""
+    claims = [claim for key in FIGURES for claim in load_figure(key).claims]
+    for family in OTHER_CLAIMS:
+        claims += lookup("claims", OTHER_CLAIMS, family)
+    ids = [claim.id for claim in claims]
+    assert len(ids) == len(set(ids)), f"a claim is declared twice: {sorted(ids)}"
+    return sorted(claims, key=lambda claim: (claim.id[0], int(claim.id[1:])))

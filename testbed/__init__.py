@@ -3,11 +3,9 @@
 No code outside this folder asks which testbed it is on: all give the same ``Backend``.
 """
 
-from importlib import import_module
 from typing import Any, Protocol
 
-from core.errors import SpecError
-from core.options import suggestion
+from core.registry import lookup
 
 TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
@@ -28,7 +26,5 @@ class Backend(Protocol):
 
 def load_testbed(name: str) -> Backend:
     """The testbed called ``name``; SpecError for an unknown one."""
-    if name not in TESTBEDS:
-        raise SpecError(f"unknown testbed {name!r}", suggestion(name, list(TESTBEDS)))
-    module, attribute = TESTBEDS[name].split(":")
-    return getattr(import_module(module), attribute)
+    backend: Backend = lookup("testbed", TESTBEDS, name)
+    return backend

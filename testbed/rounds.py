@@ -16,7 +16,7 @@ class EnvelopeRule:
     profile: str = "70s"  # length of that trace; the artifact's 70 s
     margin: float = 1.0  # footnote 1: "often includes a margin"; enlarges b
 
-    def validate(self) -> None:
+    def __post_init__(self) -> None:
         """SpecError for an unknown rule, a margin below 1 or a profile of no length."""
         if self.envelope not in ("profiled", "conformant"):
             raise SpecError(f"procedure: envelope = {self.envelope!r}", "use profiled or conformant")

@@ -25,7 +25,7 @@ class VirtualBackend:
         from testbed.virtual.broker_model import load_calibration
         from testbed.virtual.deployment import Deployment
 
-        brokers = topology.count("broker")
+        brokers = sum(len(host.node_names) for host in topology.hosts if host.role == "broker")
         loads = list(config.initial_loads_rps) or [0.0] * brokers
         if len(loads) != brokers:
             raise SpecError(f"{len(loads)} initial loads for {brokers} brokers", "give one a broker")

@@ -10,7 +10,8 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT, quantile
 from core.errors import SpecError
 from core.records import Envelope, Float64, Int32, Int64, Schedule
-from core.units import SECOND_NS, duration_ns
+from core.units import SECOND_NS
+from core.units import duration_ns as duration_of_text
 from systems.api import Broker, BrokerMeasure, Measured
 from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import InfeasibleSplit, split_bucket
@@ -38,21 +39,25 @@ class Deployment:
         self.model, self.schedule, self.rule = model, schedule, rule
         self.fleet = Fleet(model, "topic", schedule, others, journal_rows)
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
-        profile_ns = duration_ns(rule.profile)
-        self._profiled: Envelope | None = None
-        self.now_ns = profile_ns
+        self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
+        self.now_ns = duration_of_text(rule.profile)
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """What a distributor is told about the brokers."""
         return tuple(Broker(f"broker{n + 1}", self.model.mcap_rps, load) for n, load in enumerate(self.loads_rps))
 
-    def profiled(self) -> Envelope:
-        """The envelope of the trace recorded before anything is distributed."""
-        if self._profiled is None:
-            end_ns = duration_ns(self.rule.profile)
-            self._profiled = envelope_kernel.profile(self.schedule, 0, end_ns, 0, end_ns, self.rule.margin)
-        return self._profiled
+    def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
+        """The topic's envelope for a window, by the rule."""
+        if self.rule.envelope == "profiled":
+            start_ns, duration_ns, settle_ns = 0, duration_of_text(self.rule.profile), 0
+        else:
+            settle_ns = duration_ns // _SETTLE
+        window = (start_ns, start_ns + duration_ns)
+        if window not in self._known:
+            recorded = (window[0] + settle_ns, window[1] - settle_ns)
+            self._known = {window: envelope_kernel.profile(self.schedule, *window, *recorded, self.rule.margin)}
+        return self._known[window]
 
     def next_round(self, assignment: Int32, duration_ns: int) -> Round:
         """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
@@ -71,12 +76,6 @@ class Deployment:
         except InfeasibleSplit as error:
             raise SpecError(f"the topic's bucket: {error}", "use fewer brokers or a larger margin") from None
 
-    def envelope(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Envelope:
-        """The topic's envelope for a window, by the rule."""
-        if self.rule.envelope == "profiled":
-            return self.profiled()
-        return envelope_kernel.profile(self.schedule, start_ns, end_ns, from_ns, until_ns, self.rule.margin)
-
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
         self.fleet.restart(start_ns)
@@ -91,7 +90,7 @@ class Deployment:
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
         end_ns, settle_ns = start_ns + duration_ns, duration_ns // _SETTLE
         from_ns, until_ns = start_ns + settle_ns, end_ns - settle_ns
-        envelope = self.envelope(start_ns, end_ns, from_ns, until_ns)
+        envelope = self.envelope_for(start_ns, duration_ns)
         parts = self.start(start_ns, assignment, envelope)
         self.fleet.record(from_ns, until_ns)
         self.fleet.advance(end_ns)
@@ -107,7 +106,7 @@ class Deployment:
         brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
         nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
         return Round(
-            start_ns, duration_ns, assignment, rates, self.profiled(), (None,) * len(rates), nothing, nothing,
+            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns), (None,) * len(rates), nothing, nothing,
             Measured(brokers, FOREVER_NS), f"infeasible split: {note}",
         )  # fmt: skip
 

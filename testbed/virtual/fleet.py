@@ -82,6 +82,21 @@ class Fleet:
         self.reported_at_ns = self.now_ns
         return reports
 
+    def messages(self) -> dict[str, np.ndarray]:
+        """Columns of the ``messages`` table, for what was carried since the last restart (at most ``journal_rows``)."""
+        rows = self.journal[: self.journal_used]
+        sent_at_ns = self.journal_sent_at_ns[: self.journal_used]
+        return {
+            "publisher": self.journal_publisher[: self.journal_used],
+            "broker": rows[:, 1].astype(np.int32),
+            "topic": np.full(len(rows), self.topic, object),
+            "intended_at_ns": sent_at_ns,
+            "sent_at_ns": sent_at_ns,
+            "arrived_at_ns": rows[:, 2],
+            "released_at_ns": rows[:, 3],
+            "received_at_ns": rows[:, 4],
+        }
+
     def _other_blocks(self, end_ns: int) -> list[Block]:
         return [_EMPTY if other is None else other.block(self.now_ns, end_ns) for other in self.others]
 

@@ -1,0 +1,54 @@
+"""Registries are visible dicts, name -> "module:OBJECT", imported on use; options are checked by name and type."""
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, get_type_hints
+
+import msgspec
+
+from core.errors import SpecError
+
+
+def lookup(kind: str, registry: Mapping[str, str], name: str) -> Any:
+    """The object registered as ``name``; SpecError lists the known names and the closest one."""
+    if name not in registry:
+        raise SpecError(f"unknown {kind} {name!r}", hint(name, registry))
+    module, _, attribute = registry[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """How to mend a name: the closest known one, and all of them."""
+    names = sorted(known)
+    close = get_close_matches(name, names, 1)
+    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names) or 'none'}"
+
+
+def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Call ``factory`` (a config dataclass or a builder function) with ``options`` as keyword arguments.
+
+    SpecError names the option that is unknown, missing, or of the wrong type.
+    """
+    parameters = inspect.signature(factory).parameters
+    hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
+    values = {}
+    for name, value in options.items():
+        if name not in parameters:
+            raise SpecError(f"{kind} has no option {name!r}", hint(name, parameters))
+        try:
+            values[name] = msgspec.convert(value, hints.get(name, Any))
+        except msgspec.ValidationError as error:
+            raise SpecError(f"{kind}, option {name} = {value!r}: {error}", "give a value of that type") from None
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in values:
+            raise SpecError(f"{kind} needs option {name!r}", "set it")
+    return factory(**values)
+
+
+def changed(config: Any) -> dict[str, Any]:
+    """The fields of a config dataclass that differ from their defaults."""
+    fields = dataclasses.fields(config)
+    return {field.name: getattr(config, field.name) for field in fields if getattr(config, field.name) != field.default}

@@ -1,0 +1,125 @@
+"""Many runs: what is done already is not repeated, a failed run does not stop the others."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Protocol
+
+from collectors.schema import MANIFEST
+from collectors.writer import record_failure, remove_partials
+from core.errors import HarnessError, MachineError
+from harness.code_version import code_hash
+from harness.estimate import expected_seconds
+from harness.experiment import RunSpec
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One run came home: ``error`` is empty where it worked."""
+
+    spec: RunSpec
+    run_id: str
+    seconds: float
+    error: str = ""
+    fatal: bool = False  # the machine is at fault: going on makes no sense
+
+
+class Executor(Protocol):
+    """Where the runs of a campaign are executed."""
+
+    def map(self, work: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+        """Execute all, in any order; yield each as it finishes."""
+        ...
+
+
+@dataclass
+class Campaign:
+    """The runs of one command, by id; equal points of several figures are one run."""
+
+    runs: Path  # the folder of all runs
+    wanted: dict[str, RunSpec] = field(default_factory=dict)
+
+    def add(self, specs: Iterable[RunSpec]) -> list[str]:
+        """Ask for these runs; returns their ids."""
+        ids = []
+        for spec in specs:
+            run_id = spec.run_id(code_hash())
+            self.wanted[run_id] = spec
+            ids.append(run_id)
+        return ids
+
+    def missing(self) -> dict[str, RunSpec]:
+        """The runs that are not there yet."""
+        return {run_id: spec for run_id, spec in self.wanted.items() if not (self.runs / run_id / MANIFEST).is_file()}
+
+    def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
+        """Execute what is missing, the longest first; returns the failures.
+
+        A MachineError (full disk) ends the campaign: what is finished stays.
+        """
+        prepare_folder(self.runs)
+        missing = self.missing()
+        order = sorted(missing, key=lambda run_id: -expected_seconds(missing[run_id]))
+        failures = []
+        for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in order]):
+            if finished.fatal:
+                raise MachineError(finished.error)
+            notify(finished)
+            if finished.error:
+                failures.append(finished)
+        return failures
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder and clear what dead processes left; MachineError where it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_partials(folder)
+        probe = folder / ".writable"
+        probe.write_bytes(b"")
+        probe.unlink()
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}", "choose another folder with --out") from None
+
+
+def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
+    """One run, errors caught: what a worker process executes."""
+    from harness.run import execute
+
+    try:
+        seconds = execute(spec, run_id, runs / run_id)
+    except MachineError as error:
+        return Finished(spec, run_id, 0.0, str(error), fatal=True)
+    except Exception as error:
+        text = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
+        record_failure(runs / run_id, spec.to_json(), text)
+        return Finished(spec, run_id, 0.0, text)
+    return Finished(spec, run_id, seconds)
+
+
+class LocalExecutor:
+    """The cores of this machine, a process each."""
+
+    def __init__(self, jobs: int):
+        self.jobs = jobs
+
+    def map(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+        """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
+        if self.jobs == 1 or len(work_list) < 2:
+            for item in work_list:
+                yield work(*item)
+            return
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+        try:
+            waiting: set[Future[Finished]] = {pool.submit(work, *item) for item in work_list}
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except BrokenProcessPool:
+            raise MachineError("a worker process was killed", "free memory or lower --jobs; then repeat the command") from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,5 @@
+"""``python -m ratebed``."""
+
+from ratebed.cli import main
+
+main()

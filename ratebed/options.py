@@ -1,0 +1,106 @@
+"""What several verbs take: common options, and the options that figures declare."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.errors import SpecError
+from core.registry import hint
+from harness.experiment import SCALES, Scale
+from paper_figs import FIGURES, load_figure
+
+Keys = Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`, or a matrix file (.toml)")]  # fmt: skip
+All = Annotated[bool, typer.Option("--all", help="every figure")]
+ScaleName = Annotated[str, typer.Option("--scale", metavar="|".join(SCALES), help="how much of each grid")]
+Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
+Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
+Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
+Testbed = Annotated[str, typer.Option("--testbed", help="where to run")]
+Calibration = Annotated[str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")]
+SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
+AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for, checked."""
+
+    keys: tuple[str, ...]
+    scale: Scale
+    seed: int
+    out: Path
+    jobs: int
+    testbed: str = "virtual"
+    calibration: str = ""
+    spark_master: str = ""
+    figure_options: dict[str, dict[str, Any]] = field(default_factory=dict)  # key -> option -> value
+    extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
+
+    def command(self, key: str) -> str:
+        """The command that makes the figure ``key`` again."""
+        words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
+        if self.testbed != "virtual":
+            words += ["--testbed", self.testbed]
+        if self.calibration:
+            words += ["--calibration", self.calibration]
+        declared = {option.name for option in load_figure(key).experiment.options}
+        for flag, value in _pairs(self.extra):
+            if flag in declared:
+                words += [f"--{flag}", value]
+        return " ".join(words)
+
+
+def make_request(
+    keys: Sequence[str] | None, every: bool, scale: str, seed: int, jobs: int, out: Path, extra: Sequence[str], **others: str
+) -> Request:
+    """Check the words of a command; SpecError names the one that is wrong."""
+    if scale not in SCALES:
+        raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
+    if jobs < 0:
+        raise SpecError(f"--jobs {jobs}", "give at least 0")
+    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(keys or ()))
+    options = figure_options(chosen, extra)
+    workers = jobs or len(os.sched_getaffinity(0))
+    return Request(chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), **others)
+
+
+def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The declared options of each figure, with the values typed; SpecError for one that none declares."""
+    declared = {key: load_figure(key).experiment.options for key in keys}
+    values = {key: {option.name: option.default for option in options} for key, options in declared.items()}
+    known = sorted({option.name for options in declared.values() for option in options})
+    for flag, text in _pairs(extra):
+        if flag not in known:
+            raise SpecError(f"unknown option --{flag}", hint(flag, known))
+        for key, options in declared.items():
+            for option in options:
+                if option.name == flag:
+                    values[key][flag] = _converted(option.type, flag, text)
+    return values
+
+
+def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
+    """``--trace FILE`` and ``--trace=FILE`` as (name, text)."""
+    pairs, words = [], list(extra)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--"):
+            raise SpecError(f"unexpected word {word!r}", "options start with --")
+        name, equals, text = word[2:].partition("=")
+        if not equals:
+            if not words:
+                raise SpecError(f"option --{name} has no value", f"write --{name} VALUE")
+            text = words.pop(0)
+        pairs.append((name, text))
+    return pairs
+
+
+def _converted(kind: type, name: str, text: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise SpecError(f"--{name} {text!r}", f"give {'an' if kind is int else 'a'} {kind.__name__}") from None
