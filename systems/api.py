@@ -250,7 +250,8 @@ class System:
     """One competitor.  Exactly one of ``distribute`` and ``nodes`` is set.
 
     ``nodes(names, config, seed)`` makes the nodes of one deployment, a dict name -> Node, for the
-    host names given; ``messages`` are the message classes that they send each other.
+    host names given; ``messages`` are the message classes that they send each other, ``inputs`` the
+    events from outside (``Arrival``, ``Report``) that the named nodes take.
     """
 
     key: str
@@ -260,6 +261,7 @@ class System:
     nodes: Callable[[list[str], Any, int], dict[str, Node]] | None = None
     messages: tuple[type, ...] = ()
     transport: Transport = Transport.DATAGRAM
+    inputs: tuple[type, ...] = (Arrival,)
 
     def __post_init__(self) -> None:
         assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"

@@ -91,7 +91,9 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
             case Crash(_, node) | Restart(_, node):
                 _known_node(node, fault, topology)
                 if isinstance(fault, Crash) == (node in down):
-                    raise SpecError(f"{fault}: {node} is {'down already' if node in down else 'up'}", "crash, then restart")
+                    raise SpecError(
+                        f"{fault}: {node} is {'down already' if node in down else 'up'}", "crash, then restart"
+                    )
                 down ^= {node}
             case Partition(_, side):
                 for name in side:

@@ -144,7 +144,9 @@ class Topology:
         if link.a == link.b or not {link.a, link.b} <= known:
             self._wrong(f"{label} does not join two hosts", f"hosts: {', '.join(sorted(known))}")
         if link.one_way_delay_ns < 0 or not 0 <= link.jitter_ns <= link.one_way_delay_ns:
-            self._wrong(f"{label}: delay {link.one_way_delay_ns} ns, jitter {link.jitter_ns} ns", "0 <= jitter <= delay")
+            self._wrong(
+                f"{label}: delay {link.one_way_delay_ns} ns, jitter {link.jitter_ns} ns", "0 <= jitter <= delay"
+            )
         if not 0.0 <= link.loss_probability <= 1.0:
             self._wrong(f"{label}: loss_probability {link.loss_probability}", "give a value from 0 to 1")
         if link.rate_bps is not None and link.rate_bps <= 0:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Admit or reject at replicated nodes: limiters."""

@@ -1,0 +1,287 @@
+"""The public conformance suite: ``check_system(system, bench)`` on every registered system.
+
+Nodes: deterministic, messages survive the codec, no clock, I/O or global randomness, and sane
+verdicts in a calm network, under loss, in a partition and over a crash.  Distributors: see
+``systems.conformance_search``.  A broken rule is a ``core.errors.SystemFault`` of one line.
+
+Systems import only ``core``, so whoever runs the suite brings the bench (in virtual time:
+``testbed.virtual.bench.VirtualBench``).
+"""
+
+import dataclasses
+import enum
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from core.codec import Codec
+from core.errors import SystemFault
+from core.records import Request
+from core.seeds import generator
+from core.units import MILLISECOND_NS, SECOND_NS
+from systems.api import Arrival, Decide, Effect, Event, Message, Report, SetTimer, System, Timer, TopicReport
+from systems.conformance_search import check_search
+from systems.purity import check_sources, modules_of, traps
+
+NAMES = ("n1", "n2", "n3")
+TOPIC = "topic"  # of the reports
+_OFFERED_UNTIL_NS = 3 * SECOND_NS
+_REQUESTS_PER_NODE = 120
+_SEED = 20_240_601
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenario:
+    """What goes wrong: loss on every link all the time; a crash and restart, or a partition, in ``trouble_ns``."""
+
+    name: str
+    loss_probability: float = 0.0
+    crash: str | None = None
+    cut_off: str | None = None
+    trouble_ns: tuple[int, int] = (SECOND_NS, 2 * SECOND_NS)
+    duration_ns: int = 13 * SECOND_NS
+
+
+CALM = Scenario("a calm network")
+CRASH = Scenario("a crash", crash="n2")
+SCENARIOS = (CALM, Scenario("20 % loss", loss_probability=0.2), Scenario("a partition", cut_off="n2"), CRASH)
+
+
+class Step(Protocol):
+    """One event that a node handled, and its answer."""
+
+    @property
+    def at_ns(self) -> int:
+        """The instant."""
+        ...
+
+    @property
+    def node(self) -> str:
+        """The node's name."""
+        ...
+
+    @property
+    def incarnation(self) -> int:
+        """How often the node had been restarted."""
+        ...
+
+    @property
+    def event(self) -> Event:
+        """What it was given."""
+        ...
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """What it answered."""
+        ...
+
+
+class Bench(Protocol):
+    """Runs nodes and holds each to the rules of ``systems.referee.Referee``."""
+
+    def run_nodes(
+        self,
+        system: System,
+        config: Any,
+        names: Sequence[str],
+        requests: Mapping[str, Sequence[Request]],
+        reports: Sequence[tuple[int, str, Any]],
+        scenario: Scenario,
+        seed: int,
+    ) -> Sequence[Step]:
+        """Deploy ``system.nodes(names, config, ...)``; every step of every node, in order.
+
+        ``requests``: node -> requests in order of time.  ``reports``: (at_ns, node, measurement).
+        """
+        ...
+
+
+def check_system(system: System, bench: Bench, config: Any = None) -> None:
+    """Raise SystemFault at the first rule that ``system`` breaks; ``config``: its defaults if not given."""
+    try:
+        if config is None:
+            config = _default_config(system)
+        if system.nodes is not None:
+            _check_nodes(system, bench, config)
+        else:
+            modules = modules_of(system)
+            check_sources(modules)
+            with traps(modules):
+                check_search(system, config)
+    except SystemFault as fault:
+        raise SystemFault(f"system {system.key}: {fault.what}", fault.fix) from fault
+
+
+def _default_config(system: System) -> Any:
+    try:
+        return system.config()
+    except TypeError as error:
+        raise SystemFault(f"its config has no defaults: {error}", "give every field one") from None
+
+
+# --- nodes -----------------------------------------------------------------------------------------
+
+
+def _check_nodes(system: System, bench: Bench, config: Any) -> None:
+    nodes = _made(system, config)
+    modules = modules_of(system, [type(node) for node in nodes.values()])
+    check_sources(modules)
+    for cls in system.messages:
+        check_message(cls)
+    requests, reports = offered_requests(), offered_reports()
+    requests = requests if Arrival in system.inputs else {}
+    reports = reports if Report in system.inputs else []
+    for scenario in SCENARIOS:
+        try:
+            with traps(modules):
+                first = bench.run_nodes(system, config, NAMES, requests, reports, scenario, _SEED)
+            again = bench.run_nodes(system, config, NAMES, requests, reports, scenario, _SEED)
+            check_same(first, again)
+            check_timers(first)
+            if scenario in (CALM, CRASH):
+                # The restarted node has lost what it was asked before, not what it is asked then.
+                since_ns = 0 if scenario is CALM else scenario.trouble_ns[1] + 1
+                check_decided(first, since_ns)
+        except SystemFault as fault:
+            raise SystemFault(f"in {scenario.name}: {fault.what}", fault.fix) from fault
+
+
+def _made(system: System, config: Any) -> dict[str, Any]:
+    assert system.nodes is not None
+    nodes, others = (system.nodes(list(NAMES), config, _SEED) for _ in range(2))
+    missing = set(NAMES) - set(nodes)
+    if missing:
+        raise SystemFault(f"nodes() made none for {', '.join(sorted(missing))}", "make one for every name given")
+    for name, node in nodes.items():
+        if not callable(getattr(node, "handle", None)):
+            raise SystemFault(f"{name} is a {type(node).__name__} without handle", "see systems.api.Node")
+        if node is others.get(name):
+            raise SystemFault(f"nodes() returns the same {name} again", "make new nodes, or state survives a crash")
+    return nodes
+
+
+def offered_requests() -> dict[str, list[Request]]:
+    """What the suite offers: 120 requests of 5 users at each node, at random instants in 3 s."""
+    rng = generator(_SEED, "requests")
+    requests: dict[str, list[Request]] = {}
+    for index, name in enumerate(NAMES):
+        instants = np.sort(rng.integers(0, _OFFERED_UNTIL_NS, _REQUESTS_PER_NODE))
+        users = rng.integers(0, 5, _REQUESTS_PER_NODE)
+        first = index * _REQUESTS_PER_NODE
+        rows = enumerate(zip(instants, users, strict=True), first)
+        requests[name] = [Request(i, f"user-{user}", int(at_ns)) for i, (at_ns, user) in rows]
+    return requests
+
+
+def offered_reports() -> list[tuple[int, str, Any]]:
+    """What the suite reports: rates and backlogs of one topic at each node, once a second."""
+    rng = generator(_SEED, "reports")
+    return [
+        (second * SECOND_NS, name, TopicReport(TOPIC, *(float(value) for value in rng.integers(0, 500, 3))))
+        for second in range(1, 6)
+        for name in NAMES
+    ]
+
+
+def check_same(first: Sequence[Step], again: Sequence[Step]) -> None:
+    """Two runs with one seed must be equal."""
+    for number, (one, other) in enumerate(zip(first, again, strict=False)):
+        if one != other:
+            raise SystemFault(
+                f"runs with one seed part at step {number}, {one.node} at {one.at_ns / MILLISECOND_NS:g} ms",
+                "draw only from the seed, and keep no state outside the nodes",
+            )
+    if len(first) != len(again):
+        raise SystemFault("runs with one seed differ in length", "draw only from the seed")
+
+
+def check_timers(steps: Sequence[Step]) -> None:
+    """A timer rings only in the incarnation that set it, and at the instant that it was last set to."""
+    due: dict[tuple[str, int, str], int] = {}
+    for step in steps:
+        if isinstance(step.event, Timer):
+            key = step.node, step.incarnation, step.event.name
+            if due.pop(key, None) != step.at_ns:
+                raise SystemFault(f"timer {step.event.name!r} of {step.node} rang unset", "timers die in a crash")
+        for effect in step.effects:
+            if isinstance(effect, SetTimer):
+                due[step.node, step.incarnation, effect.name] = effect.at_ns
+
+
+def check_decided(steps: Sequence[Step], since_ns: int) -> None:
+    """Every request that arrived from ``since_ns`` on has exactly one verdict."""
+    decided = [effect.request_id for step in steps for effect in step.effects if isinstance(effect, Decide)]
+    known = set(decided)
+    if len(known) != len(decided):
+        raise SystemFault("a request has two verdicts", "decide once")
+    for step in steps:
+        if isinstance(step.event, Arrival) and step.event.request.at_ns >= since_ns:
+            request = step.event.request
+            if request.id not in known:
+                raise SystemFault(
+                    f"{step.node} left request {request.id} undecided",
+                    f"decide within {(CALM.duration_ns - _OFFERED_UNTIL_NS) // SECOND_NS} s when nothing is lost",
+                )
+
+
+# --- messages --------------------------------------------------------------------------------------
+
+
+def check_message(cls: type) -> None:
+    """A message class is a frozen dataclass of plain values and survives the codec."""
+    if not (issubclass(cls, Message) and dataclasses.is_dataclass(cls)):
+        raise SystemFault(f"message class {cls.__name__} is not a dataclass below systems.api.Message", "make it one")
+    if not cls.__dataclass_params__.frozen:
+        raise SystemFault(f"message class {cls.__name__} is not frozen", "write @dataclass(frozen=True)")
+    codec = Codec((cls,))
+    for variant in range(3):
+        try:
+            message = example(cls, variant)
+        except (AssertionError, ValueError):
+            continue  # the class itself refuses such values
+        back = codec.decode(codec.encode(message))
+        if back != message or type(back) is not cls:
+            raise SystemFault(f"{message!r} comes back from the codec as {back!r}", "annotate fields with exact types")
+
+
+_PLAIN: dict[Any, tuple[Any, Any, Any]] = {
+    int: (0, 7, -(2**53)),
+    float: (0.0, 2.5, -1e300),
+    bool: (False, True, True),
+    str: ("", "n1", "λ\n" * 20),
+    bytes: (b"", b"\x00\xff", b"x" * 300),
+    type(None): (None, None, None),
+    None: (None, None, None),
+    Any: (None, 7, "n1"),
+}
+
+
+def example(kind: Any, variant: int) -> Any:
+    """A value of an annotated type; variant 0 is empty, 1 and 2 are not.  SystemFault on types that are not plain."""
+    if kind in _PLAIN:
+        return _PLAIN[kind][variant]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return list(kind)[variant % len(kind)]
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        assert isinstance(kind, type)
+        return kind(**{field.name: example(hints[field.name], variant) for field in dataclasses.fields(kind)})
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return example(inner[variant % len(inner)], variant)
+    if origin is typing.Literal:
+        return inner[variant % len(inner)]
+    return _example_of_many(kind, origin, inner, variant)
+
+
+def _example_of_many(kind: Any, origin: Any, inner: tuple[Any, ...], variant: int) -> Any:
+    if origin is tuple and not (len(inner) == 2 and inner[1] is ...):
+        return tuple(example(part, variant) for part in inner)
+    if origin in (list, set, frozenset, tuple):
+        return origin(example(inner[0], n) for n in range(variant))
+    if isinstance(origin, type) and issubclass(dict, origin):
+        return {example(inner[0], n): example(inner[1], n) for n in range(variant)}
+    raise SystemFault(f"a message field of type {kind!r} is not plain", "use numbers, text, tuples, dicts, dataclasses")

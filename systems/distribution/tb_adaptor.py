@@ -1,0 +1,227 @@
+"""The TB Adaptor: moves a topic's sub-token buckets to where its traffic has gone.
+
+Li et al. (SRTM), V-D.  Brokers report each topic's message rate and maximum backlog every second;
+the adaptor averages the rates and takes the largest backlog over 10 s, and sets token rates in
+proportion to rates and bucket sizes in proportion to backlogs.  The sums r and b never change.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.errors import SpecError
+from core.records import Envelope
+from core.units import duration_ns
+from systems.api import (
+    Actuate,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Node,
+    Report,
+    Sample,
+    Send,
+    SetBucket,
+    SetTimer,
+    Start,
+    System,
+    Timer,
+    TopicReport,
+    UnexpectedEvent,
+)
+from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+
+ADAPTOR = "adaptor"  # the adaptor's node
+BACKLOGS = ("unfinished-work", "waiting")
+ZERO_BACKLOGS = ("keep", "rates")
+
+Split = Mapping[str, Envelope]  # broker -> its sub-bucket
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the TB Adaptor."""
+
+    enabled: bool = True  # ours: False only reports, so that both cases are measured the same way
+    window: str = "10s"  # V-D: history of rates and backlogs; longer = steadier and slower
+    period: str = "1s"  # V-D: between updates of the buckets
+    backlog: str = "unfinished-work"  # ours, tokens in use and owed; "waiting": messages without a token, literally
+    zero_backlog: str = "keep"  # ours, when nobody has a backlog: "keep" the burst split, or split by "rates"
+    # topic -> broker -> sub-bucket at the start.  Empty: a topic named "topic" of 1,000 msg/s and burst 100, evenly.
+    splits: Mapping[str, Split] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TopicStatistics(Message):
+    """Broker to adaptor: what the broker saw of a topic in the last second."""
+
+    topic: str
+    rate_rps: float
+    backlog_count: float
+
+
+@dataclass(frozen=True)
+class NewLimit(Message):
+    """Adaptor to broker: the topic's sub-bucket from now on.  ``decided_at_ns`` orders limits that overtake."""
+
+    topic: str
+    rate_rps: float
+    burst_count: float
+    decided_at_ns: int
+
+
+class BrokerAgent:
+    """A broker's control side: passes reports on, and limits down to the data plane."""
+
+    def __init__(self, node_id: str, config: Config):
+        self.node_id, self.config = node_id, config
+        self.newest_ns: dict[str, int] = {}  # topic -> when the adaptor decided its present limit
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Start():
+                return []
+            case Report(TopicReport(topic, rate_rps, backlog, waiting)):
+                backlog_count = waiting if self.config.backlog == "waiting" else backlog
+                return [
+                    Sample("message_rate_rps", rate_rps),
+                    Sample("backlog_count", backlog_count),
+                    Send(ADAPTOR, TopicStatistics(topic, rate_rps, backlog_count)),
+                ]
+            case Delivery(_, NewLimit(topic, rate_rps, burst_count, decided_at_ns)):
+                if decided_at_ns <= self.newest_ns.get(topic, -1):
+                    return []
+                self.newest_ns[topic] = decided_at_ns
+                return [
+                    Actuate(SetBucket(topic, rate_rps, burst_count)),
+                    Sample("bucket_rate_rps", rate_rps),
+                    Sample("bucket_burst_count", burst_count),
+                ]
+        raise UnexpectedEvent(self.node_id, event)
+
+
+class History:
+    """What one broker reported of one topic: a window, and the last report for when the window is empty."""
+
+    def __init__(self, window_ns: int):
+        self.window_ns = window_ns
+        self.reports: deque[tuple[int, float, float]] = deque()  # (at_ns, rate_rps, backlog_count), oldest first
+
+    def add(self, at_ns: int, rate_rps: float, backlog_count: float) -> None:
+        """A report came in at ``at_ns``."""
+        self.reports.append((at_ns, rate_rps, backlog_count))
+
+    def weights(self, now_ns: int) -> tuple[float, float]:
+        """(average rate, maximum backlog) of the reports in (now - window, now]; of the last one if there is none."""
+        while len(self.reports) > 1 and self.reports[0][0] <= now_ns - self.window_ns:
+            self.reports.popleft()
+        rates = [rate_rps for _, rate_rps, _ in self.reports]
+        return sum(rates) / len(rates), max(backlog_count for _, _, backlog_count in self.reports)
+
+
+class _Topic:
+    """A topic's fixed sums, the weights of its present split, and what its brokers reported."""
+
+    def __init__(self, split: Split, window_ns: int):
+        self.brokers = list(split)
+        rates, bursts = ([getattr(part, name) for part in split.values()] for name in ("rate_rps", "burst_count"))
+        self.envelope = Envelope(sum(rates), sum(bursts))
+        self.rate_weights, self.burst_weights = rates, bursts
+        self.history = {broker: History(window_ns) for broker in split}
+
+    def new_split(self, now_ns: int, zero_backlog: str) -> list[Envelope]:
+        """The sub-buckets that the window asks for, in the order of ``brokers``; may raise InfeasibleSplit."""
+        weights = [self.history[broker].weights(now_ns) for broker in self.brokers]
+        rates, backlogs = ([weight[i] for weight in weights] for i in (0, 1))
+        if sum(rates) > 0:
+            self.rate_weights = rates
+        if sum(backlogs) > 0:
+            self.burst_weights = backlogs
+        elif zero_backlog == "rates":
+            self.burst_weights = self.rate_weights
+        return split_bucket(self.envelope, self.rate_weights, self.burst_weights)
+
+
+class Adaptor:
+    """Gathers statistics and sets every topic's sub-buckets once a period.
+
+    Lost reports: a broker counts with what arrived in the window, and when it was silent for all of
+    it, with its last report; nothing is changed before every broker of the topic has reported once.
+    Limits are sent each period, changed or not, so that lost ones are made good.
+    """
+
+    def __init__(self, node_id: str, config: Config, splits: Mapping[str, Split]):
+        self.node_id, self.config, self.splits = node_id, config, splits
+        self.period_ns = duration_ns(config.period)
+        self.topics = {topic: _Topic(split, duration_ns(config.window)) for topic, split in splits.items()}
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Start():
+                return [SetTimer("adapt", now_ns + self.period_ns)]
+            case Delivery(broker, TopicStatistics(topic, rate_rps, backlog_count)):
+                if topic in self.topics and broker in self.topics[topic].history:
+                    self.topics[topic].history[broker].add(now_ns, rate_rps, backlog_count)
+                return []
+            case Timer("adapt", due_at_ns):
+                effects: list[Effect] = [SetTimer("adapt", due_at_ns + self.period_ns)]
+                if self.config.enabled:
+                    for name in self.topics:
+                        effects += self._adapt(name, now_ns)
+                return effects
+        raise UnexpectedEvent(self.node_id, event)
+
+    def _adapt(self, name: str, now_ns: int) -> list[Effect]:
+        topic = self.topics[name]
+        if not all(history.reports for history in topic.history.values()):
+            return []
+        try:
+            parts = topic.new_split(now_ns, self.config.zero_backlog)
+        except InfeasibleSplit:  # less than one token a broker: the buckets stay as they are
+            return [Sample("infeasible_split_count", 1.0)]
+        return [
+            Send(broker, NewLimit(name, part.rate_rps, part.burst_count, now_ns))
+            for broker, part in zip(topic.brokers, parts, strict=True)
+        ]
+
+
+def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
+    """An agent for each broker named, and the adaptor.  SpecError on options that make no sense."""
+    _check(config)
+    splits = config.splits
+    if not splits:
+        even = Envelope(1_000.0 / len(names), max(1.0, 100.0 / len(names)))
+        splits = {"topic": dict.fromkeys(names, even)}
+    made: dict[str, Any] = {name: BrokerAgent(name, config) for name in names}
+    made[ADAPTOR] = Adaptor(ADAPTOR, config, splits)
+    for topic, split in splits.items():
+        if not split or not set(split) <= set(names) - {ADAPTOR}:
+            raise SpecError(f"tb-adaptor: splits[{topic!r}] is over {', '.join(split)}", f"brokers: {', '.join(names)}")
+    return made
+
+
+def _check(config: Config) -> None:
+    for name, known in (("backlog", BACKLOGS), ("zero_backlog", ZERO_BACKLOGS)):
+        if getattr(config, name) not in known:
+            raise SpecError(f"tb-adaptor: {name} = {getattr(config, name)!r}", f"choose {' or '.join(known)}")
+    for name in ("window", "period"):
+        try:
+            span_ns = duration_ns(getattr(config, name))
+        except ValueError as error:
+            raise SpecError(f"tb-adaptor: {name}: {error}") from None
+        if span_ns <= 0:
+            raise SpecError(f"tb-adaptor: {name} = {getattr(config, name)}", "give a positive span")
+
+
+SYSTEM = System(
+    "tb-adaptor",
+    "moves sub-buckets to where traffic has gone",
+    config=Config,
+    nodes=nodes,
+    messages=(TopicStatistics, NewLimit),
+    inputs=(Report,),
+)
