@@ -1,0 +1,173 @@
+"""Run folders: written aside, made durable, and renamed when whole.
+
+    runs/<id>/               a finished run: manifest.json and one Parquet file a table
+    runs/<id>.failed/        a run that failed: manifest.json with its error
+    runs/<id>.partial-<pid>  being written by process <pid>, or left behind by one that was killed
+
+The same data gives the same Parquet bytes: fixed compression, no metadata, no clock.
+"""
+
+import json
+import os
+import shutil
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from collectors.schema import MANIFEST, TABLES
+from core.errors import HarnessError, MachineError
+
+FAILED = ".failed"
+PARTIAL = ".partial-"
+
+Columns = Mapping[str, Any]  # column name -> list or NumPy array
+
+
+def write_run(folder: Path, tables: Mapping[str, pa.Table | Columns], manifest: Mapping[str, Any]) -> None:
+    """Write a finished run to ``folder``, whole or not at all.
+
+    ``tables``: name in ``collectors.schema.TABLES`` -> Arrow table or columns; columns that are not
+    given are null, tables without rows are not written.  A record of an earlier failure of the run
+    is removed.  A folder that is there already holds the same run, and stays.  MachineError where
+    the disk is full or ``folder`` cannot be written.
+    """
+    typed = {name: _typed(name, data) for name, data in tables.items()}
+
+    def fill(partial: Path) -> None:
+        for name, table in typed.items():
+            if table.num_rows:
+                _write_table(partial / f"{name}.parquet", table)
+        _write_json(partial / MANIFEST, manifest)
+
+    _write_aside(folder, fill)
+    shutil.rmtree(failed_folder(folder), ignore_errors=True)
+
+
+def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -> Path:
+    """Keep the error of the run that should have become ``folder``; returns ``<folder>.failed``.
+
+    Errors of the tree in ``core.errors`` explain themselves; all others are kept with their traceback.
+    """
+    manifest = {
+        "run_id": folder.name,
+        "spec": json.loads(spec_json),
+        "outcome": "failed",
+        "error_type": type(error).__name__,
+        "error": str(error),
+    }
+    if not isinstance(error, HarnessError):
+        manifest["traceback"] = "".join(traceback.format_exception(error))
+    failed = failed_folder(folder)
+    shutil.rmtree(failed, ignore_errors=True)
+    _write_aside(failed, lambda partial: _write_json(partial / MANIFEST, manifest))
+    return failed
+
+
+def failed_folder(folder: Path) -> Path:
+    """Where the failure of the run ``folder`` is recorded."""
+    return folder.with_name(folder.name + FAILED)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run, finished or failed; MachineError where it is missing or broken."""
+    path = folder / MANIFEST
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
+    except ValueError as error:
+        raise MachineError(f"{path}: {error}", f"remove {folder} and run again") from None
+
+
+def remove_partials(root: Path) -> int:
+    """Remove what killed processes left half-written in ``root``; returns how many folders.
+
+    Call it before a campaign starts.  Folders of living processes are theirs, and stay.
+    """
+    count = 0
+    for partial in root.glob(f"*{PARTIAL}*"):
+        pid = partial.name.rpartition(PARTIAL)[2]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            shutil.rmtree(partial, ignore_errors=True)
+            count += 1
+    return count
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
+def _typed(name: str, data: pa.Table | Columns) -> pa.Table:
+    """``data`` with exactly the columns and types of table ``name``."""
+    schema = TABLES[name]
+    unknown = set(data.column_names if isinstance(data, pa.Table) else data) - set(schema.names)
+    assert not unknown, f"table {name} has no column {', '.join(sorted(unknown))}"
+    if isinstance(data, pa.Table):
+        data = {column: data.column(column) for column in data.column_names}
+    length = len(next(iter(data.values()))) if data else 0
+    columns = [
+        _typed_column(data[field.name], field.type) if field.name in data else pa.nulls(length, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _typed_column(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    return values.cast(kind) if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, type=kind)
+
+
+def _write_aside(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Let ``fill`` write into a folder beside ``folder``, then rename it; on any error nothing is left."""
+    partial = folder.with_name(f"{folder.name}{PARTIAL}{os.getpid()}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        fill(partial)
+        _sync_folder(partial)
+        if not (folder / MANIFEST).is_file():
+            partial.rename(folder)
+            _sync_folder(folder.parent)
+    except OSError as error:
+        fix = "free disk space there, or write elsewhere (--out)"
+        raise MachineError(f"cannot write {folder}: {error.strerror or error}", fix) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    # Python's own file: its errors are plain OSErrors, and it can be synced.
+    with path.open("xb") as file:
+        pq.write_table(table, file, compression="zstd", store_schema=False)
+        _sync(file)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    with path.open("x") as file:
+        json.dump(content, file, indent=2, sort_keys=True)
+        file.write("\n")
+        _sync(file)
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the folder's entries durable: a rename alone may be lost with the power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
