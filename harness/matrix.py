@@ -1,0 +1,128 @@
+"""Grids that users write: a matrix file, or one ad-hoc point.
+
+A matrix file is TOML.  Every value that is a list is an axis; a list-valued option is written as a
+list of lists::
+
+    repetitions = 3
+    [[grid]]
+    system = ["lb", "srtm"]
+    workload = "periodic"
+    workload_options = { publishers = [1000, 2000], batch = 10 }
+    procedure_options = { envelope = "conformant" }
+"""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core.errors import SpecError
+from core.registry import hint
+from core.seeds import child_seed
+from harness.experiment import RunSpec
+from systems.loader import is_file
+
+_AXES = ("system", "workload", "topology", "testbed", "calibration", "procedure", "slo", "round")
+_OPTIONS = ("system_options", "workload_options", "topology_options", "procedure_options")
+
+
+def read_matrix(path: Path, seed: int) -> list[RunSpec]:
+    """The runs of a matrix file; SpecError names the file, the grid and the key that is wrong."""
+    try:
+        raw = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", "give the path of a matrix file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: {error}", "mend the TOML") from None
+    repetitions = raw.pop("repetitions", 1)
+    grids = raw.pop("grid", [])
+    if raw:
+        raise SpecError(f"{path}: unknown key {next(iter(raw))!r}", "known: repetitions, [[grid]]")
+    if not isinstance(repetitions, int) or repetitions < 1:
+        raise SpecError(f"{path}: repetitions = {repetitions!r}", "give a whole number of at least 1")
+    if not grids or not isinstance(grids, list):
+        raise SpecError(f"{path}: no grid", "write at least one [[grid]] table")
+    points = [point for n, grid in enumerate(grids, start=1) for point in _points(grid, f"{path}: grid {n}")]
+    return repeated(points, repetitions, seed)
+
+
+def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int) -> list[RunSpec]:
+    """Each spec once a repetition, with that repetition's seed."""
+    return [
+        msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
+        for repetition in range(repetitions)
+        for spec in specs
+    ]
+
+
+def ad_hoc(
+    system: str, workload: str, topology: str, settings: Sequence[str], repetitions: int, seed: int
+) -> list[RunSpec]:
+    """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``."""
+    axes: dict[str, Any] = {"system": system, "workload": workload, "topology": topology}
+    options: dict[str, dict[str, Any]] = {name: {} for name in _OPTIONS}
+    for word in settings:
+        key, equals, text = word.partition("=")
+        axis, dot, name = key.partition(".")
+        if not equals or (dot and f"{axis}_options" not in options) or (not dot and axis not in _AXES):
+            raise SpecError(f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology or procedure")
+        value = _value(text)
+        if dot:
+            options[f"{axis}_options"][name] = value
+        else:
+            axes[axis] = text
+    if repetitions < 1:
+        raise SpecError(f"--repetitions {repetitions}", "give at least 1")
+    return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
+
+
+def _value(text: str) -> Any:
+    """A number, true, false, a JSON list, or else the text itself."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
+    for key in grid:
+        if key not in (*_AXES, *_OPTIONS):
+            raise SpecError(f"{where}: unknown key {key!r}", hint(key, (*_AXES, *_OPTIONS)))
+    for key in ("system", "workload"):
+        if key not in grid:
+            raise SpecError(f"{where}: {key} is missing", f'write {key} = "…"')
+    choices: list[tuple[tuple[str, ...], list[Any]]] = []
+    for key, value in grid.items():
+        if key in _OPTIONS:
+            choices += [((key, name), each if isinstance(each, list) else [each]) for name, each in value.items()]
+        else:
+            choices.append(((key,), value if isinstance(value, list) else [value]))
+    for path, values in choices:
+        if not values:
+            raise SpecError(f"{where}: {'.'.join(path)} is an empty list", "give at least one value")
+    for combination in product(*(values for _, values in choices)):
+        fields: dict[str, Any] = {name: {} for name in _OPTIONS}
+        for (path, _), value in zip(choices, combination, strict=True):
+            if len(path) == 2:
+                fields[path[0]][path[1]] = value
+            else:
+                fields[path[0]] = value
+        yield _spec(fields, where)
+
+
+def _spec(fields: dict[str, Any], where: str) -> RunSpec:
+    """A spec that resolves: names and options are checked now, not when it runs."""
+    from harness.run import resolve
+
+    inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
+    if "path" in fields["workload_options"]:
+        inputs.append(str(fields["workload_options"]["path"]))
+    try:
+        spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
+    except msgspec.ValidationError as error:
+        raise SpecError(f"{where}: {error}", "see ratebed list") from None
+    resolve(spec)
+    return spec

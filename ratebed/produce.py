@@ -1,0 +1,72 @@
+"""What ``run`` and ``figures`` do: execute, draw, report, and say what came of it."""
+
+from typing import Any
+
+import msgspec
+
+from harness.campaign import Campaign, Finished
+from harness.experiment import RunSpec
+from ratebed import pipeline
+from ratebed.options import Request
+
+
+def produce_figures(request: Request, extra_system: str = "") -> int:
+    """Figures from nothing to the report; 0, or 1 where a run failed.  A contradicted claim is a result."""
+    plan = pipeline.make_plan(request, extra_system)
+    failures = pipeline.run(plan, request)
+    undrawn = pipeline.draw(plan, request)
+    from ratebed.judging import counts_line, report
+
+    path, results = report(request.out)
+    for key, reason in plan.skipped.items():
+        print(f"{key}: skipped, {reason}")
+    for key in undrawn:
+        print(f"{key}: not drawn, none of its runs succeeded")
+    _print_failures(failures, len(plan.campaign.wanted))
+    print(f"claims: {counts_line(results)}")
+    print(f"report: {path.resolve()}")
+    return 1 if failures or undrawn else 0
+
+
+def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[dict[str, Any]]]:
+    """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
+    campaign = Campaign(request.out / "runs")
+    ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
+    plan = pipeline.Plan(campaign, {}, {})
+    failures = pipeline.run(plan, request)
+    _print_failures(failures, len(ids))
+    missing = campaign.missing()
+    rows = summarise([i for i in ids if i not in missing], request)
+    for row in rows:
+        print("  ".join(f"{key}={value}" for key, value in row.items()))
+    return (1 if failures else 0), rows
+
+
+def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
+    """Percentiles of each run's judged messages, by Spark."""
+    if not run_ids:
+        return []
+    from analysis.metrics import final_round, percentiles
+    from analysis.spark import load, session
+
+    spark = session(request.spark_master or "local[*]")
+    try:
+        data = load(spark, [request.out / "runs" / i for i in run_ids])
+        found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+        runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome")
+        frame = runs.join(found, "run_id", "left").orderBy("system", "variant", "repetition", "run_id", "metric").toPandas()
+    finally:
+        spark.stop()
+    return [
+        {key: msgspec.json.decode(msgspec.json.encode(value.item() if hasattr(value, "item") else value)) for key, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _print_failures(failures: list[Finished], total: int) -> None:
+    from ratebed.progress import describe
+
+    for failure in failures:
+        print(f"failed: {failure.run_id} {describe(failure.spec)}: {failure.error}")
+    if failures:
+        print(f"{len(failures)} of {total} runs failed; the others are kept")

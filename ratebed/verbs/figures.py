@@ -1,0 +1,29 @@
+"""``ratebed figures``: from nothing to the report."""
+
+from pathlib import Path
+
+import typer
+
+from ratebed import options as o
+
+
+def figures(
+    context: typer.Context,
+    keys: o.Keys = None,
+    every: o.All = False,
+    scale: o.ScaleName = "quick",
+    seed: o.Seed = 1,
+    jobs: o.Jobs = 0,
+    out: o.Out = Path("out"),
+    testbed: o.Testbed = "virtual",
+    calibration: o.Calibration = "",
+    spark_master: o.SparkMaster = "",
+) -> int:
+    """Run what is missing, aggregate on Spark, draw, judge the claims, write the report; all figures by default."""
+    from ratebed.produce import produce_figures
+
+    request = o.make_request(
+        keys, every or not keys, scale, seed, jobs, out, context.args,
+        testbed=testbed, calibration=calibration, spark_master=spark_master,
+    )  # fmt: skip
+    return produce_figures(request)

@@ -1,0 +1,57 @@
+"""``ratebed plan``: what a command would run, before it runs."""
+
+import json
+from pathlib import Path
+
+import typer
+
+from ratebed import options as o
+
+
+def plan(
+    context: typer.Context,
+    keys: o.Keys = None,
+    every: o.All = False,
+    scale: o.ScaleName = "quick",
+    seed: o.Seed = 1,
+    jobs: o.Jobs = 0,
+    out: o.Out = Path("out"),
+    testbed: o.Testbed = "virtual",
+    as_json: o.AsJson = False,
+) -> None:
+    """Runs, expected time, memory, disk and privileges of figures; nothing is started."""
+    from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, expected_seconds
+    from ratebed.pipeline import make_plan
+
+    request = o.make_request(keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed)
+    found = make_plan(request)
+    missing = found.campaign.missing()
+    rows = [
+        {
+            "figure": key,
+            "runs": len(ids),
+            "to_do": sum(i in missing for i in ids),
+            "seconds": round(sum(expected_seconds(missing[i]) for i in set(ids) if i in missing) / request.jobs, 1),
+            "skipped": found.skipped.get(key, ""),
+        }
+        for key, ids in found.run_ids.items()
+    ]
+    total = {
+        "runs": len(found.campaign.wanted),
+        "to_do": len(missing),
+        "seconds": round(sum(map(expected_seconds, missing.values())) / request.jobs, 1),
+        "memory_megabytes": MEGABYTES_PER_WORKER * request.jobs + 2_000,
+        "disk_megabytes": round(len(missing) * KILOBYTES_PER_RUN / 1000, 1),
+        "privileges": "none",
+    }
+    if as_json:
+        print(json.dumps({"figures": rows, "total": total}, indent=2))
+        return
+    for row in rows:
+        text = row["skipped"] and f"skipped: {row['skipped']}" or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {row['seconds']:.0f} s"
+        print(f"{row['figure']:<16}{text}")
+    print(
+        f"in all (figures share runs): {total['to_do']} of {total['runs']} runs, about {total['seconds']:.0f} s on "
+        f"{request.jobs} processes, then Spark and drawing; {total['memory_megabytes']} MB memory, "
+        f"{total['disk_megabytes']} MB disk, no privileges"
+    )
