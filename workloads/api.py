@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from core.errors import SpecError
 from core.records import Schedule
+from core.registry import configure
 from core.units import duration_ns
+
+INPUT_FILE = {"input_file": True}  # metadata of a config field that holds the path of an input file
 
 
 @dataclass(frozen=True)
@@ -20,53 +21,42 @@ class Workload:
     """One kind of load.
 
     ``config`` is a frozen dataclass of plain JSON values that checks itself when made (SpecError);
-    ``make(config, seed)`` gives the schedule.  ``file_fields`` names the config fields that hold the
-    path of an input file: what counts there is the content.
+    ``make(config, seed)`` gives the schedule.
     """
 
     key: str
     summary: str
     config: type
     make: Callable[[Any, int], Schedule]
-    file_fields: tuple[str, ...] = ()
 
     def configure(self, options: Mapping[str, Any]) -> Any:
-        """The config of these options; SpecError names the option that is unknown, missing or of a wrong type."""
-        fields = {field.name: field for field in dataclasses.fields(self.config)}
-        for name in options:
-            if name not in fields:
-                raise SpecError(f"workload {self.key}: unknown option {name!r}", f"choose of {', '.join(fields)}")
-        for name, field in fields.items():
-            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            if required and name not in options:
-                raise SpecError(f"workload {self.key}: option {name!r} is missing", f"give {name}=…")
-        try:
-            return msgspec.convert(dict(options), self.config, strict=False)
-        except msgspec.ValidationError as error:
-            raise SpecError(f"workload {self.key}: {error}", "give the option a value of that type") from error
-
-    def schedule(self, options: Mapping[str, Any], seed: int) -> Schedule:
-        """The schedule of these options and this seed."""
-        return self.make(self.configure(options), seed)
+        """The config of these options; SpecError names the option that is unknown, missing or wrong."""
+        return configure(f"workload {self.key}", self.config, options)
 
     def id(self, config: Any, seed: int) -> str:
         """``workload_id`` of this workload."""
-        return workload_id(self.key, config, seed, self.file_fields)
+        return workload_id(self.key, config, seed)
 
 
-def workload_id(key: str, config: Any, seed: int, file_fields: tuple[str, ...] = ()) -> str:
+def input_files(config: Any) -> dict[str, str]:
+    """Field and path of the files that a config names (fields with ``INPUT_FILE`` as metadata)."""
+    fields = [field.name for field in dataclasses.fields(config) if field.metadata.get("input_file")]
+    return {name: getattr(config, name) for name in fields}
+
+
+def workload_id(key: str, config: Any, seed: int) -> str:
     """16 hex digits, equal for runs that are offered the very same messages, so that they can be paired.
 
-    Hashes the key, the config and the seed; a field in ``file_fields`` is replaced by the hash of
-    its file's content, so that a copied file pairs and an edited one does not.  Raises SpecError for
-    a file that cannot be read.
+    Hashes the key, the config and the seed; the path of an input file is replaced by the hash of its
+    content, so that a copied file pairs and an edited one does not.  Raises SpecError for a file that
+    cannot be read.
     """
     values = dataclasses.asdict(config)
-    for name in file_fields:
+    for name, path in input_files(config).items():
         try:
-            values[name] = hashlib.sha256(Path(values[name]).read_bytes()).hexdigest()
+            values[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
         except OSError as error:
-            raise SpecError(f"{values[name]}: {error.strerror}", f"give {name} a readable file") from error
+            raise SpecError(f"{path}: {error.strerror}", f"give {name} a readable file") from error
     text = json.dumps([key, values, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -15,7 +15,7 @@ from core.errors import SpecError
 from core.records import Block, Int32, Population
 from core.seeds import child_seed
 from core.units import SECOND_NS
-from workloads.api import Workload, require
+from workloads.api import INPUT_FILE, Workload, require
 from workloads.chunks import ChunkedSchedule, chunk_length_ns, ranges, sort_pairs
 from workloads.trace_reader import FORMATS, INSTANT_UNITS, ROLES, TraceFormat, TraceRows, read_trace
 
@@ -24,7 +24,7 @@ from workloads.trace_reader import FORMATS, INSTANT_UNITS, ROLES, TraceFormat, T
 class TraceConfig:
     """Options of a replayed trace; all of them are ours.  Raises SpecError when made."""
 
-    path: str  # the file; gzip is recognised
+    path: str = field(metadata=INPUT_FILE)  # the file; gzip is recognised
     format: str = "csv"  # csv | parquet | ulb-wsn (readings of the ULB library's motes, as published)
     # Column of each role, by header name or 0-based position; text "publisher=node,instant=0" works too.
     # Roles left out are looked for under their own names: publisher, instant, and if there, size, group.
@@ -146,5 +146,4 @@ WORKLOAD = Workload(
     summary="a recorded trace file (CSV, Parquet, ULB sensor logs), replicated and sped up",
     config=TraceConfig,
     make=TraceSchedule,
-    file_fields=("path",),
 )

@@ -73,7 +73,7 @@ def read_trace(path: str, kind: str, form: TraceFormat, row_limit: int = 0) -> T
         raise SpecError(f"{path}: {error.strerror or error}", "give a readable trace file") from error
     except (EOFError, zlib.error) as error:
         raise SpecError(f"{path}: the compressed file is damaged ({error})", "copy it again") from error
-    if not columns["instant"]:
+    if len(columns["instant"]) == 0:
         raise SpecError(f"{path}: no messages in it", "give a trace with at least two rows")
     unit = "ms" if kind == "ulb-wsn" else form.instant_unit
     return _rows(columns, source, unit, "." if kind == "ulb-wsn" else form.decimal)
@@ -155,15 +155,16 @@ def _find_columns(path: str, form: TraceFormat, fields: list[str]) -> dict[str, 
 
 
 def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _Source]:
-    """The wanted columns of a Parquet file, in their own types; timestamps as text of nanoseconds."""
+    """The wanted columns of a Parquet file, in their own types; timestamps as integer nanoseconds."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        wanted = _find_columns(path, TraceFormat(form.columns, header=True), names)
-        table = file.read(columns=[names[position] for position in wanted.values()])
+        with open(path, "rb") as raw:
+            file = pq.ParquetFile(raw)
+            names = file.schema_arrow.names
+            wanted = _find_columns(path, TraceFormat(form.columns), names)
+            table = file.read(columns=[names[position] for position in wanted.values()])
     except pa.ArrowInvalid as error:
         raise SpecError(f"{path}: not a whole Parquet file ({error})", "check format and file") from error
     if row_limit:
@@ -176,7 +177,10 @@ def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
             row = column.is_null().to_pylist().index(True)
             raise source.error(row, role, None, "missing", "fill it in or drop the row")
         if pa.types.is_timestamp(column.type):
-            columns[role] = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy()
+            try:
+                columns[role] = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy()
+            except pa.ArrowInvalid as error:
+                raise SpecError(f"{path}, {role}: {error}", "give instants between 1678 and 2262") from error
         else:
             columns[role] = column.to_pylist()
     return columns, source
@@ -247,7 +251,7 @@ def _rows(columns: Columns, source: _Source, unit: str, decimal: str) -> TraceRo
     return TraceRows(at_ns[order], publisher[order], names, group, size)
 
 
-_NUMBER = re.compile(r"([+-]?)(\d+)(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)(\d{1,40})(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _INSTANT_LIMIT_NS = 2**62
 
@@ -303,7 +307,9 @@ def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[t
     distinct = set(texts)
     if "" in distinct:
         raise source.error(texts.index(""), field, "", "empty", "name it")
-    names = sorted(distinct, key=lambda name: (0, int(name), name) if name.isdecimal() else (1, 0, name))
+    names = sorted(
+        distinct, key=lambda name: (0, int(name), name) if name.isdecimal() and len(name) < 40 else (1, 0, name)
+    )
     index = {name: number for number, name in enumerate(names)}
     return tuple(names), np.fromiter((index[text] for text in texts), np.int32, len(texts))
 
