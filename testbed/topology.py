@@ -203,11 +203,11 @@ def srtm_lan(brokers: int = 6, delay: str = "10us") -> Topology:
     """
     if brokers < 1:
         raise SpecError(f"topology srtm-lan: brokers = {brokers}", "give at least 1")
-    names = [f"broker-{i}" for i in range(1, brokers + 1)]
+    names = [f"broker{i}" for i in range(1, brokers + 1)]
     half = (brokers + 1) // 2
-    hosts = [Host(f"{role}s-{i}", 16, role) for role in ("publisher", "subscriber") for i in (1, 2)]
+    hosts = [Host(f"{role}s{i}", 16, role) for role in ("publisher", "subscriber") for i in (1, 2)]
     carried = [part for part in (names[:half], names[half:]) if part]
-    hosts += [Host(f"brokers-{i}", max(16, 2 * len(part)), "broker", tuple(part)) for i, part in enumerate(carried, 1)]
+    hosts += [Host(f"brokers{i}", max(16, 2 * len(part)), "broker", tuple(part)) for i, part in enumerate(carried, 1)]
     hosts.append(Host("control", 16, "control", ("distributor", "adaptor")))
     links = [Link(host.name, "lan", _span(delay), rate_bps=40 * 10**9) for host in hosts]
     return Topology("srtm-lan", (*hosts, Host("lan", role=SWITCH)), tuple(links))

@@ -26,8 +26,9 @@ def event_loop(
     seed: int,
     plane: DataPlane | None = None,
     keep_steps: bool = False,
+    start_ns: int = 0,
 ) -> EventLoop:
-    """The loop for ``system``'s nodes on ``topology``; a restarted node has a seed of its own.
+    """The loop for ``system.nodes(names, ...)`` on ``topology``; a restarted node has a seed of its own.
 
     SpecError where the topology has no place for a node, or the system has none.
     """
@@ -39,7 +40,7 @@ def event_loop(
         return make(list(names), config, child_seed(seed, "nodes", restart) >> 1)
 
     network = Network(topology, seed, system.transport)
-    return EventLoop(boot, network, system.messages, plane, keep_steps)
+    return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns)
 
 
 @dataclass(frozen=True)

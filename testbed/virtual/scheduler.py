@@ -51,8 +51,8 @@ class DataPlane(Protocol):
         """Carry all traffic up to ``until_ns``."""
         ...
 
-    def report(self, node: str) -> list[Any]:
-        """What ``node``'s part of it saw since the last report: one measurement a topic."""
+    def report(self) -> Iterable[tuple[str, Any]]:
+        """What it saw since the last report: (node, measurement), for each node and topic."""
         ...
 
     def actuate(self, node: str, command: Any, now_ns: int) -> None:
@@ -99,7 +99,8 @@ class EventLoop:
     """Runs the nodes that ``boot`` makes.
 
     ``boot(restart)`` makes all nodes anew; ``restart`` is 0 at the start and counts the run's
-    restarts, each of which takes its node from a fresh set: nothing survives a crash.
+    restarts, each of which takes its node from a fresh set: nothing survives a crash.  Time begins
+    at ``start_ns``; ``plane`` is what carries messages, if anything does.
     """
 
     def __init__(
@@ -109,9 +110,10 @@ class EventLoop:
         messages: Sequence[type] = (),
         plane: DataPlane | None = None,
         keep_steps: bool = False,
+        start_ns: int = 0,
         events_maximum: int = EVENTS_MAXIMUM,
     ):
-        self.now_ns = 0
+        self.now_ns = start_ns
         self.in_flight_count = 0
         self.journal = Journal()
         self._boot, self._network, self._messages, self._plane = boot, network, messages, plane
@@ -125,8 +127,8 @@ class EventLoop:
         self._members = {name: _Member(node, Referee(name, nodes, messages)) for name, node in nodes.items()}
         for name in self._members:
             network.topology.host_of(name)
-            self._push(0, self._handle, name, Start(None))
-        self._push(SAMPLE_PERIOD_NS, self._tick)
+            self._push(start_ns, self._handle, name, Start(None))
+        self._push(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
     # --- what happens from outside ---------------------------------------------------------------
 
@@ -147,10 +149,10 @@ class EventLoop:
                 self._known(fault.node)
             self._push(fault.at_ns, self._apply_fault, fault)
 
-    def report_every(self, node: str, period_ns: int) -> None:
-        """Give ``node`` the data plane's measurements every ``period_ns``."""
+    def report_every(self, period_ns: int) -> None:
+        """Give the nodes the data plane's measurements every ``period_ns`` from now on."""
         assert self._plane is not None and period_ns > 0
-        self._push(self.now_ns + period_ns, self._report, node, period_ns)
+        self._push(self.now_ns + period_ns, self._report, period_ns)
 
     def run(self, until_ns: int) -> Journal:
         """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
@@ -243,10 +245,10 @@ class EventLoop:
         event = Arrival(content) if isinstance(content, Request) else Delivery(parcel.source, content)
         self._handle(parcel.target, event)
 
-    def _report(self, name: str, period_ns: int) -> None:
+    def _report(self, period_ns: int) -> None:
         assert self._plane is not None
-        self._push(self.now_ns + period_ns, self._report, name, period_ns)
-        for measurement in self._plane.report(name):
+        self._push(self.now_ns + period_ns, self._report, period_ns)
+        for name, measurement in self._plane.report():
             self._handle(name, Report(measurement))
 
     # --- effects ---------------------------------------------------------------------------------
