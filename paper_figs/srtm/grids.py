@@ -15,6 +15,7 @@ from harness.experiment import RunSpec, Scale
 
 CONFORMANT = {"envelope": "conformant"}
 ARRIVALS = ("poisson", "periodic")
+BROKERS = 6  # SRTM VI
 PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10
 
 
