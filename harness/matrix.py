@@ -23,7 +23,8 @@ from core.errors import SpecError
 from core.registry import hint
 from core.seeds import child_seed
 from harness.experiment import RunSpec
-from systems.loader import is_file
+from systems.api import Report, System
+from systems.loader import is_file, load_system
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "procedure", "slo", "round")
 _OPTIONS = ("system_options", "workload_options", "topology_options", "procedure_options")
@@ -113,6 +114,13 @@ def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
         yield _spec(fields, where)
 
 
+def _procedure(system: System) -> str:
+    """What a system is made for."""
+    if system.distribute is not None:
+        return "distribute"
+    return "adapt" if Report in system.inputs else "requests"
+
+
 def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import resolve
@@ -120,6 +128,7 @@ def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
     if "path" in fields["workload_options"]:
         inputs.append(str(fields["workload_options"]["path"]))
+    fields = {"procedure": _procedure(load_system(str(fields["system"]))), **fields}
     try:
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
     except msgspec.ValidationError as error:

@@ -13,7 +13,6 @@ from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
 from core.errors import SpecError
 from core.registry import changed, configure, lookup
-from core.records import Schedule
 from harness.experiment import RunSpec
 from systems.api import System
 from systems.loader import load_system
@@ -35,7 +34,7 @@ class Point:
     spec: RunSpec
     system: System
     system_config: Any
-    schedule: Schedule
+    schedule: Any  # core.records.Schedule, or requests for a limiter
     workload_id: str
     topology: Topology
     backend: Backend

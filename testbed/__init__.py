@@ -23,6 +23,10 @@ class Backend(Protocol):
         """Brokers of ``topology`` with the calibration of ``spec``, ready to be offered ``schedule``."""
         ...
 
+    def limit(self, system: Any, config: Any, topology: Any, requests: Any, duration_ns: int, seed: int) -> Any:
+        """Offer ``requests`` to the nodes of a limiter; returns columns of ``requests()`` and ``samples()``."""
+        ...
+
 
 def load_testbed(name: str) -> Backend:
     """The testbed called ``name``; SpecError for an unknown one."""

@@ -1,6 +1,7 @@
 """Measurement rounds: what every testbed is asked for and what it answers."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from core.errors import SpecError
 from core.records import Envelope, Float64, Int32, Int64
@@ -40,3 +41,12 @@ class Round:
     access_delay: Int64
     measured: Measured
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """What a controller's run showed."""
+
+    windows: list[tuple[Int64, Int64]]  # of each window: histogram counts of latency and of access delay, by broker
+    samples: dict[str, list[Any]]  # columns of the ``samples`` table
+    commands: list[tuple[int, str, Any]]  # (at_ns, node, command)

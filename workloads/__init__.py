@@ -12,6 +12,7 @@ WORKLOADS = {
     "periodic": "workloads.periodic:WORKLOAD",
     "shifting": "workloads.shifting:WORKLOAD",
     "trace": "workloads.trace:WORKLOAD",
+    "requests": "workloads.requests:WORKLOAD",
 }
 
 

@@ -27,7 +27,7 @@ class Workload:
     key: str
     summary: str
     config: type
-    make: Callable[[Any, int], Schedule]
+    make: Callable[[Any, int], Any]  # a Schedule, or for limiters a workloads.requests.RequestLoad
 
     def configure(self, options: Mapping[str, Any]) -> Any:
         """The config of these options; SpecError names the option that is unknown, missing or wrong."""

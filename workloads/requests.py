@@ -1,12 +1,15 @@
 """Requests of users to a rate-limited service: Poisson users spread over its nodes."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
+from workloads.api import Workload, require
 
 
 def poisson_requests(
@@ -40,3 +43,36 @@ def _poisson_instants(rate_rps: float, duration_ns: int, rng: np.random.Generato
     """Instants of a Poisson process in [0, duration_ns): their number, then where they fall; int64, sorted."""
     count = rng.poisson(rate_rps * duration_ns / SECOND_NS)
     return np.sort(rng.integers(0, max(1, duration_ns), size=count))
+
+
+@dataclass(frozen=True)
+class RequestsConfig:
+    """Options of users who send requests.  Raises SpecError when made."""
+
+    users: int = 20  # ours
+    rate_rps: float = 10.0  # ours: requests a second of each user
+    sticky: bool = True  # ours: a user always asks the same node
+    cost: int = 1  # tokens that a request takes
+
+    def __post_init__(self) -> None:
+        require(self.users >= 1, "users", self.users, "give 1 or more users")
+        require(0 < self.rate_rps < math.inf, "rate_rps", self.rate_rps, "give a finite rate above 0")
+        require(self.cost >= 1, "cost", self.cost, "give 1 or more tokens")
+
+
+@dataclass(frozen=True)
+class RequestLoad:
+    """Poisson users; what a limiter is offered instead of a schedule of messages."""
+
+    config: RequestsConfig
+    seed: int
+
+    def requests(self, nodes: Sequence[str], duration_ns: int) -> dict[str, list[Request]]:
+        """Requests of each node in order of time, before ``duration_ns``."""
+        config = self.config
+        return poisson_requests(
+            nodes, config.users, config.rate_rps, duration_ns, self.seed, config.sticky, config.cost
+        )
+
+
+WORKLOAD = Workload("requests", "Poisson users who ask limiters for admission", RequestsConfig, RequestLoad)

@@ -9,6 +9,7 @@ from core.seeds import child_seed
 if TYPE_CHECKING:
     from testbed.topology import Topology
     from testbed.virtual.deployment import Deployment
+    from testbed.virtual.request_run import RequestJournal
 
 JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
 
@@ -25,13 +26,22 @@ class VirtualBackend:
         from testbed.virtual.broker_model import load_calibration
         from testbed.virtual.deployment import Deployment
 
-        brokers = sum(len(host.node_names) for host in topology.hosts if host.role == "broker")
+        names = [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
+        brokers = len(names)
         loads = list(config.initial_loads_rps) or [0.0] * brokers
         if len(loads) != brokers:
             raise SpecError(f"{len(loads)} initial loads for {brokers} brokers", "give one a broker")
         others = [_other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
-        return Deployment(load_calibration(spec.calibration), schedule, others, config, rows)
+        return Deployment(load_calibration(spec.calibration), names, schedule, others, config, rows)
+
+    def limit(
+        self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int
+    ) -> "RequestJournal":
+        """See ``testbed.Backend``."""
+        from testbed.virtual.request_run import run_requests
+
+        return run_requests(system, config, topology, requests, duration_ns, seed)
 
 
 def _other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:

@@ -5,6 +5,8 @@ round; the final assignment is judged on a window of its own, the same for every
 comparisons are paired and nobody is judged on the sample that it fitted itself to.
 """
 
+from typing import Any
+
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
@@ -12,13 +14,16 @@ from core.errors import SpecError
 from core.records import Envelope, Float64, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from core.units import duration_ns as duration_of_text
-from systems.api import Broker, BrokerMeasure, Measured
+from systems.api import Broker, BrokerMeasure, Measured, System
 from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import InfeasibleSplit, split_bucket
-from testbed.rounds import EnvelopeRule, Round
+from testbed.rounds import Controlled, EnvelopeRule, Round
+from testbed.topology import Topology
 from testbed.virtual import envelope_kernel
 from testbed.virtual.broker_model import BrokerModel
 from testbed.virtual.fleet import Fleet
+from testbed.virtual.plane import FleetPlane
+from testbed.virtual.request_run import RequestJournal, event_loop
 
 JUDGE_AT_NS = 3_600 * SECOND_NS  # beyond any search: 70 s of profile and at most some 30 rounds
 FOREVER_NS = 2**62  # the p99 of what cannot work
@@ -28,16 +33,19 @@ _SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at eith
 class Deployment:
     """A topic, its brokers and the clock of its schedule."""
 
+    topic = "topic"
+
     def __init__(
         self,
         model: BrokerModel,
+        names: list[str],
         schedule: Schedule,
         others: list[Schedule | None],
         rule: EnvelopeRule,
         journal_rows: int = 0,
     ):
-        self.model, self.schedule, self.rule = model, schedule, rule
-        self.fleet = Fleet(model, "topic", schedule, others, journal_rows)
+        self.model, self.names, self.schedule, self.rule = model, names, schedule, rule
+        self.fleet = Fleet(model, self.topic, schedule, others, journal_rows)
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns = duration_of_text(rule.profile)
@@ -45,7 +53,8 @@ class Deployment:
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """What a distributor is told about the brokers."""
-        return tuple(Broker(f"broker{n + 1}", self.model.mcap_rps, load) for n, load in enumerate(self.loads_rps))
+        pairs = zip(self.names, self.loads_rps, strict=True)
+        return tuple(Broker(name, self.model.mcap_rps, load_rps) for name, load_rps in pairs)
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""
@@ -86,6 +95,26 @@ class Deployment:
             if part is not None:
                 self.fleet.set_bucket(broker, part, full=True)
         return parts
+
+    def control(
+        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
+    ) -> Controlled:
+        """Let a controller's nodes work on the running brokers for ``duration_ns``; one report a second.
+
+        Histograms are taken window by window, by the messages' intended instants.
+        """
+        plane = FleetPlane(self.fleet, self.names)
+        begin_ns = self.fleet.now_ns
+        loop = event_loop(system, config, topology, self.names, seed, plane, start_ns=begin_ns)
+        loop.report_every(SECOND_NS)
+        windows = []
+        for start_ns in range(begin_ns, begin_ns + duration_ns - window_ns + 1, window_ns):
+            self.fleet.state.clear_histograms()
+            self.fleet.record(start_ns, start_ns + window_ns)
+            journal = RequestJournal(loop.run(start_ns + window_ns - 1))
+            self.fleet.advance(start_ns + window_ns)
+            windows.append((self.fleet.state.latency.copy(), self.fleet.state.access_delay.copy()))
+        return Controlled(windows, journal.samples(), journal.journal.commands)
 
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
         end_ns, settle_ns = start_ns + duration_ns, duration_ns // _SETTLE

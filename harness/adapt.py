@@ -1,0 +1,72 @@
+"""The procedure of controllers: a topic runs on fixed brokers while a control protocol moves its sub-buckets.
+
+Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from core.errors import SpecError
+from core.registry import configure
+from core.units import duration_ns
+from harness.distribute import histogram_rows
+from harness.run import Journal, Point
+from systems.api import SetBucket
+from testbed.rounds import EnvelopeRule
+
+
+@dataclass(frozen=True)
+class Config(EnvelopeRule):
+    """Options of the procedure."""
+
+    duration: str = "120s"  # ours
+    window: str = "5s"  # ours: the histogram's ``round`` counts windows of this length from 1
+    initial_loads_rps: tuple[float, ...] = ()  # as in ``harness.distribute``
+    initial_batch: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if duration_ns(self.window) <= 0 or duration_ns(self.duration) < duration_ns(self.window):
+            raise SpecError(f"procedure adapt: duration {self.duration}, window {self.window}", "give at least one window")
+
+
+def run(point: Point) -> Journal:
+    """Run the controller of ``point`` on its topic."""
+    config = configure("procedure adapt", Config, point.spec.procedure_options)
+    deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    names = [broker.name for broker in deployment.brokers]
+    count = point.schedule.population.count
+    assignment = (np.arange(count) * len(names) // count).astype(np.int32)
+    envelope = deployment.envelope_for(0, duration_ns(config.duration))
+    parts = deployment.start(0, assignment, envelope)
+    system_config = replace(point.system_config, splits={deployment.topic: dict(zip(names, parts, strict=True))})
+    found = deployment.control(
+        point.system, system_config, point.topology, duration_ns(config.duration), duration_ns(config.window), point.spec.seed
+    )
+    windows = [
+        histogram_rows(number, {"end_to_end_latency": latency, "access_delay": access_delay})
+        for number, (latency, access_delay) in enumerate(found.windows, start=1)
+    ]
+    tables = {
+        "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
+        "samples": found.samples,
+    }
+    commands = _commands(found.commands, names)
+    if commands["at_ns"]:
+        tables["decisions"] = commands
+    return Journal(tables, "done", envelope.rate_rps, envelope.burst_count)
+
+
+def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[str, list[Any]]:
+    """Rows of ``decisions`` for the buckets that were set; columns that mean nothing here stay empty."""
+    columns: dict[str, list[Any]] = {
+        key: [] for key in ("at_ns", "kind", "broker", "bucket_rate_rps", "bucket_burst_count")
+    }
+    for at_ns, node, command in commands:
+        if isinstance(command, SetBucket):
+            row = (at_ns, "set_bucket", names.index(node), command.rate_rps, command.burst_count)
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    return columns
