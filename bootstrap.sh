@@ -23,7 +23,7 @@ apt_install() {
         dpkg --configure -a || true # heals an installation that was interrupted
         "${apt[@]}" update || true # one dead source need not stop us
         "${apt[@]}" install --yes --no-install-recommends "$@"
-    } </dev/null >&2
+    } </dev/null >/dev/null 9<&- # a daemon that a package starts must not keep our lock
 }
 
 # --- Python: .venv -----------------------------------------------------------------------------
@@ -40,7 +40,7 @@ find_python() {
 
 can_make_environments() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-packages_key() { { cat requirements-build.lock requirements.lock; echo "$PWD"; } | cksum; }
+packages_key() { { cat requirements-build.lock requirements.lock && echo "$PWD"; } | cksum; }
 
 packages_are_ready() {
     [ -x .venv/bin/python ] && [ "$(cat .venv/ready 2>/dev/null)" = "$(packages_key)" ] || return 1
@@ -71,29 +71,34 @@ make_ourselves() {
 
 # --- Java: .java, a link to a home with bin/java, or a home of our own ------------------------------
 
-# The home of java "$1" if Spark can run on it: at least 17, and complete.
-java_home() {
-    local shown
-    shown=$("$1" --add-modules=jdk.incubator.vector -XshowSettings:properties -version 2>&1) || return 1
-    [ "$(sed -n 's/^ *java.specification.version = //p' <<<"$shown")" -ge 17 ] 2>/dev/null || return 1
-    sed -n 's/^ *java.home = //p' <<<"$shown"
+java_property() { sed -n "s/^ *$1 = //p"; }
+
+# Whether Spark can run on the Java at home "$1": at least 17, and complete (Spark always asks for that module).
+java_is_suitable() {
+    local version
+    [ -n "$1" ] || return 1
+    version=$("$1/bin/java" --add-modules=jdk.incubator.vector -XshowSettings:properties -version 2>&1 |
+        java_property java.specification.version)
+    [ "$version" -ge 17 ] 2>/dev/null
 }
 
 java_is_ready() {
     [ -x .java/bin/java ] || return 1
-    [ -z "${JAVA_HOME:-}" ] || [ "$JAVA_HOME" -ef .java ] || ! java_home "$JAVA_HOME/bin/java" >/dev/null
+    [ -z "${JAVA_HOME:-}" ] || [ "$JAVA_HOME" -ef .java ] || ! java_is_suitable "$JAVA_HOME"
 }
 
 link_java() {
-    local home
-    home=$(java_home "$1") || return 1
+    java_is_suitable "$1" || return 1
     rm -rf .java
-    ln -s "$home" .java
+    ln -s "$1" .java
 }
 
+link_java_of_path() { link_java "$(java -XshowSettings:properties -version 2>&1 | java_property java.home)"; }
+
 make_java() {
-    link_java "${JAVA_HOME:-}/bin/java" || link_java java && return
-    if apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; then link_java java && return; fi
+    [ -n "${JAVA_HOME:-}" ] && link_java "$JAVA_HOME" && return
+    link_java_of_path && return
+    if apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; then link_java_of_path && return; fi
     say "no Java >= 17 found; installing one into .java (about 100 MB to download, once)"
     rm -rf .java .java.partial
     pip_install --require-hashes --no-deps --target .java.partial/lib -r requirements-java.lock
