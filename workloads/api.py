@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import SpecError
-from core.records import Schedule
 from core.registry import configure
 from core.units import duration_ns
 
