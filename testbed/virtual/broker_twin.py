@@ -1,0 +1,60 @@
+"""The broker model in plain Python, one message at a time: what ``broker_kernel`` must compute.
+
+Slow and obvious.  A test feeds both the same emissions and compares every instant.
+"""
+
+from dataclasses import dataclass, field
+
+from core.records import Envelope
+from systems.parts import token_bucket
+from testbed.virtual.broker_model import BrokerModel
+
+
+@dataclass(frozen=True)
+class Carried:
+    """One message: when it was stamped for conformance, had its token, and was received."""
+
+    stamped_at_ns: int
+    released_at_ns: int
+    received_at_ns: int
+
+
+@dataclass
+class BrokerTwin:
+    """One broker and one topic's sub-bucket."""
+
+    model: BrokerModel
+    bucket: Envelope
+    started_at_ns: int = 0
+    core_free_at_ns: list[int] = field(default_factory=list)
+    pump_free_at_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.rate, self.capacity = token_bucket.units(self.bucket)
+        self.level, self.level_at_ns = self.capacity, self.started_at_ns
+        self.core_free_at_ns = [0] * self.model.cores
+
+    def _ingress(self, at_ns: int, count: int) -> int:
+        """The first core that is free reads the whole wake-up; returns when it is done."""
+        core = min(range(self.model.cores), key=self.core_free_at_ns.__getitem__)
+        begin_ns = max(at_ns + self.model.network_ns, self.core_free_at_ns[core])
+        self.core_free_at_ns[core] = begin_ns + self.model.wakeup_ns + count * self.model.message_ns
+        return self.core_free_at_ns[core]
+
+    def other(self, at_ns: int, count: int) -> None:
+        """Another topic's emission: it only takes ingress time."""
+        self._ingress(at_ns, count)
+
+    def emission(self, at_ns: int, count: int) -> list[Carried]:
+        """One of the topic's emissions, sent at ``at_ns``; one entry a message."""
+        read_at_ns = self._ingress(at_ns, count)
+        stamp_ns = read_at_ns if self.model.read_time_stamps else at_ns + self.model.network_ns
+        carried = []
+        for _ in range(count):
+            elapsed_ns = max(0, stamp_ns - self.level_at_ns)
+            self.level, wait_ns = token_bucket.take(self.level, elapsed_ns, self.rate, self.capacity)
+            self.level_at_ns = max(self.level_at_ns, stamp_ns)
+            ready_at_ns = max(read_at_ns, stamp_ns + wait_ns)
+            self.pump_free_at_ns = max(ready_at_ns, self.pump_free_at_ns) + self.model.pump_ns
+            carried.append(Carried(stamp_ns, stamp_ns + wait_ns, self.pump_free_at_ns + self.model.network_ns))
+        return carried
