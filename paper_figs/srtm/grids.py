@@ -39,3 +39,30 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **
         workload_options=workload,
         procedure_options=CONFORMANT,
     )
+
+
+def topic(
+    system: str, arrivals: str, publishers: int, batch: int, initial_loads_rps: tuple[float, ...] = ()
+) -> RunSpec:
+    """A topic of independent publishers x 10 msg/s on six brokers, idle or loaded (VI-B, VI-C)."""
+    loads: dict[str, Any] = {"initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else {}
+    return RunSpec(
+        system=system,
+        workload=arrivals,
+        workload_options={"publishers": publishers, "batch": batch},
+        procedure_options={**CONFORMANT, **loads},
+    )
+
+
+def split(brokers: int, workload: dict[str, Any], arrivals: str = "poisson", **spec: Any) -> RunSpec:
+    """A topic spread evenly over all of ``brokers`` idle brokers, with the literal envelope (II-A, VI-A).
+
+    ``spec``: further fields of the run, ``calibration="bucket-only"`` for token buckets alone.
+    """
+    return RunSpec(
+        system=spec.pop("system", "lb"),
+        workload=arrivals,
+        workload_options=workload,
+        topology_options={"brokers": brokers},
+        **spec,
+    )

@@ -24,6 +24,7 @@ from systems.parts.concentration import by_capacity, max_min_quotas, smallest_pr
 class Config:
     """Options of SRTM."""
 
+    brokers: int = 0  # ours, for II-A: an even split over this many brokers without a search; 0 = search
     proportion: str = "rate"  # IV-C: groups contribute by message "rate"; the report: by number of "publishers"
     band: float = 0.8  # VI-E: a search stops when the p99 is within 20 % below the SLO
     top_up_below: float = 0.8  # [C] random publishers are added only below this share of a quota
@@ -83,6 +84,9 @@ def distribute(problem: Problem, config: Config, rng: np.random.Generator) -> Se
     """Iterate until everybody is placed under the SLO, or brokers run out."""
     order = by_capacity([broker.rcap_rps for broker in problem.brokers])
     state = _State(problem, config, rng, order, np.full(problem.publishers.count, UNASSIGNED, np.int32))
+    if config.brokers:
+        _place(state, min(config.brokers, len(order)))
+        return Distribution(state.assignment)
     k = 0
     for iteration in range(1, 2 * len(order) + 1):
         k = _grow(state, k)
