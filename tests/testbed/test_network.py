@@ -1,0 +1,183 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import SpecError
+from systems.api import Transport
+from testbed.faults import Crash, Heal, LinkLoss, Partition, Restart, check_faults, read_faults
+from testbed.topology import Host, Link, Topology, mesh
+from testbed.virtual.network import RETRANSMIT_MINIMUM_NS, Network, Parcel
+
+MS = 1_000_000
+
+
+def parcel(source: str = "n1", target: str = "n2", size_bytes: int = 100) -> Parcel:
+    return Parcel(source, target, b"", size_bytes, 0)
+
+
+def arrivals(network: Network, count: int, source: str = "n1", target: str = "n2") -> list[int | None]:
+    """One parcel each millisecond."""
+    return [network.send(parcel(source, target), n * MS) for n in range(count)]
+
+
+def test_delay_is_the_sum_of_links_and_transmission() -> None:
+    hosts = (Host("a"), Host("s", role="switch"), Host("b"))
+    topology = Topology("t", hosts, (Link("a", "s", 3 * MS, rate_bps=8_000_000), Link("s", "b", 4 * MS)))
+    network = Network(topology, 1)
+    assert network.send(parcel("a", "b", 1_000), 10) == 10 + 7 * MS + MS  # 1,000 bytes at 8 Mbit/s: 1 ms
+    assert network.send(parcel("a", "a"), 10) == 10
+
+
+def test_the_same_seed_gives_the_same_network_and_paths_do_not_disturb_each_other() -> None:
+    topology = mesh("m", ["n1", "n2", "n3"], 5 * MS, 2 * MS, 0.3)
+    alone = arrivals(Network(topology, 7), 200)
+    assert alone == arrivals(Network(topology, 7), 200)
+    assert alone != arrivals(Network(topology, 8), 200)
+    shared = Network(topology, 7)
+    mixed = []
+    for n in range(200):
+        shared.send(parcel("n3", "n2"), n * MS)
+        mixed.append(shared.send(parcel(), n * MS))
+        shared.send(parcel("n2", "n1"), n * MS)
+    assert mixed == alone
+
+
+def test_jitter_stays_within_its_bounds_and_lets_datagrams_overtake() -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS, 3 * MS), 1)
+    found = [at_ns for at_ns in arrivals(network, 500) if at_ns is not None]
+    delays = [at_ns - n * MS for n, at_ns in enumerate(found)]
+    assert len(delays) == 500
+    assert 2 * MS <= min(delays) < 3 * MS and 7 * MS < max(delays) <= 8 * MS
+    assert found != sorted(found)
+
+
+@given(st.integers(0, 2**32), st.floats(0.0, 0.9), st.lists(st.integers(0, 20 * MS), max_size=40))
+def test_streams_keep_their_order_and_lose_nothing(seed: int, loss: float, gaps_ns: Sequence[int]) -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS, 5 * MS, loss), seed, Transport.STREAM)
+    now_ns, found = 0, []
+    for gap_ns in gaps_ns:
+        now_ns += gap_ns
+        at_ns = network.send(parcel(), now_ns)
+        if at_ns is not None:  # after 15 retransmissions in vain a connection gives up
+            assert at_ns >= now_ns
+            found.append(at_ns)
+    assert found == sorted(found)
+    assert len(found) + network.lost_count["n1"] == len(gaps_ns)
+    assert loss > 0.2 or len(found) == len(gaps_ns)
+
+
+def test_a_lost_stream_message_comes_after_doubling_timeouts() -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS, 0, 0.5), 1, Transport.STREAM)
+    wait_ns = RETRANSMIT_MINIMUM_NS + 10 * MS
+    possible = {5 * MS + (2**tries - 1) * wait_ns for tries in range(16)}
+    seen = set()
+    for n in range(200):
+        now_ns = n * 10**15  # far apart, so that order holds nothing back
+        at_ns = network.send(parcel(), now_ns)
+        assert at_ns is not None
+        seen.add(at_ns - now_ns)
+    assert seen <= possible and {5 * MS, 5 * MS + wait_ns, 5 * MS + 3 * wait_ns} <= seen
+
+
+def test_loss_has_its_probability_and_can_change() -> None:
+    network = Network(mesh("m", ["n1", "n2"], MS, 0, 0.25), 3)
+    lost = arrivals(network, 4_000).count(None)
+    assert abs(lost - 1_000) < 140  # five standard deviations
+    assert network.lost_count["n1"] == lost
+    network.set_loss("n2", "n1", 0.0)
+    assert None not in arrivals(network, 100)
+    network.set_loss("n1", "n2", 1.0)
+    assert set(arrivals(network, 100)) == {None}
+
+
+def test_a_partition_loses_datagrams_until_it_heals() -> None:
+    network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1)
+    assert network.send(parcel("n1", "n2"), 0) == MS
+    network.partition(("n1",))
+    assert network.send(parcel("n1", "n2"), 0) is None
+    assert network.send(parcel("n2", "n1"), 0) is None
+    assert network.send(parcel("n2", "n3"), 0) == MS
+    network.partition(("n3",))
+    assert network.heal(("n1",)) == []
+    assert network.send(parcel("n1", "n2"), 0) == MS
+    assert network.send(parcel("n2", "n3"), 0) is None
+    network.heal(())
+    assert network.send(parcel("n2", "n3"), 0) == MS
+
+
+def test_a_partition_holds_streams_until_it_heals() -> None:
+    network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
+    network.partition(("n1",))
+    first, second = parcel("n1", "n2", 1), parcel("n2", "n1", 2)
+    assert network.send(first, 0) is None and network.send(second, 0) is None
+    assert network.held_count == 2 and not network.lost_count
+    network.crash("n3")
+    assert network.heal(("n1",)) == [first, second]
+    assert network.held_count == 0
+
+
+def test_a_crash_ends_the_streams_of_a_node() -> None:
+    network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
+    network.partition(("n1",))
+    network.send(parcel("n1", "n2"), 0)
+    network.send(parcel("n1", "n3"), 0)
+    network.crash("n2")
+    assert [held.target for held in network.heal(())] == ["n3"]
+    assert network.lost_count == {"n1": 1}
+
+
+TOPOLOGY = mesh("m", ["n1", "n2", "n3"], MS)
+
+
+def test_faults_are_read_from_plain_values() -> None:
+    rows = [
+        {"kind": "heal", "at": "3s"},
+        {"kind": "partition", "at": "2s", "side": ["n1", "n2"]},
+        {"kind": "crash", "at": "500ms", "node": "n3"},
+        {"kind": "restart", "at": "900ms", "node": "n3"},
+        {"kind": "link-loss", "at": 7, "a": "n1", "b": "n2", "loss_probability": 0.5},
+    ]
+    assert check_faults(read_faults(rows), TOPOLOGY) == [
+        LinkLoss(7, "n1", "n2", 0.5),
+        Crash(500 * MS, "n3"),
+        Restart(900 * MS, "n3"),
+        Partition(2_000 * MS, ("n1", "n2")),
+        Heal(3_000 * MS),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "names"),
+    [
+        ({"kind": "crush", "at": "2s"}, "did you mean 'crash'"),
+        ({"kind": "crash", "node": "n1"}, "at = None"),
+        ({"kind": "crash", "at": "soon", "node": "n1"}, "at = 'soon'"),
+        ({"kind": "crash", "at": "2s"}, "needs option 'node'"),
+        ({"kind": "crash", "at": "2s", "nod": "n1"}, "did you mean 'node'"),
+        ({"kind": "partition", "at": "2s", "side": "n1"}, "option side = 'n1'"),
+    ],
+)
+def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
+    with pytest.raises(SpecError, match=names):
+        read_faults([row])
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Crash(1, "n9")],
+        [Crash(-1, "n1")],
+        [Restart(1, "n1")],
+        [Crash(1, "n1"), Crash(2, "n1")],
+        [Partition(1, ("n9",))],
+        [Heal(1, ("n1",))],
+        [Partition(1, ("n1",)), Heal(2), Heal(3, ("n1",))],
+        [LinkLoss(1, "n1", "n9", 0.5)],
+        [LinkLoss(1, "n1", "n2", 1.5)],
+    ],
+)
+def test_faults_that_cannot_happen_are_spec_errors(faults: list) -> None:
+    with pytest.raises(SpecError):
+        check_faults(faults, TOPOLOGY)
