@@ -1,1 +1,1 @@
-"""TODO."""
+"""How fast we are: the message pipeline and whole campaigns, beside peers, in one process run."""

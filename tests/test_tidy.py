@@ -1,0 +1,161 @@
+"""The tree keeps the rules of ``tidy.py``; and each rule, fed a small offence, complains."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.tidy import (
+    FUNCTION_LINES,
+    MODULE_LINES,
+    ROOT,
+    RULES,
+    Source,
+    names_no_machine,
+    python_sources,
+    tracked_files,
+)
+
+SOURCES = python_sources()
+
+LONG_FUNCTION = "def f():\n" + "    x = 1\n" * FUNCTION_LINES
+LONG_MODULE = "x = 1\n" * (MODULE_LINES + 1)
+
+
+def expect_none(complaints: list[str]) -> None:
+    """Fail with one complaint a line, whole."""
+    if complaints:
+        pytest.fail("\n" + "\n".join(complaints), pytrace=False)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_tree_is_tidy(name: str) -> None:
+    expect_none([complaint for source in SOURCES for complaint in RULES[name](source)])
+
+
+def test_no_file_names_a_registry_or_a_build_machine() -> None:
+    complaints = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue  # a picture
+        complaints += names_no_machine(path.relative_to(ROOT).as_posix(), text)
+    expect_none(complaints)
+
+
+def test_the_rules_read_this_very_tree() -> None:
+    paths = {source.path for source in SOURCES}
+    assert {"core/units.py", "systems/api.py", "tests/test_tidy.py"} <= paths
+    assert not [path for path in paths if path.startswith((".venv", "out/"))]
+
+
+CANARIES = [
+    ("import_direction", "core/a.py", "import systems"),
+    ("import_direction", "systems/a.py", "from workloads.poisson import Config"),
+    ("import_direction", "systems/a.py", "def f():\n    import testbed.virtual"),
+    ("import_direction", "analysis/a.py", "from collectors import histogram"),
+    ("import_direction", "analysis/a.py", "from harness.experiment import RunSpec"),
+    ("import_direction", "harness/a.py", "import analysis.metrics"),
+    ("import_direction", "testbed/a.py", "from harness import run"),
+    ("import_direction", "paper_figs/a.py", "from ratebed.cli import main"),
+    ("absolute_imports", "core/a.py", "from . import units"),
+    ("purity", "systems/a.py", "import time"),
+    ("purity", "workloads/a.py", "from socket import socket"),
+    ("purity", "systems/a.py", "def f():\n    import asyncio.events"),
+    ("purity", "systems/a.py", "import threading as t"),
+    ("purity", "workloads/a.py", "import subprocess"),
+    ("purity", "systems/a.py", "import random\nrandom.shuffle([])"),
+    ("purity", "systems/a.py", "import random as r\nr.random()"),
+    ("purity", "systems/a.py", "from random import choice"),
+    ("purity", "systems/a.py", "from random import Random\nRandom()"),
+    ("purity", "workloads/a.py", "import numpy as np\nnp.random.rand(3)"),
+    ("purity", "workloads/a.py", "from numpy import random\nrandom.normal()"),
+    ("purity", "workloads/a.py", "import numpy.random\nnumpy.random.seed(1)"),
+    ("purity", "workloads/a.py", "from numpy.random import poisson"),
+    ("purity", "workloads/a.py", "import numpy as np\nnp.random.default_rng()"),
+    ("purity", "systems/a.py", "from datetime import datetime\ndatetime.now()"),
+    ("purity", "workloads/a.py", "import datetime as d\nd.date.today()"),
+    ("purity", "systems/a.py", "open('x')"),
+    ("light_imports", "paper_figs/srtm/fig5.py", "import seaborn as sns"),
+    ("light_imports", "paper_figs/style.py", "try:\n    from matplotlib import pyplot\nfinally:\n    pass"),
+    ("light_imports", "systems/limiting/a.py", "import numba"),
+    ("light_imports", "systems/a.py", "class A:\n    import scipy.stats"),
+    ("light_imports", "analysis/__init__.py", "from pyspark.sql import SparkSession"),
+    ("light_imports", "workloads/__init__.py", "import pandas as pd"),
+    ("function_length", "core/a.py", LONG_FUNCTION),
+    (
+        "function_length",
+        "tests/test_a.py",
+        "class A:\n" + "".join(f"    {line}\n" for line in LONG_FUNCTION.split("\n")),
+    ),
+    ("module_length", "core/a.py", LONG_MODULE),
+    ("docstrings", "core/a.py", "x = 1"),
+    ("docstrings", "core/a.py", '"""A."""\ndef public(): ...'),
+    ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    x = 1'),
+    ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    """B."""\n    def method(self): ...'),
+    ("docstrings", "core/a.py", '"""TODO."""'),
+    ("docstrings", "tests/test_a.py", '"""todo"""'),
+    ("docstrings", "core/a.py", '""""""'),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "text"), CANARIES)
+def test_a_canary_offends(name: str, path: str, text: str) -> None:
+    assert RULES[name](Source(path, text))
+
+
+WELL_BEHAVED = [
+    ("import_direction", "ratebed/a.py", "import paper_figs, harness, core.units"),
+    ("import_direction", "analysis/a.py", "from collectors.schema import RUNS\nfrom analysis import metrics"),
+    ("import_direction", "systems/a.py", "import numpy\nfrom systems.api import System"),
+    ("purity", "systems/a.py", "from random import Random\nimport numpy as np\nRandom(1)\nnp.random.Generator"),
+    ("purity", "workloads/a.py", "def f(rng, time, path):\n    open(path)\n    return rng.random() + time.random"),
+    ("purity", "testbed/a.py", "import time"),
+    ("light_imports", "paper_figs/a.py", "def draw():\n    import seaborn"),
+    ("light_imports", "systems/a.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numba"),
+    ("light_imports", "analysis/metrics.py", "import pyspark, pandas"),
+    ("function_length", "core/a.py", LONG_FUNCTION.replace("    x = 1\n", "", 1)),
+    ("module_length", "tests/test_a.py", LONG_MODULE),
+    (
+        "docstrings",
+        "core/a.py",
+        '"""A."""\ndef _private():\n    def inner(): ...\nclass _Hidden:\n    def f(self): ...',
+    ),
+    ("docstrings", "tests/test_a.py", "def test_a(): ..."),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "text"), WELL_BEHAVED)
+def test_good_manners_pass(name: str, path: str, text: str) -> None:
+    assert not RULES[name](Source(path, text))
+
+
+# Put together, so that this file passes the rule.
+@pytest.mark.parametrize("named", ["py" + "pi.org", "files.pythonhosted" + ".org", "/wo" + "rk/m", "/home/" + "ann/a"])
+def test_a_file_that_names_a_machine_offends(named: str) -> None:
+    (complaint,) = names_no_machine("docs/a.md", f"fine\nsee '{named}")
+    assert complaint.startswith("docs/a.md:2: names ")
+    assert complaint[len("docs/a.md:2: names ") :].strip("'") in named
+
+
+@pytest.mark.parametrize("text", ["src/work/x", "~/work/x", "/home/vagrant/ratebed", "${TMPDIR:-/tmp}", "work/main"])
+def test_other_paths_are_free(text: str) -> None:
+    assert not names_no_machine("docs/a.md", text)
+
+
+def test_listing_imports_nothing_heavy_by_detour() -> None:
+    modules = [
+        source.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        for source in SOURCES
+        if source.folder in ("paper_figs", "systems")
+    ]
+    code = f"""
+import importlib, sys
+for name in {modules}:
+    importlib.import_module(name)
+    heavy = sorted({{"seaborn", "matplotlib", "pyspark", "numba", "cvxpy", "scipy"}} & set(sys.modules))
+    assert not heavy, f"{{name}} imports {{heavy}}"
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,281 @@
+"""The rules of the house, each a function from source text to a list of complaints; ``test_tidy.py`` applies them.
+
+Rules read syntax trees, not text, except for ``names_no_machine``, which reads every tracked file.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FUNCTION_LINES, MODULE_LINES = 70, 400
+
+# What each folder may import of ours, itself aside.  No arrow runs back up, none runs sideways.
+_GROUND = ("core",)
+_LOWER = ("systems", "workloads", "collectors", *_GROUND)
+_MIDDLE = ("testbed", *_LOWER)
+_UPPER = ("harness", "analysis", *_MIDDLE)
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "core": (),
+    "systems": _GROUND,
+    "workloads": _GROUND,
+    "collectors": _GROUND,
+    "testbed": _LOWER,
+    "analysis": ("collectors.schema", *_GROUND),
+    "harness": _MIDDLE,
+    "paper_figs": _UPPER,
+    "ratebed": ("paper_figs", *_UPPER),
+    "benchmarks": ("ratebed", "paper_figs", *_UPPER),
+}
+
+PURE = ("systems", "workloads")  # no clock, no sockets, no global randomness
+IMPURE_MODULES = {
+    *("asyncio", "concurrent", "multiprocessing", "secrets", "selectors", "signal"),
+    *("socket", "ssl", "subprocess", "threading", "time", "uuid"),
+}
+SEEDED = {
+    "random": {"Random"},
+    "numpy.random": {"BitGenerator", "Generator", "PCG64", "PCG64DXSM", "Philox", "SeedSequence", "default_rng"},
+}
+CLOCKS = {f"datetime.{cls}.{call}" for cls in ("datetime", "date") for call in ("now", "utcnow", "today")}
+UNSEEDED = {"random.Random", "numpy.random.default_rng"}  # without arguments
+
+HEAVY = {"seaborn", "matplotlib", "pyspark", "numba", "cvxpy", "scipy"}  # half a second and more each
+LIGHT = ("paper_figs", "systems")  # folders that `ratebed list` imports
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its path below the checkout, with forward slashes, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        """The top-level folder, the unit of import directions."""
+        return self.path.partition("/")[0]
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text, self.path)
+
+    def complain(self, node: ast.AST, what: str) -> str:
+        """One line a reader can click."""
+        return f"{self.path}:{getattr(node, 'lineno', 1)}: {what}"
+
+
+@cache
+def tracked_files() -> list[Path]:
+    """The files of the checkout that git knows and that exist; without git, all but hidden and made ones."""
+    try:
+        listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+        names = [name for name in listing.decode().split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        skipped = re.compile(r"(^|/)(\.(?!ci/|gitignore$)[^/]*|__pycache__|out|[^/]*\.egg-info)(/|$)")
+        found = (path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*"))
+        names = [name for name in found if not skipped.search(name)]
+    return sorted(path for name in names if (path := ROOT / name).is_file())
+
+
+def python_sources() -> list[Source]:
+    """Every tracked Python file."""
+    return [
+        Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in tracked_files()
+        if path.suffix == ".py"
+    ]
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported name: ``from a import b as c`` has the name ``a.b`` and the alias ``c``."""
+
+    node: ast.AST
+    name: str
+    alias: str
+
+
+def imports(nodes: Iterator[ast.AST]) -> Iterator[Import]:
+    """Every imported name in full; relative imports have a rule of their own."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (Import(node, part.name, part.asname or part.name) for part in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (Import(node, f"{node.module}.{part.name}", part.asname or part.name) for part in node.names)
+
+
+def within(name: str, package: str) -> bool:
+    """Whether ``name`` is ``package`` or inside it."""
+    return name == package or name.startswith(package + ".")
+
+
+def import_direction(source: Source) -> list[str]:
+    """Imports run down the floors; a folder's own modules are free to import each other."""
+    if source.folder not in ALLOWED:
+        return []
+    allowed = (source.folder, *ALLOWED[source.folder])
+    return [
+        source.complain(found.node, f"{source.folder} must not import {found.name}")
+        for found in imports(ast.walk(source.tree))
+        if found.name.partition(".")[0] in ALLOWED and not any(within(found.name, package) for package in allowed)
+    ]
+
+
+def absolute_imports(source: Source) -> list[str]:
+    """Relative imports hide the direction."""
+    return [
+        source.complain(node, "relative import; write the full name")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def purity(source: Source) -> list[str]:
+    """Systems and workloads have no clock, no sockets and no global randomness; systems open no files."""
+    if source.folder not in PURE:
+        return []
+    complaints = []
+    aliases: dict[str, str] = {}
+    for found in imports(ast.walk(source.tree)):
+        aliases[found.alias] = found.name
+        if found.name.partition(".")[0] in IMPURE_MODULES or _is_global_random(found.name):
+            complaints.append(source.complain(found.node, f"imports {found.name}"))
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and _is_global_random(_full_name(node, aliases)):
+            complaints.append(source.complain(node, f"uses {ast.unparse(node)}; draw from a seeded generator"))
+        elif isinstance(node, ast.Call):
+            complaints += _impure_call(source, node, _full_name(node.func, aliases))
+    return complaints
+
+
+def _impure_call(source: Source, node: ast.Call, name: str) -> list[str]:
+    if name in CLOCKS:
+        return [source.complain(node, f"reads the clock by {name}")]
+    if name in UNSEEDED and not node.args and not node.keywords:
+        return [source.complain(node, f"{name} without a seed")]
+    if name == "open" and source.folder == "systems":
+        return [source.complain(node, "opens a file")]
+    return []
+
+
+def _is_global_random(name: str) -> bool:
+    module, _, member = name.rpartition(".")
+    return member not in SEEDED.get(module, {member})
+
+
+def _full_name(node: ast.AST, aliases: dict[str, str]) -> str:
+    """``np.random.rand`` as ``numpy.random.rand``; empty for what is not a dotted name."""
+    if isinstance(node, ast.Attribute):
+        owner = _full_name(node.value, aliases)
+        return f"{owner}.{node.attr}" if owner else ""
+    return aliases.get(node.id, node.id) if isinstance(node, ast.Name) else ""
+
+
+def light_imports(source: Source) -> list[str]:
+    """No heavy package at module level where ``ratebed list`` looks; registries do without pandas too."""
+    is_registry = source.path.endswith("/__init__.py") and source.folder in ALLOWED
+    if not is_registry and source.folder not in LIGHT:
+        return []
+    heavy = HEAVY | {"pandas"} if is_registry else HEAVY
+    return [
+        source.complain(found.node, f"imports {found.name} at module level; import it in the function that needs it")
+        for found in imports(_module_level(source.tree))
+        if found.name.partition(".")[0] in heavy
+    ]
+
+
+def _module_level(node: ast.AST) -> Iterator[ast.AST]:
+    """All that runs when the module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        yield child
+        body = child.orelse if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) else [child]
+        for part in body:
+            yield from _module_level(part)
+
+
+def function_length(source: Source) -> list[str]:
+    """A function fits on a screen or two."""
+    return [
+        source.complain(node, f"{node.name} has {lines} lines, at most {FUNCTION_LINES}")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
+    ]
+
+
+def module_length(source: Source) -> list[str]:
+    """One idea a file; tests may enumerate."""
+    lines = len(source.text.splitlines())
+    if source.folder == "tests" or lines <= MODULE_LINES:
+        return []
+    return [f"{source.path}: {lines} lines, at most {MODULE_LINES}"]
+
+
+def docstrings(source: Source) -> list[str]:
+    """What is public says what it is; a placeholder says nothing, in tests neither."""
+    complaints = []
+    for node in _documented(source.tree):
+        text = ast.get_docstring(node)
+        name = getattr(node, "name", "the module")
+        if text is None and source.folder != "tests":
+            complaints.append(source.complain(node, f"{name} has no docstring"))
+        elif text is not None and re.fullmatch(r"\W*(todo|fixme|xxx|tbd)\b\W*|\W*", text, re.IGNORECASE):
+            complaints.append(source.complain(node, f"the docstring of {name} is a placeholder"))
+    return complaints
+
+
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _documented(node: Documented) -> Iterator[Documented]:
+    """The module, its public functions and classes, and their public methods."""
+    yield node
+    for child in node.body:
+        if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+            yield from _documented(child)
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and _wants_docstring(child):
+            yield child
+
+
+def _wants_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    marks = {ast.unparse(mark).rpartition(".")[2] for mark in function.decorator_list}
+    return not function.name.startswith("_") and not marks & {"overload", "setter"}
+
+
+# Put together, so that this file passes its own rule.
+_HOSTS = "|".join(
+    (r"py" r"pi\.(org|python)", r"pythonhosted" r"\.org", r"npmjs" r"\.(org|com)", r"proxy\.golang" r"\.org")
+)
+_MACHINE = re.compile(rf"\b({_HOSTS})\b|(?<![\w.~$}}/-])/(root|work|tmp|Users|home/(?!vagrant\b)\w+)/[\w.]")
+
+
+def names_no_machine(path: str, text: str) -> list[str]:
+    """No file names a package registry's host or an absolute path of the machine it was made on."""
+    return [
+        f"{path}:{number}: names {match[0]!r}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := _MACHINE.search(line))
+    ]
+
+
+RULES = {
+    rule.__name__: rule
+    for rule in (
+        import_direction,
+        absolute_imports,
+        purity,
+        light_imports,
+        function_length,
+        module_length,
+        docstrings,
+    )
+}
