@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from analysis.verdicts import Check, above, below
 from paper_figs.style import slo_line, style_of
 
 if TYPE_CHECKING:
@@ -66,3 +67,13 @@ def _whole(count: float) -> str:
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
+
+def steps(runs: "pd.DataFrame", value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:
+    """``value`` rises (or falls) with ``x``: one check between neighbours, differences paired by repetition."""
+    at = sorted(set(runs[x]))
+    checks = []
+    for smaller, larger in zip(at, at[1:], strict=False):
+        change = by_repetition(runs, value, **{x: larger}) - by_repetition(runs, value, **{x: smaller})
+        check = above if rises else below
+        checks.append(check(f"{value}, {x} = {larger} minus {x} = {smaller}", samples(change), 0.0, unit))
+    return checks
