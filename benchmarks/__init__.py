@@ -1,1 +1,1 @@
-"""How fast we are: the message pipeline and whole campaigns, beside peers, in one process run."""
+"""How fast we are, beside peers, in one process run: ``make bench``.  Figures to read, not assertions."""

@@ -1,0 +1,23 @@
+"""``python -m benchmarks [--figures]``: prints a table; ``--figures`` also times whole figure campaigns."""
+
+import argparse
+import sys
+
+from benchmarks import pipeline
+
+
+def main() -> None:
+    """Run the benchmarks that were asked for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--figures", choices=["quick", "paper"], help="time the whole figure set at this scale, too")
+    parser.add_argument("--repeats", type=int, default=5, help="medians of so many (default 5)")
+    arguments = parser.parse_args()
+    pipeline.report(arguments.repeats)
+    pipeline.report_start_up(arguments.repeats)
+    if arguments.figures:
+        sys.stdout.flush()
+        pipeline.report_figures(arguments.figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The peer: the same broker model in SimPy, a process a message's way through queues."""
+
+from collections.abc import Generator
+from typing import Any
+
+import simpy
+
+from core.records import Block, Envelope
+from systems.parts import token_bucket
+from testbed.virtual.broker_model import BrokerModel
+
+
+class SimpyBroker:
+    """One broker: two cores as a resource, the token bucket, and a pump that serves in order."""
+
+    def __init__(self, model: BrokerModel, bucket: Envelope):
+        self.env = simpy.Environment()
+        self.model = model
+        self.cores = simpy.Resource(self.env, capacity=model.cores)
+        self.queue: simpy.Store = simpy.Store(self.env)
+        self.rate, self.capacity = token_bucket.units(bucket)
+        self.level, self.level_at_ns = self.capacity, 0
+        self.latencies_ns: list[int] = []
+
+    def run(self, block: Block) -> list[int]:
+        """End-to-end latencies of all messages of ``block``, in the order of their receipt."""
+        self.env.process(self._publishers(block))
+        self.env.process(self._pump())
+        self.env.run()
+        return self.latencies_ns
+
+    def _publishers(self, block: Block) -> Generator[Any, Any, None]:
+        for at_ns, count in zip(block.at_ns.tolist(), block.count.tolist(), strict=True):
+            arrived_ns = at_ns + self.model.network_ns
+            yield self.env.timeout(arrived_ns - self.env.now)
+            self.env.process(self._ingress(at_ns, arrived_ns, count))
+
+    def _ingress(self, at_ns: int, arrived_ns: int, count: int) -> Generator[Any, Any, None]:
+        waits = []
+        for _ in range(count):
+            elapsed_ns, self.level_at_ns = arrived_ns - self.level_at_ns, arrived_ns
+            self.level, wait_ns = token_bucket.take(self.level, elapsed_ns, self.rate, self.capacity)
+            waits.append(wait_ns)
+        with self.cores.request() as core:
+            yield core
+            yield self.env.timeout(self.model.wakeup_ns + count * self.model.message_ns)
+        for wait_ns in waits:
+            yield self.queue.put((at_ns, arrived_ns + wait_ns))
+
+    def _pump(self) -> Generator[Any, Any, None]:
+        while True:
+            at_ns, released_at_ns = yield self.queue.get()
+            if released_at_ns > self.env.now:
+                yield self.env.timeout(released_at_ns - self.env.now)
+            yield self.env.timeout(self.model.pump_ns)
+            self.latencies_ns.append(int(self.env.now) + self.model.network_ns - at_ns)
