@@ -1,6 +1,6 @@
 # Every goal does its own set-up (bootstrap.sh): a checkout, Python >= 3.11 and make are enough.
 #
-#   SCALE=tiny|quick|small|paper  OUT=folder  SEED=number  JOBS=number       of `make figures`
+#   SCALE=tiny|quick|paper  OUT=folder  SEED=number  JOBS=number       of `make figures`
 #   PYTHON=python3.12             the interpreter to build .venv with
 #   SYSTEM_PACKAGES=no            never install Debian packages, even as root
 
