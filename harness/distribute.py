@@ -80,9 +80,9 @@ def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Dist
         answer = stop.value
     if not isinstance(answer, Distribution):
         raise SystemFault(f"{system.key}: returned {answer!r}", "return a Distribution")
-    _check(system.key, answer.assignment, problem)
-    if (answer.assignment == UNASSIGNED).any():
+    if (np.asarray(answer.assignment) == UNASSIGNED).any():
         raise SystemFault(f"{system.key}: left publishers without a broker", "assign every publisher")
+    _check(system.key, answer.assignment, problem)
     return rounds, iterations, answer
 
 

@@ -1,0 +1,128 @@
+"""Campaigns: resume, determinism, failures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.errors import MachineError
+from harness.campaign import Campaign, LocalExecutor
+from tests.harness.common import parquet_hashes, small
+
+SPECS = [small(repetition, system=system) for repetition in range(3) for system in ("lb", "conc", "srtm")]
+
+
+def run(folder: Path, specs, jobs: int = 1):
+    campaign = Campaign(folder)
+    campaign.add(specs)
+    finished = []
+    failures = campaign.run(LocalExecutor(jobs), finished.append)
+    return campaign, finished, failures
+
+
+def test_one_and_two_processes_write_the_same_bytes(tmp_path):
+    for jobs in (1, 2):
+        _, finished, failures = run(tmp_path / str(jobs), SPECS, jobs)
+        assert len(finished) == len(SPECS) and not failures
+    one, two = parquet_hashes(tmp_path / "1"), parquet_hashes(tmp_path / "2")
+    assert one == two and len(one) == 3 * len(SPECS)
+
+
+def test_finished_runs_are_not_repeated(tmp_path):
+    run(tmp_path, SPECS[:4])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+    _, finished, _ = run(tmp_path, SPECS)
+    assert len(finished) == len(SPECS) - 4
+    assert all(path.stat().st_mtime_ns == at for path, at in before.items())
+
+
+def test_equal_points_are_one_run(tmp_path):
+    campaign = Campaign(tmp_path)
+    first, second = campaign.add([small(), small()])
+    assert first == second and len(campaign.wanted) == 1
+
+
+_KILLED = """
+import sys
+from tests.harness.test_campaign import SPECS, run
+from pathlib import Path
+import harness.campaign, time
+work = harness.campaign.work
+def slowly(*item):
+    found = work(*item)
+    print("done", flush=True)
+    time.sleep(0.2)
+    return found
+harness.campaign.work = slowly
+run(Path(sys.argv[1]), SPECS)
+"""
+
+
+def test_kill_in_the_middle_and_restart(tmp_path):
+    folder = tmp_path / "killed"
+    child = subprocess.Popen([sys.executable, "-c", _KILLED, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    for _ in range(3):
+        assert child.stdout.readline() == "done\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    left = [path.name for path in folder.iterdir() if path.is_dir() and "." not in path.name]
+    assert 3 <= len(left) < len(SPECS)
+    _, finished, failures = run(folder, SPECS)
+    assert not failures and {done.run_id for done in finished}.isdisjoint(left)
+    run(tmp_path / "whole", SPECS)
+    assert parquet_hashes(folder) == parquet_hashes(tmp_path / "whole")
+    assert not list(folder.glob("*partial*"))
+
+
+def test_a_partial_folder_of_a_dead_process_is_cleared(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = tmp_path / f"abc.partial-{dead.pid}"
+    left.mkdir()
+    (left / "runs.parquet").write_bytes(b"half")
+    run(tmp_path, SPECS[:1])
+    assert not left.exists()
+
+
+def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path):
+    bad = small(system_options={"nonsense": 1})
+    campaign, finished, failures = run(tmp_path, [bad, *SPECS[:2]])
+    assert [failure.spec for failure in failures] == [bad] and len(finished) == 3
+    assert "nonsense" in failures[0].error
+    (record,) = tmp_path.glob("*.failed/manifest.json")
+    assert "nonsense" in json.loads(record.read_text())["error"]
+    assert list(campaign.missing()) == [failures[0].run_id]
+
+
+def test_an_unwritable_folder_is_one_clear_error(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    with pytest.raises(MachineError, match="--out"):
+        run(file / "runs", SPECS[:1])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_ends_the_campaign_and_keeps_what_is_finished(tmp_path):
+    """A file-size limit stands in for a full disk: the kernel refuses the write in the same place."""
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from tests.harness.test_campaign import SPECS, run\n"
+        "run(Path(sys.argv[1]), SPECS[:1])\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))\n"
+        "run(Path(sys.argv[1]), SPECS)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode != 0 and "MachineError" in done.stderr
+    folders = [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    assert len(folders) == 1 and "partial" not in folders[0]
+
+
+def test_the_longest_runs_come_first(tmp_path):
+    long = small(workload_options={"publishers": 3000, "batch": 10})
+    _, finished, _ = run(tmp_path, [small(), long])
+    assert finished[0].spec == long
