@@ -16,6 +16,7 @@ from systems.api import (
     Message,
     SetTimer,
     Start,
+    System,
     Timer,
     Verdict,
 )
@@ -195,6 +196,21 @@ def test_a_timer_of_an_earlier_life_is_caught() -> None:
     for wrong in (Step(10, "n1", 0, Timer("t", 10), ()), Step(20, "n1", 1, Timer("t", 20), ())):
         with pytest.raises(SystemFault, match="rang unset"):
             check_timers([first, again, wrong])
+
+
+class HauntedBench(VirtualBench):
+    """Its timers outlive their nodes: after the crash each rings once more."""
+
+    def run_nodes(self, system: System, *rest: Any) -> list[Step]:
+        steps = super().run_nodes(system, *rest)
+        reborn = next((step for step in steps if step.incarnation), None)
+        ghost = Timer("tell", reborn.at_ns + 1) if reborn else None
+        return [*steps, Step(ghost.due_at_ns, "n2", 1, ghost, ())] if ghost else steps
+
+
+def test_a_bench_whose_timers_outlive_a_crash_is_caught() -> None:
+    with pytest.raises(SystemFault, match="in a crash: timer 'tell' of n2 rang unset"):
+        check_system(limiter(), HauntedBench())
 
 
 def test_verdicts_are_counted() -> None:

@@ -132,7 +132,11 @@ def test_a_message_arrives_decoded_after_the_delay_of_its_path() -> None:
 
 
 def test_timers_die_with_their_incarnation_and_state_with_its_node() -> None:
-    loop, log = loop_of(on_start(n1=[SetTimer("t", 20 * MS)]), keep_steps=True)
+    def script(name: str, event: Event, now_ns: int) -> list[Effect]:
+        first_life, second_life = SetTimer("t", 20 * MS), SetTimer("u", 30 * MS)
+        return [second_life if now_ns else first_life] if name == "n1" and isinstance(event, Start) else []
+
+    loop, log = loop_of(script, keep_steps=True)
     loop.fail([Crash(10 * MS, "n1"), Restart(15 * MS, "n1")])
     journal = loop.run(SECOND)
     assert [(at_ns, name) for at_ns, name, event in log if isinstance(event, Start)] == [
@@ -140,8 +144,7 @@ def test_timers_die_with_their_incarnation_and_state_with_its_node() -> None:
         (0, "n2"),
         (15 * MS, "n1"),
     ]
-    # The timer of the first life was due at 20 ms, and the second life's own one is: it rings once.
-    assert without_starts(log) == [(20 * MS, "n1", Timer("t", 20 * MS))]
+    assert without_starts(log) == [(30 * MS, "n1", Timer("u", 30 * MS))]
     assert [step.incarnation for step in journal.steps if step.node == "n1"] == [0, 1, 1]
     assert [fault for _, fault in journal.faults] == [Crash(10 * MS, "n1"), Restart(15 * MS, "n1")]
 
