@@ -109,7 +109,9 @@ class FleetState:
             level = token_bucket.refill(
                 int(self.level[broker]), elapsed_ns, int(self.rate[broker]), int(self.capacity[broker])
             )
-        self.level[broker], self.level_at_ns[broker] = min(level, capacity), at_ns
+        # The last message may be stamped later than now: it is on its way to the broker.
+        filled_at_ns = at_ns if full else max(at_ns, int(self.level_at_ns[broker]))
+        self.level[broker], self.level_at_ns[broker] = min(level, capacity), filled_at_ns
         self.rate[broker], self.capacity[broker] = rate, capacity
 
     def clear_histograms(self) -> None:
