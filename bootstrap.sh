@@ -55,7 +55,7 @@ make_packages() {
     version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
     can_make_environments "$python" || apt_install "$version-venv" || true
     can_make_environments "$python" || fail "$python lacks venv; install $version-venv, or name another PYTHON=…"
-    say "installing Python packages into .venv (about 0.6 GB to download, once)"
+    say "installing Python packages into .venv (about 0.7 GB to download, once)"
     "$python" -m venv --clear .venv
     pip_install --require-hashes -r requirements-build.lock
     pip_install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
