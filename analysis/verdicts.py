@@ -171,9 +171,7 @@ def judge(claim: Claim, tables: Tables) -> Result:
         return Result(claim, Judgement.UNDECIDED, problem=f"no data: {error}")
     exact = [check.status(claim.minimum_repetitions) for check in evidence.exact]
     direction = [check.status(claim.minimum_repetitions) for check in evidence.direction]
-    statuses = dict(
-        zip([c.label for c in (*evidence.exact, *evidence.direction)], [*exact, *direction], strict=True)
-    )
+    statuses = dict(zip([c.label for c in (*evidence.exact, *evidence.direction)], [*exact, *direction], strict=True))
     return Result(claim, _verdict(claim, exact, direction), evidence, statuses=statuses)
 
 

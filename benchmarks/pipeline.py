@@ -36,6 +36,7 @@ class Case:
     target_mps: float  # millions of messages a second on one core
 
 
+SPREAD = {"publishers": 6000, "group_size": 25, "spread": "16ms"}
 CASES = (
     Case("Poisson, 6,000 publishers, 1 broker", "poisson", {"publishers": 6000}, 1, 20),
     Case("Poisson, 10,000 publishers, 6 brokers", "poisson", {"publishers": 10_000}, 6, 20),
@@ -44,8 +45,8 @@ CASES = (
     Case("periodic, batch 10, 6 brokers", "periodic", {"publishers": 6000, "batch": 10}, 6, 8),
     Case("groups of 25, 6 brokers", "poisson", {"publishers": 6000, "group_size": 25}, 6, 8),
     Case("groups of 25, batch 10, 6 brokers", "poisson", {"publishers": 1000, "group_size": 25, "batch": 10}, 6, 8),
-    Case("groups of 25 spread over 16 ms, 6 brokers", "poisson", {"publishers": 6000, "group_size": 25, "spread": "16ms"}, 6, 8),
-)  # fmt: skip
+    Case("groups of 25, spread 16 ms, 6 brokers", "poisson", SPREAD, 6, 8),
+)
 
 
 def deployed(case: Case) -> Fleet:
@@ -106,7 +107,17 @@ def report_start_up(repeats: int) -> None:
 def report_figures(scale: str) -> None:
     """Print the wall time and peak memory of the whole figure set in a fresh folder."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "ratebed", "figures", "--all", "--scale", scale, "--out", str(Path(folder) / "out")]
+        command = [
+            sys.executable,
+            "-m",
+            "ratebed",
+            "figures",
+            "--all",
+            "--scale",
+            scale,
+            "--out",
+            str(Path(folder) / "out"),
+        ]
         seconds = _seconds(command, quiet=False)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"\nall figures at scale {scale}: {seconds / 60:.1f} min, largest process {peak:.0f} MiB")

@@ -29,7 +29,9 @@ class Config(EnvelopeRule):
     def __post_init__(self) -> None:
         super().__post_init__()
         if duration_ns(self.window) <= 0 or duration_ns(self.duration) < duration_ns(self.window):
-            raise SpecError(f"procedure adapt: duration {self.duration}, window {self.window}", "give at least one window")
+            raise SpecError(
+                f"procedure adapt: duration {self.duration}, window {self.window}", "give at least one window"
+            )
 
 
 def run(point: Point) -> Journal:
@@ -43,7 +45,12 @@ def run(point: Point) -> Journal:
     parts = deployment.start(0, assignment, envelope)
     system_config = replace(point.system_config, splits={deployment.topic: dict(zip(names, parts, strict=True))})
     found = deployment.control(
-        point.system, system_config, point.topology, duration_ns(config.duration), duration_ns(config.window), point.spec.seed
+        point.system,
+        system_config,
+        point.topology,
+        duration_ns(config.duration),
+        duration_ns(config.window),
+        point.spec.seed,
     )
     windows = [
         histogram_rows(number, {"end_to_end_latency": latency, "access_delay": access_delay})

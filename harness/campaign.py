@@ -120,6 +120,8 @@ class LocalExecutor:
                 for future in done:
                     yield future.result()
         except BrokenProcessPool:
-            raise MachineError("a worker process was killed", "free memory or lower --jobs; then repeat the command") from None
+            raise MachineError(
+                "a worker process was killed", "free memory or lower --jobs; then repeat the command"
+            ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -7,11 +7,11 @@ import numpy as np
 
 from collectors.histogram import bucket_bounds
 from core.errors import SpecError, SystemFault
-from core.registry import configure
 from core.records import Int32
+from core.registry import configure
 from core.seeds import generator
 from harness.run import Journal, Point, point_slo_ns, round_ns
-from systems.api import UNASSIGNED, Distribution, Problem, Trial
+from systems.api import UNASSIGNED, Distribution, Problem
 from testbed.rounds import EnvelopeRule, Round
 
 _TRIALS = 100  # a search that wants more does not end

@@ -69,7 +69,9 @@ def ad_hoc(
         key, equals, text = word.partition("=")
         axis, dot, name = key.partition(".")
         if not equals or (dot and f"{axis}_options" not in options) or (not dot and axis not in _AXES):
-            raise SpecError(f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology or procedure")
+            raise SpecError(
+                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology or procedure"
+            )
         value = _value(text)
         if dot:
             options[f"{axis}_options"][name] = value

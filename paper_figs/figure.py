@@ -9,9 +9,8 @@ from harness.experiment import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
     from analysis.spark import Data
+    from matplotlib.figure import Figure as Drawing
 
 FigureTables = dict[str, "pd.DataFrame"]
 

@@ -41,7 +41,9 @@ def main() -> NoReturn:
         print("ratebed: interrupted; what is finished stays, repeat the command to go on", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except OSError as error:
-        problem = MachineError(f"{error.filename or 'output'}: {error.strerror}", "check space and permissions, or use --out")
+        problem = MachineError(
+            f"{error.filename or 'output'}: {error.strerror}", "check space and permissions, or use --out"
+        )
         print(f"ratebed: {problem}", file=sys.stderr)
         sys.exit(FAILED)
     except Exception as error:

@@ -1,7 +1,7 @@
 """Claims and the report, from the tables that figures left in ``out``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Judgement, Result, judge
 from paper_figs import FIGURES, all_claims, load_figure
@@ -31,6 +31,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     from datetime import datetime
 
     from analysis.report import ReportContext, write_report
+
     from harness.code_version import commit
 
     results = judge_all(out)
@@ -50,7 +51,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     return path, results
 
 
-def _section(out: Path, key: str, section: dict, results: list[Result]) -> "FigureSection":  # type: ignore[type-arg]
+def _section(out: Path, key: str, section: dict[str, Any], results: list[Result]) -> "FigureSection":
     from analysis.report import FigureSection
 
     figure = load_figure(key)
@@ -74,10 +75,11 @@ def _machine() -> str:
     import os
     import platform
 
-    return f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {platform.system()}, Python {platform.python_version()}"
+    cores = len(os.sched_getaffinity(0))
+    return f"{platform.machine()}, {cores} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def counts_line(results: list[Result]) -> str:
-    """"19 reproduced, 3 direction only, …"."""
+    """Counts by verdict, as in ``19 reproduced, 3 direction only``."""
     counts = [(judgement, sum(result.judgement is judgement for result in results)) for judgement in Judgement]
     return ", ".join(f"{count} {judgement.value}" for judgement, count in counts if count)

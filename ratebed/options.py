@@ -13,14 +13,19 @@ from core.registry import hint
 from harness.experiment import SCALES, Scale
 from paper_figs import FIGURES, load_figure
 
-Keys = Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`, or a matrix file (.toml)")]  # fmt: skip
+Keys = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`, or a matrix file (.toml)"),
+]
 All = Annotated[bool, typer.Option("--all", help="every figure")]
 ScaleName = Annotated[str, typer.Option("--scale", metavar="|".join(SCALES), help="how much of each grid")]
 Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
 Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
 Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
 Testbed = Annotated[str, typer.Option("--testbed", help="where to run")]
-Calibration = Annotated[str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")]
+Calibration = Annotated[
+    str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
+]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
 AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
@@ -55,7 +60,14 @@ class Request:
 
 
 def make_request(
-    keys: Sequence[str] | None, every: bool, scale: str, seed: int, jobs: int, out: Path, extra: Sequence[str], **others: str
+    keys: Sequence[str] | None,
+    every: bool,
+    scale: str,
+    seed: int,
+    jobs: int,
+    out: Path,
+    extra: Sequence[str],
+    **others: str,
 ) -> Request:
     """Check the words of a command; SpecError names the one that is wrong."""
     if scale not in SCALES:

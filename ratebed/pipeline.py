@@ -22,8 +22,8 @@ from systems.loader import is_file, load_system
 
 if TYPE_CHECKING:
     import pandas as pd
-
     from analysis.spark import Data
+
     from paper_figs.figure import Figure
 
 SECTION = "section.json"
@@ -59,7 +59,9 @@ def adapted(spec: RunSpec, request: Request) -> RunSpec:
 
     Figures about token buckets alone keep their calibration: it is what they are about.
     """
-    calibration = spec.calibration if spec.calibration == "bucket-only" or not request.calibration else request.calibration
+    calibration = (
+        spec.calibration if spec.calibration == "bucket-only" or not request.calibration else request.calibration
+    )
     inputs = (*spec.inputs, calibration) if calibration.endswith(".toml") else spec.inputs
     return msgspec.structs.replace(spec, testbed=request.testbed, calibration=calibration, inputs=inputs)
 
@@ -120,7 +122,7 @@ def _draw_one(figure: "Figure", data: "Data", out: Path) -> None:
     (out / "figures").mkdir(parents=True, exist_ok=True)
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
         partial = out / "figures" / f".{figure.key}.{suffix}"
-        drawing.savefig(partial, format=suffix, **options)  # type: ignore[arg-type]
+        drawing.savefig(partial, format=suffix, **options)
         partial.replace(out / "figures" / f"{figure.key}.{suffix}")
     pyplot.close(drawing)
 

@@ -54,11 +54,16 @@ def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
         found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
         runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome")
-        frame = runs.join(found, "run_id", "left").orderBy("system", "variant", "repetition", "run_id", "metric").toPandas()
+        frame = (
+            runs.join(found, "run_id", "left").orderBy("system", "variant", "repetition", "run_id", "metric").toPandas()
+        )
     finally:
         spark.stop()
     return [
-        {key: msgspec.json.decode(msgspec.json.encode(value.item() if hasattr(value, "item") else value)) for key, value in row.items()}
+        {
+            key: msgspec.json.decode(msgspec.json.encode(value.item() if hasattr(value, "item") else value))
+            for key, value in row.items()
+        }
         for row in frame.to_dict("records")
     ]
 

@@ -19,19 +19,25 @@ class Progress:
         self.console = Console(highlight=False, soft_wrap=True)
         self.count, self.done = len(missing), 0
         self.bar = Bar(
-            TextColumn("runs"), BarColumn(), TextColumn("{task.fields[done]}/{task.fields[count]}"), TimeElapsedColumn(),
-            TextColumn("left"), TimeRemainingColumn(), console=self.console, transient=True,
+            TextColumn("runs"), BarColumn(), TextColumn("{task.fields[done]}/{task.fields[count]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=self.console, transient=True,
             disable=not self.console.is_terminal,
         )  # fmt: skip
-        self.task = self.bar.add_task("runs", total=sum(map(expected_seconds, missing.values())), done=0, count=self.count)
+        self.task = self.bar.add_task(
+            "runs", total=sum(map(expected_seconds, missing.values())), done=0, count=self.count
+        )
         have = total - self.count
-        self.console.print(f"{total} runs: {have} there already, {self.count} to do on {jobs} process{'es' * (jobs != 1)}")
+        self.console.print(
+            f"{total} runs: {have} there already, {self.count} to do on {jobs} process{'es' * (jobs != 1)}"
+        )
 
     def __enter__(self) -> "Progress":
         self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.bar.stop()
 
     def finished(self, run: Finished) -> None:

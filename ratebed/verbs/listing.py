@@ -31,8 +31,6 @@ def list_(as_json: AsJson = False) -> None:
             print(f"  {key:<{width}}{text}".rstrip())
 
 
-
-
 def _summaries(registry: Mapping[str, str]) -> dict[str, str]:
     return {key: lookup("name", registry, key).summary for key in registry}
 

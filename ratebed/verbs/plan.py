@@ -48,7 +48,9 @@ def plan(
         print(json.dumps({"figures": rows, "total": total}, indent=2))
         return
     for row in rows:
-        text = row["skipped"] and f"skipped: {row['skipped']}" or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {row['seconds']:.0f} s"
+        text = (
+            row["skipped"] and f"skipped: {row['skipped']}"
+        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {row['seconds']:.0f} s"
         print(f"{row['figure']:<16}{text}")
     print(
         f"in all (figures share runs): {total['to_do']} of {total['runs']} runs, about {total['seconds']:.0f} s on "

@@ -9,10 +9,15 @@ import typer
 from core.errors import SpecError
 from ratebed import options as o
 
-System = Annotated[str, typer.Option("--system", help="ad-hoc: a system's key, or path.py:SYSTEM; with figures: one more system in their grids")]  # fmt: skip
+System = Annotated[
+    str, typer.Option("--system", help="ad-hoc: a key or path.py:SYSTEM; with figures: one more system in their grids")
+]
 Workload = Annotated[str, typer.Option("--workload", help="ad-hoc: the workload")]
 Topology = Annotated[str, typer.Option("--topology", help="ad-hoc: the topology")]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="AXIS.KEY=VALUE", help="ad-hoc: an option, as in workload.publishers=2000")]  # fmt: skip
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="AXIS.KEY=VALUE", help="ad-hoc: an option, as in workload.publishers=2000"),
+]
 Repetitions = Annotated[int, typer.Option("--repetitions", help="ad-hoc: how many seeds")]
 
 

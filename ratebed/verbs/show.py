@@ -64,16 +64,20 @@ def _timeline(rows: list[dict[str, Any]]) -> list[str]:
         first = group[0]
         at_s = first["at_ns"] / SECOND_NS
         if first["kind"] == "set_bucket":
-            parts = [f"{row['broker'] + 1}: {row['bucket_rate_rps']:.0f}/s b={row['bucket_burst_count']:.1f}" for row in group]
+            parts = [
+                f"{row['broker'] + 1}: {row['bucket_rate_rps']:.0f}/s b={row['bucket_burst_count']:.1f}"
+                for row in group
+            ]
             lines.append(f"{at_s:9.1f} s  set_bucket  {'  '.join(parts)}")
             continue
         used = [row for row in group if row["publisher_count"]]
-        parts = [f"{row['broker'] + 1}: {row['publisher_count']} pub {_milliseconds(row['seen_p99_ns'])}" for row in used]
+        parts = [
+            f"{row['broker'] + 1}: {row['publisher_count']} pub {_milliseconds(row['seen_p99_ns'])}" for row in used
+        ]
         name = "fresh round" if first["kind"] == "final" else f"round {first['round']} (iteration {first['iteration']})"
         note = f"  {first['note']}" if first["note"] else ""
-        lines.append(
-            f"{at_s:9.1f} s  {name:<24} p99 {_milliseconds(first['seen_topic_p99_ns'])}  brokers {'  '.join(parts)}{note}"
-        )
+        pooled = _milliseconds(first["seen_topic_p99_ns"])
+        lines.append(f"{at_s:9.1f} s  {name:<24} p99 {pooled}  brokers {'  '.join(parts)}{note}")
     return lines
 
 

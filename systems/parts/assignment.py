@@ -13,7 +13,8 @@ from core.records import Float64, Int32, Int64, Population
 def rates_of(publishers: Population, assignment: Int32, brokers: int) -> Float64:
     """The topic's message rate on each broker, float64 (brokers,)."""
     placed = assignment >= 0
-    return np.bincount(assignment[placed], publishers.rate_rps[placed], minlength=brokers)
+    rates: Float64 = np.bincount(assignment[placed], publishers.rate_rps[placed], minlength=brokers).astype(np.float64)
+    return rates
 
 
 def blind(

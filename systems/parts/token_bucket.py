@@ -29,7 +29,9 @@ def units(envelope: Envelope) -> tuple[int, int]:
     rate = round(envelope.rate_rps * RATE_PER_RPS)
     capacity = round(envelope.burst_count * MICRO) * (TOKEN // MICRO)
     if not 0 < rate <= MAXIMUM_RATE or not TOKEN <= capacity <= MAXIMUM_CAPACITY:
-        raise ValueError(f"token bucket out of range: {envelope} (rate 0.001 to 400,000 a second, burst 1 to 4 million)")
+        raise ValueError(
+            f"token bucket out of range: {envelope} (rate 0.001 to 400,000 a second, burst 1 to 4 million)"
+        )
     return rate, capacity
 
 

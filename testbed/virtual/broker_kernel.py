@@ -3,6 +3,7 @@
 ``testbed.virtual.broker_twin`` is the same in plain Python; a test compares them.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
 from numba import njit
 

@@ -135,7 +135,8 @@ class Deployment:
         brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
         nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
         return Round(
-            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns), (None,) * len(rates), nothing, nothing,
+            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns),
+            (None,) * len(rates), nothing, nothing,
             Measured(brokers, FOREVER_NS), f"infeasible split: {note}",
         )  # fmt: skip
 

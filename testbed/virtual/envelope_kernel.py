@@ -3,6 +3,7 @@
 A test compares it with the array version.
 """
 
+# mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
 from numba import njit
 

@@ -22,7 +22,12 @@ class Fleet:
     """One topic's publishers on ``brokers`` brokers, each with other topics' load (``others``)."""
 
     def __init__(
-        self, model: BrokerModel, topic: str, schedule: Schedule, others: Sequence[Schedule | None], journal_rows: int = 0
+        self,
+        model: BrokerModel,
+        topic: str,
+        schedule: Schedule,
+        others: Sequence[Schedule | None],
+        journal_rows: int = 0,
     ):
         self.model, self.topic, self.schedule, self.others = model, topic, schedule, others
         self.journal_rows = journal_rows

@@ -89,7 +89,10 @@ def test_a_matrix_file_multiplies_its_lists(tmp_path):
         ("[[grid]]\nsystem = 'lb'\nworkload = 'poisson'\nsystems = 1", "did you mean 'system'"),
         ("[[grid]]\nsystem = []\nworkload = 'poisson'", "empty list"),
         ("[[grid]]\nsystem = 'lb'\nworkload = 'poisson'\nround = 5", "grid 1"),
-        ("[[grid]]\nsystem = 'lb'\nworkload = 'poisson'\nworkload_options = { publishers = [10, 'many'] }", "publishers"),
+        (
+            "[[grid]]\nsystem = 'lb'\nworkload = 'poisson'\nworkload_options = { publishers = [10, 'many'] }",
+            "publishers",
+        ),
     ],
 )
 def test_a_broken_matrix_file_is_named(tmp_path, text, words):
@@ -109,7 +112,7 @@ def test_ad_hoc_points_take_their_procedure_from_the_system():
     assert (spec.workload_options, spec.round, spec.procedure) == ({"publishers": 50}, "6s", "distribute")
     (spec,) = ad_hoc("tb-adaptor", "shifting", "srtm-lan", ["topology.brokers=2"], 1, 1)
     assert spec.procedure == "adapt"
-    with pytest.raises(SpecError, match="AXIS.KEY=VALUE"):
+    with pytest.raises(SpecError, match=r"AXIS\.KEY=VALUE"):
         ad_hoc("srtm", "poisson", "srtm-lan", ["publishers=5"], 1, 1)
 
 
@@ -142,7 +145,9 @@ SYSTEM = System("broken", "breaks the interface", config=Config, distribute=dist
 def test_a_distributor_that_breaks_its_interface_is_named(tmp_path, fault, words):
     path = tmp_path / "broken.py"
     path.write_text(_BROKEN)
-    spec = small(system=f"{path}:SYSTEM", system_options={"fault": fault}, workload_options={"publishers": 10}, round="600ms")
+    spec = small(
+        system=f"{path}:SYSTEM", system_options={"fault": fault}, workload_options={"publishers": 10}, round="600ms"
+    )
     with pytest.raises(SystemFault, match=words):
         execute(spec, "id", tmp_path / "id")
 

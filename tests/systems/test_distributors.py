@@ -1,5 +1,7 @@
 """LB, Conc, Max-Min and SRTM: known answers on measuring oracles whose truth is a formula."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -100,7 +102,7 @@ def test_srtm_searches_by_halves_until_it_is_in_the_band():
 def test_srtm_never_moves_publishers_back_to_an_earlier_broker():
     problem = problem_of(count=990, group_size=30)
     _, trials = search(srtm.SYSTEM, srtm.Config(), problem, linear(2_200))
-    for earlier, later in zip(trials, trials[1:], strict=False):
+    for earlier, later in itertools.pairwise(trials):
         placed = (earlier.assignment >= 0) & (later.assignment >= 0)
         if earlier.iteration < later.iteration:
             assert (later.assignment[placed] >= earlier.assignment[placed]).all()

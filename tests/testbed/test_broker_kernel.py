@@ -87,7 +87,10 @@ def test_compiled_profile_equals_the_array_version(rows, rate_rps):
 
 def test_advancing_in_pieces_changes_nothing():
     rng = np.random.default_rng(3)
-    rows = [(int(at), int(p), 3) for at, p in zip(rng.integers(0, 2_000_000_000, 4_000), rng.integers(0, 4, 4_000), strict=True)]
+    rows = [
+        (int(at), int(p), 3)
+        for at, p in zip(rng.integers(0, 2_000_000_000, 4_000), rng.integers(0, 4, 4_000), strict=True)
+    ]
     results = []
     for cuts in ((), (1, 333_333_333, 333_333_334, 1_999_999_999)):
         fleet = Fleet(MODEL, "topic", Recorded(rows, 4), [Recorded(rows[::3], 4), None], journal_rows=20_000)

@@ -80,7 +80,9 @@ def test_overload_grows_with_the_excess():
 def test_token_bucket_is_a_modified_m_d_1_queue(burst):
     rate = 10_000.0
     options = {"publishers": 1000, "rate_rps": rate / 1000}
-    fleet = carried(load_calibration("bucket-only"), "poisson", options, Envelope(1.1 * rate, float(burst)), 10 * SPAN_NS)
+    fleet = carried(
+        load_calibration("bucket-only"), "poisson", options, Envelope(1.1 * rate, float(burst)), 10 * SPAN_NS
+    )
     counts, utilisation = fleet.state.access_delay[0], 1 / 1.1
     waiting = 1 - counts[0] / counts.sum()
     assert waiting == pytest.approx(md1.workload_exceeds(utilisation, burst - 1), rel=0.08)
