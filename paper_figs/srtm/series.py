@@ -1,17 +1,96 @@
 """What Figs. 5 to 9 have in common: one p99 a run, samples for claims, and a panel of p99 against x."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, above, below
-from paper_figs.style import slo_line, style_of
+from paper_figs.style import letter, panels, slo_line, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from pyspark.sql import DataFrame
+
+    from analysis.spark import Data
 
 SLO_MS = 1.0  # SRTM VI, footnote 10
 SLO_MARGIN = 1.05  # "meets the SLO": the interval of the mean p99 is not above 1.05 x SLO
+
+COUNTS_NOTE = (
+    "Mean and standard deviation over repetitions, on a fresh minute of traffic; numbers beside points: brokers."
+)
+ENVELOPE_NOTE = (
+    "The bucket's size b is the smallest for the very minute that is offered (ours): a b from a recorded trace is off "
+    "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds."
+)
+
+
+def per_run(data: "Data", factors: Mapping[str, str]) -> "pd.DataFrame":
+    """One row a run, judged on its fresh round.
+
+    Columns: arrivals, system, repetition, outcome, the ``factors`` (column -> factor's name), p99_ms,
+    broker_count, round_count and violation_s (of the search), residual_rps.
+    """
+    from analysis import metrics
+
+    latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
+    p99 = metrics.percentiles(metrics.final_round(latency), ["run_id"], [0.99])
+    found = p99.selectExpr("run_id", "value_ns / 1e6 as p99_ms")
+    for more in (
+        metrics.brokers_used(data.decisions),
+        metrics.search_rounds(data.decisions),
+        metrics.time_in_violation(data.decisions, data.runs),
+        metrics.residual_capacity(data.decisions),
+    ):
+        found = found.join(more, "run_id", "left")
+    return with_point(data, found, factors)
+
+
+def with_point(data: "Data", frame: "DataFrame", factors: Mapping[str, str]) -> "pd.DataFrame":
+    """``frame`` (with run_id) and what names each run's point: arrivals, system, repetition, outcome, the factors."""
+    from pyspark.sql import functions as f
+
+    named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
+    point = data.runs.select("run_id", f.col("workload").alias("arrivals"), "system", "repetition", "outcome", *named)
+    return plain(frame.join(point, "run_id").toPandas(), factors)
+
+
+def plain(frame: "pd.DataFrame", factors: Iterable[str]) -> "pd.DataFrame":
+    """Factors from the text that the tables hold to numbers and truth values; text that is neither stays."""
+    for column in factors:
+        frame[column] = [_value(text) for text in frame[column]]
+    return frame
+
+
+def _value(text: Any) -> Any:
+    """A factor that a run does not have is no text, and stays as it is."""
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return text
+
+
+def summary(runs: "pd.DataFrame", by: list[str], value: str = "p99_ms") -> "pd.DataFrame":
+    """Over the repetitions of each point: mean and std of ``value``, mean broker_count, number of repetitions."""
+    groups = runs.groupby(by, sort=False)
+    found = groups.agg(
+        mean=(value, "mean"), std=(value, "std"), broker_count=("broker_count", "mean"), count=(value, "count")
+    )
+    return found.fillna({"std": 0.0}).reset_index()
+
+
+def panel_per_arrivals(x: str) -> "tuple[Drawing, Sequence[Axes]]":
+    """Two panels, in the order of ``grids.ARRIVALS``, with a common log axis for the p99."""
+    drawing, axes = panels(1, 2, sharey=True)
+    for panel, name in zip(axes[0], ("(a) Poisson", "(b) periodic"), strict=True):
+        panel.set_yscale("log")
+        panel.set_xlabel(x)
+        letter(panel, name)
+    axes[0][0].set_ylabel("p99 end-to-end latency (ms)")
+    return drawing, axes[0]
 
 
 def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
@@ -49,7 +128,7 @@ def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str
         for row in found.to_dict("records"):
             others = points[(points[x] == row[x]) & (points.system != system)]
             upper = bool((others["mean"] < row["mean"]).any()) or others.empty
-            axes.annotate(_whole(row["broker_count"]), (row[x], row["mean"]), xytext=(0, 5 if upper else -5),
+            axes.annotate(whole(row["broker_count"]), (row[x], row["mean"]), xytext=(0, 5 if upper else -5),
                           textcoords="offset points", ha="center", va="bottom" if upper else "top",
                           fontsize=6.5, color=style.colour)  # fmt: skip
     slo_line(axes, SLO_MS)
@@ -62,17 +141,16 @@ def _bars(found: "pd.DataFrame") -> Any:
     return np.array([np.minimum(found["std"], 0.9 * found["mean"]), found["std"]])
 
 
-def _whole(count: float) -> str:
+def whole(count: float) -> str:
     """``"3"``, or ``"3.4"`` where repetitions differ."""
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
-
 
 
 def steps(runs: "pd.DataFrame", value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:
     """``value`` rises (or falls) with ``x``: one check between neighbours, differences paired by repetition."""
     at = sorted(set(runs[x]))
     checks = []
-    for smaller, larger in zip(at, at[1:], strict=False):
+    for smaller, larger in pairwise(at):
         change = by_repetition(runs, value, **{x: larger}) - by_repetition(runs, value, **{x: smaller})
         check = above if rises else below
         checks.append(check(f"{value}, {x} = {larger} minus {x} = {smaller}", samples(change), 0.0, unit))
