@@ -1,0 +1,105 @@
+"""What Figs. 5 and 6 have in common: four panels (arrivals x batch) over the number of publishers."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from core.units import MILLISECOND_NS
+from paper_figs.figure import FigureTables
+from paper_figs.srtm.series import by_repetition, draw_p99, per_run, summary, with_point
+from paper_figs.style import letter, panels, style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
+FACTORS = {"publishers": "workload.publishers", "batch": "workload.batch"}
+POINT = ["arrivals", "batch", "system", "publishers"]
+COMPANIONS = (("residual_rps", "left\n(kmsg/s)", 1e-3), ("violation_s", "violated\n(s)", 1.0))
+
+
+def publisher_tables(data: "Data", by_broker: bool = False) -> FigureTables:
+    """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: one row a run and broker."""
+    runs = per_run(data, FACTORS)
+    point = summary(runs, POINT)
+    for value, _, _ in COMPANIONS:
+        point[value] = runs.groupby(POINT, sort=False)[value].mean().to_numpy()
+    found = {"runs": runs, "p99": point}
+    if by_broker:
+        found["brokers"] = p99_by_broker(data)
+    return found
+
+
+def p99_by_broker(data: "Data") -> "pd.DataFrame":
+    """One row a run and broker: the p99 of that broker's publishers on the fresh round, ``p99_ms``."""
+    from analysis import metrics
+
+    latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
+    found = metrics.percentiles(metrics.final_round(latency), ["run_id", "broker"], [0.99])
+    return with_point(data, found.selectExpr("run_id", "broker", f"value_ns / {MILLISECOND_NS} as p99_ms"), FACTORS)
+
+
+def cases(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    """The panels that were run: "Poisson, batch 10" and its rows."""
+    if runs.empty:
+        raise KeyError("runs")
+    for (kind, batch), part in runs.groupby(["arrivals", "batch"], sort=False):
+        yield title(kind, batch), part
+
+
+def title(kind: str, batch: int) -> str:
+    """A panel's name."""
+    return f"{kind.capitalize() if kind == 'poisson' else kind}, batch {batch}"
+
+
+def by_size(part: "pd.DataFrame", system: str) -> "dict[int, pd.Series]":
+    """p99 by number of publishers, ascending: each a series over repetitions."""
+    sizes = sorted(set(part.publishers))
+    return {int(size): by_repetition(part, "p99_ms", system=system, publishers=size) for size in sizes}
+
+
+def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
+    """Of each repetition: the slope of log p99 against log publishers, least squares over all sizes."""
+    import numpy as np
+    import pandas as pd
+
+    frame = pd.DataFrame(p99).dropna()
+    return [float(slope) for slope in np.polyfit(np.log(frame.columns.to_numpy(float)), np.log(frame.T.to_numpy()), 1)[0]]
+
+
+def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
+    """(a) to (d); below each, as thin bars, the capacity left and the time in violation during the search."""
+    drawing, axes = panels(6, 2, sharex=True, sharey="row", gridspec_kw={"height_ratios": [5, 1, 1] * 2})
+    drawing.set_size_inches(7.0, 8.6)
+    for n, (kind, batch) in enumerate(PANELS):
+        row, column = divmod(n, 2)
+        found = points[(points.arrivals == kind) & (points.batch == batch)]
+        top, *below = axes[3 * row : 3 * row + 3, column]
+        draw_p99(top, found, "publishers", systems)
+        top.set_yscale("log")
+        letter(top, f"({'abcd'[n]}) {title(kind, batch)}")
+        for strip, (value, label, factor) in zip(below, COMPANIONS, strict=True):
+            _bars(strip, found, value, factor, systems)
+            if column == 0:
+                strip.set_ylabel(label, fontsize=7)
+        if column == 0:
+            top.set_ylabel("p99 end-to-end latency (ms)")
+    for bottom in axes[-1]:
+        bottom.set_xlabel("publishers (thousands)")
+    axes[0][1].legend(fontsize=7)
+    return drawing
+
+
+def _bars(axes: "Axes", found: "pd.DataFrame", value: str, factor: float, systems: Sequence[str]) -> None:
+    """One thin bar a system and size."""
+    sizes = sorted(set(found.publishers))
+    width = 0.15 * min([high - low for low, high in zip(sizes, sizes[1:], strict=False)] or [2_000])
+    for n, system in enumerate(systems):
+        part = found[found.system == system]
+        style: dict[str, Any] = {"color": style_of(system).colour, "width": width}
+        axes.bar(part["publishers"] + (n - 0.5) * width, part[value] * factor, **style)
+    axes.set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])
+    axes.margins(y=0.2)
