@@ -49,6 +49,8 @@ def run(point: Point) -> Journal:
     }
     if "messages" in point.spec.keep:
         tables["messages"] = deployment.fleet.messages()
+    if hasattr(point.schedule, "wraps"):  # a trace that is replayed round and round
+        tables["samples"] = _wraps(point.schedule, [*rounds, fresh])
     return Journal(tables, answer.outcome.value, fresh.envelope.rate_rps, fresh.envelope.burst_count)
 
 
@@ -122,6 +124,16 @@ def _decisions(deployment: Any, found: Round, kind: str, number: int, iteration:
             }
         )
     return rows
+
+
+def _wraps(schedule: Any, rounds: list[Round]) -> dict[str, Any]:
+    """Rows of ``samples``: how often copies of the trace started over within each round."""
+    return {
+        "at_ns": [found.start_ns for found in rounds],
+        "node": ["workload"] * len(rounds),
+        "metric": ["wrap_count"] * len(rounds),
+        "value": [float(schedule.wraps(found.start_ns, found.start_ns + found.duration_ns)) for found in rounds],
+    }
 
 
 def _histogram(found: Round) -> dict[str, Any]:

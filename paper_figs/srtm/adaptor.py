@@ -177,6 +177,6 @@ EXPERIMENT = Experiment("srtm-adaptor", "Traffic that shifts, with and without T
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
     notes="The paper has no such figure: setting and drawing are ours. Mean over repetitions; bands: 95 % interval of "
-    f"the mean. p99 over windows of {WINDOW_S} s. Both cases are offered the same messages; the adaptor works on 10 s of "
-    "history, once a second.",
+    f"the mean. p99 over windows of {WINDOW_S} s. Both cases are offered the same messages; the adaptor works on "
+    "10 s of history, once a second.",
 )  # fmt: skip

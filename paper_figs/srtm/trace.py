@@ -151,6 +151,7 @@ EXPERIMENT = Experiment(
 FIGURE = Figure(
     EXPERIMENT, tables, draw,
     notes="Mean and standard deviation over repetitions, in each of which the copies start from other places in the "
-    "trace; numbers beside points: brokers. The motes of a copy are a correlation group (SRTM's knowledge of the trace). "
+    "trace; numbers beside points: brokers. The motes of a copy are a correlation group (what SRTM knows of the "
+    "trace). "
     + ENVELOPE_NOTE,
 )  # fmt: skip
