@@ -1,6 +1,7 @@
 """What Figs. 5 and 6 have in common: four panels (arrivals x batch) over the number of publishers."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from core.units import MILLISECOND_NS
@@ -67,7 +68,9 @@ def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
     import pandas as pd
 
     frame = pd.DataFrame(p99).dropna()
-    return [float(slope) for slope in np.polyfit(np.log(frame.columns.to_numpy(float)), np.log(frame.T.to_numpy()), 1)[0]]
+    return [
+        float(slope) for slope in np.polyfit(np.log(frame.columns.to_numpy(float)), np.log(frame.T.to_numpy()), 1)[0]
+    ]
 
 
 def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
@@ -96,7 +99,7 @@ def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
 def _bars(axes: "Axes", found: "pd.DataFrame", value: str, factor: float, systems: Sequence[str]) -> None:
     """One thin bar a system and size."""
     sizes = sorted(set(found.publishers))
-    width = 0.15 * min([high - low for low, high in zip(sizes, sizes[1:], strict=False)] or [2_000])
+    width = 0.15 * min([high - low for low, high in pairwise(sizes)] or [2_000])
     for n, system in enumerate(systems):
         part = found[found.system == system]
         style: dict[str, Any] = {"color": style_of(system).colour, "width": width}

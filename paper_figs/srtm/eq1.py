@@ -129,8 +129,8 @@ def _draw_odds(axes: "Axes", runs: "pd.DataFrame") -> None:
     for system, name in (("lb", "bursts split blindly"), ("srtm", "bursts split like the bucket")):
         found = runs[runs.system == system].groupby("k").wait_probability.agg(["mean", "std"]).fillna(0.0)
         style = style_of(system)
-        axes.errorbar(found.index, found["mean"], yerr=found["std"], label=name, color=style.colour, marker=style.marker,
-                      linestyle=style.dashes, markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
+        axes.errorbar(found.index, found["mean"], yerr=found["std"], label=name, color=style.colour,
+                      marker=style.marker, linestyle=style.dashes, markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
     axes.set_ylim(bottom=0)
     axes.set_xlabel("sub-buckets k")
     axes.set_ylabel("share of messages that wait")
@@ -157,7 +157,9 @@ def measure_r21(tables: Tables) -> Evidence:
     """Odds of waiting at k = 2 over k = 1, burst split like the bucket; and split blindly."""
     groups = where(tables["srtm-eq1/runs"], group_size=GROUP)
     odds = {
-        (system, k): by_repetition(groups, "wait_probability", system=system, k=k) for system in ("srtm", "lb") for k in (1, 2)
+        (system, k): by_repetition(groups, "wait_probability", system=system, k=k)
+        for system in ("srtm", "lb")
+        for k in (1, 2)
     }
     kept = within("odds of waiting, k = 2 over k = 1", samples(odds["srtm", 2] / odds["srtm", 1]), 1.0, RATIO_TOLERANCE)
     more = above("the same, split blindly minus split like the bucket", samples(odds["lb", 2] - odds["srtm", 2]))
@@ -178,25 +180,28 @@ def measure_r22(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "R2", "Eq. (1), II-A", "With Poisson arrivals a bucket split k ways has at least k times the mean access delay, as "
-        "Eq. (1) gives it.", ("srtm-eq1",), measure_r2,
-        why="Eq. (1) is exact for b = 1 only; above, it is 3 to 4 % too high. What is left is noise: at k = 1 one message "
-        "in a hundred waits, and those come in clusters.",
+        "R2", "Eq. (1), II-A", "With Poisson arrivals a bucket split k ways has at least k times the mean access "
+        "delay, as Eq. (1) gives it.", ("srtm-eq1",), measure_r2,
+        why="Eq. (1) is exact for b = 1 only; above, it is 3 to 4 % too high. What is left is noise: at k = 1 one "
+        "message in a hundred waits, and those come in clusters.",
     ),
     Claim(
-        "R21", "II-A", "If all publishers emit at once, splitting them in two with their bucket keeps the odds of waiting: "
-        "P(U2 > b/2 - 1) is about P(U > b - 1).", ("srtm-eq1",), measure_r21,
+        "R21", "II-A", "If all publishers emit at once, splitting them in two with their bucket keeps the odds of "
+        "waiting: P(U2 > b/2 - 1) is about P(U > b - 1).", ("srtm-eq1",), measure_r21,
     ),
     Claim(
         "R22", "VI-B", "Under batches of B messages Eq. (1) holds with bucket size and token rate divided by B.",
         ("srtm-eq1",), measure_r22,
-        why="Divided by B the formula describes the last message of a batch; the mean over all messages is 8 to 11 % lower.",
+        why="Divided by B the formula describes the last message of a batch; the mean over all messages is 8 to 11 % "
+        "lower.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("srtm-eq1", "Access delay of split buckets: formula, model, simulation", "SRTM, II-A, Eq. (1)", points)
+EXPERIMENT = Experiment(
+    "srtm-eq1", "Access delay of split buckets: formula, model, simulation", "SRTM, II-A, Eq. (1)", points
+)
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
-    notes="Points: mean and standard deviation over repetitions. Lines: the models at each run's own bucket; Eq. (1) is "
-    "exact for b = 1 and 3 to 4 % too high at b = 26. Panel (c): synchronised Poisson groups, bucket sized on the window "
-    "itself, so that about 1 % wait at k = 1.",
+    notes="Points: mean and standard deviation over repetitions. Lines: the models at each run's own bucket; Eq. (1) "
+    "is exact for b = 1 and 3 to 4 % too high at b = 26. Panel (c): synchronised Poisson groups, bucket sized on the "
+    "window itself, so that about 1 % wait at k = 1.",
 )  # fmt: skip

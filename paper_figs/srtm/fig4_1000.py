@@ -73,9 +73,9 @@ CLAIMS = (
     Claim(
         "R4", "report, Fig. 6a", "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6.",
         ("srtm-fig4-1000",), measure_r4,
-        why="With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
-        "(26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token rate less "
-        "than 1.1 x what was really sent, the artifact's release of tokens in quanta, or the noise of one minute.",
+        why="With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the "
+        "smallest b (26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token "
+        "rate less than 1.1 x what was really sent, the artifact's release of tokens in quanta, or the noise of one minute.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig4-1000", "The DRL penalty, 1,000 publishers", "SRTM report, Fig. 6a", points)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.srtm.concentration import (
-    PANELS, by_size, cases, draw_panels, log_slope, publisher_tables,
-)  # fmt: skip
+from paper_figs.srtm.concentration import PANELS, by_size, cases, draw_panels, log_slope, publisher_tables
 from paper_figs.srtm.grids import topic
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, samples
 
@@ -93,7 +91,8 @@ CLAIMS = (
     Claim(
         "R6", "Fig. 5, VI-B", "LB's 99th percentile falls as publishers, and so the token rate, increase.",
         ("srtm-fig5",), measure_r6,
-        why="The phases of periodic publishers are drawn anew for each size, which can hide the trend in few repetitions.",
+        why="The phases of periodic publishers are drawn anew for each size, which can hide the trend in few "
+        "repetitions.",
     ),
     Claim(
         "R7", "Fig. 5, VI-B", "Burstiness amplifies the DRL penalty: LB is worse at batch 10 than at batch 1.",

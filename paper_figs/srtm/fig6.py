@@ -48,8 +48,9 @@ def draw(found: FigureTables) -> "Drawing":
     """Four panels and their companions; the printed values of broker 3 beside ours in (a)."""
     drawing = draw_panels(found["p99"], SYSTEMS)
     panel = drawing.axes[0]
+    mark: dict[str, Any] = {**PUBLISHED, "label": "_"}
     for published in PUBLISHED_P99_MS.values():
-        panel.plot([EIGHT], [published], **{**PUBLISHED, "label": "_"})
+        panel.plot([EIGHT], [published], **mark)
     panel.annotate("× published, broker 3 only", (0.02, 0.02), xycoords="axes fraction", fontsize=6)
     return drawing
 
@@ -118,24 +119,24 @@ CLAIMS = (
         why="Judged apart at batch 1 only: at batch 10 our broker 1 takes every topic of the figure alone.",
     ),
     Claim(
-        "R9", "Fig. 6, VI-C", "8,000 publishers: the publishers on broker 3 have a 99th percentile of 1.50 ms under Conc "
-        "and of 0.87 ms under Max-Min.", ("srtm-fig6",), measure_r9,
-        why="The text names no panel; we judge Poisson, batch 1. There broker 3 gets 10,000 msg/s under Conc, and an exact "
-        "M/D/1 bucket with that share of (r, b) has a p99 access delay of 2.0 ms before any processing; periodic "
+        "R9", "Fig. 6, VI-C", "8,000 publishers: the publishers on broker 3 have a 99th percentile of 1.50 ms under "
+        "Conc and of 0.87 ms under Max-Min.", ("srtm-fig6",), measure_r9,
+        why="The text names no panel; we judge Poisson, batch 1. There broker 3 gets 10,000 msg/s under Conc, and an "
+        "exact M/D/1 bucket with that share of (r, b) has a p99 access delay of 2.0 ms before any processing; periodic "
         "publishers come closer to the printed value. The order is the paper's.",
     ),
     Claim(
         "R10", "Fig. 6b,d, VI-C", "With batches of 10 both systems do as well as with single messages, or better: "
         "wake-ups of publishers, not messages, load a broker.", ("srtm-fig6",), measure_r10,
-        why="Up to 4,000 publishers nothing is short: there our batch of 10, whose messages are read one after the other, "
-        "takes up to 0.1 ms longer than a single message. Above that, batches do better, as the paper says.",
+        why="Up to 4,000 publishers nothing is short: there our batch of 10, whose messages are read one after the "
+        "other, takes up to 0.1 ms longer than a single message. Above that, batches do better, as the paper says.",
     ),
     Claim(
-        "R11", "Fig. 6b,d, VI-C", "Conc improves from 8,000 to 10,000 publishers at batch 10: the residue on the second "
-        "broker is larger, its DRL penalty smaller.", ("srtm-fig6",), measure_r11,
+        "R11", "Fig. 6b,d, VI-C", "Conc improves from 8,000 to 10,000 publishers at batch 10: the residue on the "
+        "second broker is larger, its DRL penalty smaller.", ("srtm-fig6",), measure_r11,
         why="Our broker 1 takes 100,000 msg/s of batch 10 beside its 10,000 and meets the SLO alone (its estimated "
-        "capacity is 110,000), so there is no residue. It has to in the model: a second broker costs 2 ms of DRL penalty at "
-        "this batch size, and Fig. 5b says that Conc meets the SLO on idle brokers at 10,000 publishers.",
+        "capacity is 110,000), so there is no residue. It has to in the model: a second broker costs 2 ms of DRL "
+        "penalty at this batch size, and Fig. 5b says that Conc meets the SLO on idle brokers at 10,000 publishers.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig6", "The benefit of max-min shares", "SRTM, Fig. 6", points)

@@ -9,7 +9,6 @@ loses all digits for x above some 20.)  Probabilities are good to about 1e-13 in
 """
 
 from functools import lru_cache
-from itertools import pairwise
 from math import ceil, exp, floor
 
 import numpy as np
@@ -75,15 +74,17 @@ def mean_excess(rho: float, level: float) -> float:
     mean = rho / (2 * (1 - rho))  # Pollaczek and Khinchine
     if level <= 0:
         return mean - level
-    edges = np.append(np.arange(ceil(level)), level)  # P(U > x) is smooth between whole x
-    inside = 0.0
-    for low, high in pairwise(edges):
-        half = (high - low) / 2
-        inside += half * sum(
-            weight * workload_exceeds(rho, low + half * (1 + node))
-            for node, weight in zip(_NODES, _WEIGHTS, strict=True)
-        )
+    whole = floor(level)  # P(U > x) is smooth between whole x
+    inside = sum(_area(rho, n, n + 1.0) for n in range(whole)) + _area(rho, whole, level)
     return max(0.0, mean - inside)
+
+
+@lru_cache(maxsize=4096)
+def _area(rho: float, low: float, high: float) -> float:
+    """The integral of P(U > x) over [low, high], which lies between two whole numbers."""
+    half = (high - low) / 2
+    nodes = zip(_NODES, _WEIGHTS, strict=True)
+    return half * sum(weight * workload_exceeds(rho, low + half * (1 + node)) for node, weight in nodes)
 
 
 def wait_probability(message_rps: float, rate_rps: float, burst_count: float, batch: int = 1) -> float:

@@ -9,7 +9,9 @@ from core.records import Envelope
 from systems.parts import token_bucket
 from systems.parts.token_bucket import MICRO, TOKEN
 
-gaps_ns = st.lists(st.one_of(st.just(0), st.integers(0, 3_000_000), st.integers(0, 200_000_000)), min_size=1, max_size=60)
+gaps_ns = st.lists(
+    st.one_of(st.just(0), st.integers(0, 3_000_000), st.integers(0, 200_000_000)), min_size=1, max_size=60
+)
 
 
 def released_ns(arrivals_ns: list[int], bucket: Envelope) -> list[int]:
@@ -35,7 +37,9 @@ def running_sum_ns(arrivals_ns: list[int], left_ns: list[int], t_ns: int) -> int
     shares=st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)), min_size=2, max_size=6),
     data=st.data(),
 )
-def test_splitting_never_improves_the_running_sum(gaps, rate_rps, extra_burst, shares, data) -> None:
+def test_splitting_never_improves_the_running_sum(
+    gaps: list[int], rate_rps: float, extra_burst: float, shares: list[tuple[float, float]], data: st.DataObject
+) -> None:
     arrivals = list(accumulate(gaps))
     whole = Envelope(round(rate_rps, 3), round(len(shares) + extra_burst, 6))
     parts = token_bucket.split_bucket(whole, [rate for rate, _ in shares], [burst for _, burst in shares])
@@ -54,7 +58,7 @@ def test_splitting_never_improves_the_running_sum(gaps, rate_rps, extra_burst, s
 
 
 @given(gaps=gaps_ns, rate_rps=st.floats(10, 5_000), burst=st.floats(1, 20))
-def test_output_of_any_interval_is_bounded(gaps, rate_rps, burst) -> None:
+def test_output_of_any_interval_is_bounded(gaps: list[int], rate_rps: float, burst: float) -> None:
     bucket = Envelope(round(rate_rps, 3), round(burst, 6))
     left = released_ns(list(accumulate(gaps)), bucket)
     assert left == sorted(left)

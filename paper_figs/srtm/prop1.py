@@ -1,0 +1,186 @@
+"""Proposition 1: the running sum of delays S(t) of one bucket, and S^(k)(t) of its k parts.
+
+Token buckets alone, k = 1 to 6, four kinds of arrivals, one of them with publishers so different that
+the shares are uneven.  S(t) counts what every message has waited by t, those that still wait
+included.  Rounds of 10 s: every message is kept (there is nothing to search, so no 60 s).  The paper
+proves it and has no figure: this one is ours.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
+from core.units import MILLISECOND_NS, SECOND_NS
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.srtm.grids import BROKERS, split
+from paper_figs.srtm.series import samples, with_point
+from paper_figs.style import SERIES, letter, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {  # about 1,000 msg/s each
+    "Poisson": ("poisson", {"publishers": 100}),
+    "Poisson, uneven shares": ("poisson", {"publishers": 60, "rate_rps": 16.0, "rates": "zipf", "rates_shape": 1.0}),
+    "periodic, batch 10": ("periodic", {"publishers": 100, "batch": 10}),
+    "correlated batches": ("poisson", {"publishers": 100, "batch": 5, "group_size": 5}),
+}
+FACTORS = {"k": "topology.brokers", "publishers": "workload.publishers", "group_size": "workload.group_size"}
+STEP_NS = 50 * MILLISECOND_NS  # the grid of instants t
+INTERVALS_MS = (1, 10, 100, 1_000)  # R23: lengths D
+ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
+ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Kinds of arrivals x k."""
+    ks = scale.pick(tiny=[1, 2, BROKERS], quick=list(range(1, BROKERS + 1)))
+    return [
+        split(k, workload, arrivals, calibration="bucket-only", round="10s", keep=("messages",))
+        for arrivals, workload in KINDS.values()
+        for k in ks
+    ]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``sums``: S(t) by kind and k; ``gaps``: S^(k)(t) - S(t) of each run; ``output``: the most over b + r D."""
+    from analysis import metrics
+
+    sums = with_point(data, metrics.running_sum_of_delay(data.messages, STEP_NS, ["run_id"]), FACTORS)
+    sums["kind"] = kind_of(sums)
+    sums["delay_s"] = sums["sum_ns"] / SECOND_NS
+    wide = sums.pivot_table(index=["kind", "repetition", "at_ns"], columns="k", values="delay_s")
+    wide = wide.groupby(["kind", "repetition"]).ffill().reset_index()  # a run that is done waits no more
+    wide["at_s"] = (wide["at_ns"] - wide.groupby(["kind", "repetition"])["at_ns"].transform("min")) / SECOND_NS
+    ks = sorted(set(sums.k))
+    mean = (
+        wide.groupby(["kind", "at_s"])[ks]
+        .mean()
+        .reset_index()
+        .melt(["kind", "at_s"], var_name="k", value_name="delay_s")
+    )
+    return {"sums": mean, "gaps": gaps_of(wide, ks), "output": output_of(data)}
+
+
+def kind_of(frame: "pd.DataFrame") -> list[str]:
+    """The name in ``KINDS`` of each row's workload: they differ in arrivals, publishers and groups."""
+    names = {
+        (arrivals, options["publishers"], options.get("group_size", 1)): name
+        for name, (arrivals, options) in KINDS.items()
+    }
+    sizes = [1 if size is None else size for size in frame["group_size"]]
+    return [names[point] for point in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)]
+
+
+def gaps_of(wide: "pd.DataFrame", ks: list[int]) -> "pd.DataFrame":
+    """One row a kind, k > 1 and repetition: the least and the last S^(k)(t) - S(t), ``least_s`` and ``last_s``."""
+    rows = []
+    for (kind, repetition), part in wide.sort_values("at_ns").groupby(["kind", "repetition"], sort=False):
+        for k in ks[1:]:
+            gap = part[k] - part[ks[0]]
+            point = {"kind": kind, "k": k, "repetition": repetition}
+            rows.append({**point, "least_s": gap.min(), "last_s": gap.iloc[-1]})
+    return _frame(rows)
+
+
+def output_of(data: "Data") -> "pd.DataFrame":
+    """One row a run, interval D and "sub-bucket" or "topic": the most messages in D less b + r D, ``excess_count``."""
+    from analysis import metrics
+
+    brokers = data.decisions.where("kind = 'final' and bucket_rate_rps is not null")
+    brokers = brokers.selectExpr("run_id", "broker", "bucket_rate_rps as r", "bucket_burst_count as b")
+    topics = data.runs.selectExpr("run_id", "bucket_rate_rps as r", "bucket_burst_count as b")
+    frames = []
+    for interval_ms in INTERVALS_MS:
+        for of, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
+            most = metrics.released_in_window(data.messages, interval_ms * MILLISECOND_NS, by).join(buckets, by)
+            excess = most.selectExpr("run_id", f"count - b - r * {interval_ms / 1_000} as excess_count")
+            worst = (
+                excess.groupBy("run_id")
+                .agg({"excess_count": "max"})
+                .withColumnRenamed("max(excess_count)", "excess_count")
+            )
+            frames.append(with_point(data, worst, FACTORS).assign(of=of, interval_ms=interval_ms))
+    found = _joined(frames)
+    found["kind"] = kind_of(found)
+    return found
+
+
+def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
+def _joined(frames: "list[pd.DataFrame]") -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """One panel a kind of arrivals, one line a k."""
+    drawing, axes = panels(2, 2, sharex=True)
+    sums = found["sums"]
+    for n, (panel, kind) in enumerate(zip(axes.flat, KINDS, strict=True)):
+        part = sums[sums.kind == kind]
+        for k, colour in zip(range(1, BROKERS + 1), SERIES, strict=True):
+            line = part[part.k == k]
+            if len(line):
+                label = "S(t)" if k == 1 else f"$S^{{({k})}}(t)$"
+                panel.plot(line["at_s"], line["delay_s"], color=colour, linewidth=1.2, label=label)
+        panel.set_yscale("symlog", linthresh=0.1)
+        panel.set_ylim(bottom=0)
+        letter(panel, f"({'abcd'[n]}) {kind}")
+    for panel in axes[:, 0]:
+        panel.set_ylabel("delay of all messages (s)")
+    for panel in axes[1]:
+        panel.set_xlabel("t (s)")
+    axes[0][0].legend(fontsize=6.5, ncols=2)
+    return drawing
+
+
+def measure_r1(tables: Tables) -> Evidence:
+    """The least of S^(k)(t) - S(t) over all t; at the largest k also the difference at the end, which is no zero."""
+    gaps = tables["srtm-prop1/gaps"]
+    checks: list[Check] = []
+    for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
+        checks.append(at_least(f"{kind}, k = {k}: least difference", samples(part.least_s), -ROUNDING_S, "message s"))
+        if k == gaps.k.max():
+            checks.append(above(f"{kind}, k = {k}: difference at the end", samples(part.last_s), 0.0, "message s"))
+    return Evidence(tuple(checks))
+
+
+def measure_r23(tables: Tables) -> Evidence:
+    """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
+    output = tables["srtm-prop1/output"]
+    checks = [
+        at_most(f"{kind}, {of}, D = {interval:g} ms: output minus b + r D",
+                samples(part.groupby("repetition").excess_count.max()), ROUNDING, "messages")
+        for (kind, of, interval), part in output.groupby(["kind", "of", "interval_ms"], sort=False)
+    ]  # fmt: skip
+    if not checks:
+        raise KeyError("output")
+    return Evidence(tuple(checks))
+
+
+CLAIMS = (
+    Claim(
+        "R1", "Proposition 1, II-A", "Splitting a token bucket never improves the running sum of delays: S^(k)(t) is "
+        "at least S(t) at all t, for any arrivals and any split.", ("srtm-prop1",), measure_r1,
+    ),
+    Claim(
+        "R23", "report A.1", "The output of a token bucket in any interval of length D is at most b + r D messages.",
+        ("srtm-prop1",), measure_r23,
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment("srtm-prop1", "Proposition 1: splitting adds delay", "SRTM, Proposition 1", points)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="Mean over repetitions. The least difference S^(k)(t) - S(t) over the grid of instants is what the claim is "
+    "judged on, run by run; a property test tries any arrivals and splits.",
+)  # fmt: skip
