@@ -11,7 +11,7 @@ import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
 from core.errors import SpecError
-from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from core.units import duration_ns as duration_of_text
 from systems.api import Broker, BrokerMeasure, Measured, System
@@ -30,6 +30,25 @@ FOREVER_NS = 2**62  # the p99 of what cannot work
 _SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
 
 
+class Remembered:
+    """A schedule that keeps the blocks of one window: the envelope and the brokers ask for the same ones."""
+
+    def __init__(self, schedule: Schedule):
+        self.schedule, self.population = schedule, schedule.population
+        self._blocks: dict[tuple[int, int], Block] = {}
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """See ``core.records.Schedule``."""
+        found = self._blocks.get((start_ns, end_ns))
+        if found is None:
+            found = self._blocks[start_ns, end_ns] = self.schedule.block(start_ns, end_ns)
+        return found
+
+    def forget(self) -> None:
+        """The window is over."""
+        self._blocks.clear()
+
+
 class Deployment:
     """A topic, its brokers and the clock of its schedule."""
 
@@ -45,7 +64,9 @@ class Deployment:
         journal_rows: int = 0,
     ):
         self.model, self.names, self.schedule, self.rule = model, names, schedule, rule
-        self.fleet = Fleet(model, self.topic, schedule, others, journal_rows)
+        self._window = Remembered(schedule)
+        source = self._window if rule.envelope == "conformant" else schedule
+        self.fleet = Fleet(model, self.topic, source, others, journal_rows)
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns = duration_of_text(rule.profile)
@@ -65,7 +86,9 @@ class Deployment:
         window = (start_ns, start_ns + duration_ns)
         if window not in self._known:
             recorded = (window[0] + settle_ns, window[1] - settle_ns)
-            self._known = {window: envelope_kernel.profile(self.schedule, *window, *recorded, self.rule.margin)}
+            self._window.forget()
+            source = self._window if settle_ns else self.schedule
+            self._known = {window: envelope_kernel.profile(source, *window, *recorded, self.rule.margin)}
         return self._known[window]
 
     def next_round(self, assignment: Int32, duration_ns: int) -> Round:
