@@ -27,6 +27,7 @@ STYLES = {
     "conc": Style("Conc", "#0072B2", "o", "--"),
     "max-min": Style("Max-Min", "#E69F00", "^", "-."),
     "srtm": Style("SRTM", "#009E73", "D", "-"),
+    "max-min-forced": Style("Max-Min, as many brokers as SRTM", "#D55E00", "v", ":"),
     "tb-adaptor": Style("TB Adaptor", "#CC79A7", "v", "-"),
     "off": Style("without TB Adaptor", "#999999", "s", ":"),
 }
@@ -56,9 +57,12 @@ def panels(rows: int, columns: int, **options: Any) -> tuple["Drawing", Any]:
     )
 
 
-def slo_line(axes: "Axes", slo_ms: float = 1.0) -> None:
+def slo_line(axes: "Axes", slo_ms: float = 1.0, in_legend: bool = False) -> None:
     """The SLO as a thin line; the paper's figures have none, so it is marked as ours."""
-    axes.axhline(slo_ms, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    line = axes.axhline(slo_ms, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    if in_legend:
+        line.set_label("SLO (line ours)")
+        return
     axes.annotate("SLO (line ours)", (0.99, slo_ms), xycoords=("axes fraction", "data"), ha="right", va="bottom",
                   fontsize=6, color="#555555", xytext=(0, 1), textcoords="offset points")  # fmt: skip
 

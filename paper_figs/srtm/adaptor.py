@@ -15,7 +15,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import CONFORMANT, PUBLISHERS
-from paper_figs.srtm.series import by_repetition, samples, where, with_point
+from paper_figs.srtm.series import by_repetition, log_axis, samples, where, with_point
 from paper_figs.style import SERIES, letter, panels, style_of
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def draw(found: FigureTables) -> "Drawing":
         axes[1][column].set_xlabel("time (s)")
     axes[0][0].set_ylabel("p99 access delay (ms)")
     axes[1][0].set_ylabel("rate (1,000 msg/s)")
-    axes[0][0].legend(fontsize=7, loc="upper left")
-    axes[1][0].legend(fontsize=6.5, loc="upper left", ncols=2)
+    axes[0][0].legend(fontsize=7, loc="upper right")
+    axes[1][0].legend(fontsize=6.5, loc="upper right", ncols=2, frameon=True, framealpha=1, edgecolor="none")
     return drawing
 
 
@@ -119,9 +119,9 @@ def _draw_delay(axes: "Axes", points: "pd.DataFrame") -> None:
         label = "with TB Adaptor" if enabled else "without"
         axes.plot(part.middle_s, part["mean"], color=style.colour, linestyle=style.dashes, marker=style.marker,
                   markersize=3, linewidth=1.2, label=label)  # fmt: skip
-        low = part.low.clip(lower=part["mean"] / 10)  # a log axis has no room for 0
+        low = part.low.clip(lower=part["mean"] / 5)  # a log axis has no room for 0
         axes.fill_between(part.middle_s, low, part.high, color=style.colour, alpha=0.2, linewidth=0)
-    axes.set_yscale("log")
+    log_axis(axes, (1,))
     _mark_shift(axes)
 
 

@@ -19,6 +19,7 @@ from paper_figs.srtm.series import (
     SLO_MS,
     by_repetition,
     draw_p99,
+    legend_above,
     panel_per_arrivals,
     per_run,
     samples,
@@ -50,7 +51,9 @@ def draw(found: FigureTables) -> "Drawing":
     """Two panels, one a kind of arrivals."""
     drawing, axes = panel_per_arrivals("group size (publishers)")
     for panel, kind in zip(axes, ARRIVALS, strict=True):
-        draw_p99(panel, where(found["p99"], arrivals=kind), "group_size", SYSTEMS)
+        draw_p99(panel, where(found["p99"], arrivals=kind), "group_size", SYSTEMS, slo_in_legend=True)
+        panel.set_xticks(sorted(set(found["p99"].group_size)))
+    legend_above(drawing, axes[0])
     return drawing
 
 

@@ -86,7 +86,7 @@ def panel_per_arrivals(x: str) -> "tuple[Drawing, Sequence[Axes]]":
     """Two panels, in the order of ``grids.ARRIVALS``, with a common log axis for the p99."""
     drawing, axes = panels(1, 2, sharey=True)
     for panel, name in zip(axes[0], ("(a) Poisson", "(b) periodic"), strict=True):
-        panel.set_yscale("log")
+        log_axis(panel)
         panel.set_xlabel(x)
         letter(panel, name)
     axes[0][0].set_ylabel("p99 end-to-end latency (ms)")
@@ -112,26 +112,51 @@ def samples(series: "pd.Series") -> list[float]:
     return [float(value) for value in series.dropna()]
 
 
-def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str], counts: bool = True) -> None:
+def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str], slo_in_legend: bool = False) -> None:
     """p99 against ``x``, mean and standard deviation, with the mean number of brokers beside each point.
 
-    ``points``: one row a system and x, with ``mean``, ``std`` and ``broker_count``.  The lower of two
-    curves has its numbers below, the upper one above.
+    ``points``: one row a system and x, with ``mean``, ``std`` and ``broker_count``.  Systems beyond
+    ``systems`` are drawn after these.
     """
-    for system in systems:
+    for system in [*systems, *sorted(set(points.system) - set(systems))]:
         found = points[points.system == system].sort_values(x)
         style = style_of(system)
         axes.errorbar(found[x], found["mean"], yerr=_bars(found), label=style.label, color=style.colour,
                       marker=style.marker, linestyle=style.dashes, markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
-        if not counts:
-            continue
-        for row in found.to_dict("records"):
-            others = points[(points[x] == row[x]) & (points.system != system)]
-            upper = bool((others["mean"] < row["mean"]).any()) or others.empty
-            axes.annotate(whole(row["broker_count"]), (row[x], row["mean"]), xytext=(0, 5 if upper else -5),
-                          textcoords="offset points", ha="center", va="bottom" if upper else "top",
-                          fontsize=6.5, color=style.colour)  # fmt: skip
-    slo_line(axes, SLO_MS)
+    for _, found in points.groupby(x):
+        _counts_beside(axes, found.sort_values("mean"), x)
+    axes.margins(x=0.08)  # room for the last numbers
+    slo_line(axes, SLO_MS, slo_in_legend)
+
+
+def _counts_beside(axes: "Axes", found: "pd.DataFrame", x: str) -> None:
+    """The numbers of brokers at one x, from the lowest point up; points that coincide share a number if they can."""
+    from matplotlib.patheffects import withStroke
+
+    last_ms, last_text = 0.0, ""
+    for row in found.to_dict("records"):
+        text = whole(row["broker_count"])
+        if row["mean"] > 1.05 * last_ms or text != last_text:
+            axes.annotate(text, (row[x], row["mean"]), xytext=(3.5, 2), textcoords="offset points", fontsize=6.5,
+                          color=style_of(row["system"]).colour, zorder=5,
+                          path_effects=[withStroke(linewidth=1.6, foreground="white")])  # fmt: skip
+        last_ms, last_text = row["mean"], text
+
+
+def log_axis(axes: "Axes", steps: Sequence[float] = (1, 2, 5)) -> None:
+    """A log y axis with plain numbers at ``steps`` of every decade."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=list(steps)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def legend_above(drawing: "Drawing", axes: "Axes") -> None:
+    """One legend for all panels, above them."""
+    handles, labels = axes.get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
 
 
 def _bars(found: "pd.DataFrame") -> Any:

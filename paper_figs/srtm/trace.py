@@ -16,7 +16,7 @@ from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MS, per_run, summary, whole
+from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MS, log_axis, per_run, summary, whole
 from paper_figs.style import letter, panels, slo_line, style_of
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _draw_p99(axes: "Axes", found: FigureTables, order: list[str]) -> None:
         axes.errorbar([place], [row["mean"]], yerr=bars, marker=style.marker, color=style.colour, capsize=3)
         axes.annotate(whole(row["broker_count"]), (place, row["mean"]), xytext=(7, 0), textcoords="offset points",
                       va="center", fontsize=7, color=style.colour)  # fmt: skip
-    axes.set_yscale("log")
+    log_axis(axes)
     slo_line(axes, SLO_MS)
     axes.set_ylabel("p99 end-to-end latency (ms)")
     _name_systems(axes, order)
@@ -124,13 +124,21 @@ def _draw_p99(axes: "Axes", found: FigureTables, order: list[str]) -> None:
 
 def _draw_rounds(axes: "Axes", found: FigureTables, order: list[str]) -> None:
     """A bar a system, the violating rounds hatched."""
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import MaxNLocator
+
     rounds = found["runs"].groupby("system")[["round_count", "violation_s"]].mean()
     for place, system in enumerate(order):
         style = style_of(system)
         axes.bar(place, rounds.round_count[system], width=0.6, color=style.colour, alpha=0.35)
         bad = rounds.violation_s[system] / ROUND_S
         axes.bar(place, bad, width=0.6, fill=False, edgecolor=style.colour, hatch="///", linewidth=0)
-    axes.set_ylabel("rounds of 60 s (hatched: SLO violated)")
+    axes.set_ylabel("rounds of the search")
+    axes.set_ylim(0, max(1.3, 1.3 * rounds.round_count.max()))
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(
+        handles=[Patch(facecolor="none", edgecolor="#555555", hatch="///", label="violated the SLO")], fontsize=7
+    )
     _name_systems(axes, order)
 
 
