@@ -7,13 +7,18 @@ window that is offered ("conformant", ours): 70 s of bursty Poisson groups hold 
 relaxation times of the bucket's queue, so a b from them is off by tens of percent, and a fresh
 minute of traffic then waits up to hundreds of ms for tokens however it is distributed.  The
 question is what distribution adds (the DRL penalty), so the traffic has to conform to its envelope.
+
+That b is enlarged by 2 % (footnote 1: a configuration "often includes a margin").  Without it the
+bucket is on a knife's edge: 1,000 publishers are no multiple of a group of 30, so that even SRTM's
+shares of the groups are uneven by some 0.2 %, and that alone costs more than the SLO.  Max-Min's
+random shares are uneven by some 15 %, which the margin does not hide.
 """
 
 from typing import Any
 
 from harness.experiment import RunSpec, Scale
 
-CONFORMANT = {"envelope": "conformant"}
+CONFORMANT = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 BROKERS = 6  # SRTM VI
 PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10
