@@ -10,7 +10,7 @@ Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b spli
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, t_interval
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SHARES = (0.54, 0.8)
 SHIFT_AT_S, SETTLED_FROM_S, DURATION_S, WINDOW_S = 30, 90, 120, 5
 FACTORS = {"enabled": "system.enabled", "share": "workload.share_after"}
+POINT = ["share", "enabled", "middle_s"]
 CASES = ((True, "tb-adaptor"), (False, "off"))  # the option ``enabled``, and the style's key
 BROKERS = ("broker1", "broker2")
 
@@ -54,15 +55,18 @@ def tables(data: "Data") -> FigureTables:
     """``p99``: access delay by window, over repetitions; ``phases``: by run; ``rates``: sub-buckets and traffic."""
     from pyspark.sql import functions as f
 
-    from analysis.metrics import percentiles
+    from analysis.metrics import over_repetitions, percentiles, with_factors
+    from analysis.spark import collect
 
     delay = data.latency_histogram.where(f.col("metric") == "access_delay")
     start_s = (f.col("round") - 1) * WINDOW_S
     phase = f.when(start_s < SHIFT_AT_S, "before").when(start_s < SETTLED_FROM_S, "after").otherwise("settled")
     by_phase = percentiles(delay.withColumn("phase", phase), ["run_id", "phase"], [0.99])
     by_window = percentiles(delay.withColumn("middle_s", start_s + WINDOW_S / 2), ["run_id", "middle_s"], [0.99])
+    typed = {"enabled": (FACTORS["enabled"], "boolean"), "share": (FACTORS["share"], "double")}
+    windows = with_factors(_in_ms(by_window), data.runs, typed)
     return {
-        "p99": _over_repetitions(with_point(data, _in_ms(by_window), FACTORS)),
+        "p99": collect(over_repetitions(windows, POINT, "p99_ms"), POINT),
         "phases": with_point(data, _in_ms(by_phase), FACTORS),
         "rates": _rates(data),
     }
@@ -71,18 +75,7 @@ def tables(data: "Data") -> FigureTables:
 def _in_ms(p99: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
-    return p99.withColumn("p99_ms", f.col("value_ns") / MILLISECOND_NS)
-
-
-def _over_repetitions(windows: "pd.DataFrame") -> "pd.DataFrame":
-    """Mean and 95 % interval of each window."""
-    import pandas as pd
-
-    rows = []
-    for (share, enabled, middle_s), part in windows.groupby(["share", "enabled", "middle_s"]):
-        found = t_interval(list(part.p99_ms))
-        rows.append((share, enabled, middle_s, found.mean, found.low, found.high))
-    return pd.DataFrame(rows, columns=["share", "enabled", "middle_s", "mean", "low", "high"])
+    return p99.withColumn("p99_ms", f.col("p99_ns") / MILLISECOND_NS)
 
 
 def _rates(data: "Data") -> "pd.DataFrame":

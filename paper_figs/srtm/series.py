@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, above, below
+from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs.style import letter, panels, slo_line, style_of
 
 if TYPE_CHECKING:
@@ -38,24 +39,30 @@ def per_run(data: "Data", factors: Mapping[str, str]) -> "pd.DataFrame":
 
     latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
     p99 = metrics.percentiles(metrics.final_round(latency), ["run_id"], [0.99])
-    found = p99.selectExpr("run_id", "value_ns / 1e6 as p99_ms")
-    for more in (
-        metrics.brokers_used(data.decisions),
-        metrics.search_rounds(data.decisions),
-        metrics.time_in_violation(data.decisions, data.runs),
-        metrics.residual_capacity(data.decisions),
-    ):
-        found = found.join(more, "run_id", "left")
-    return with_point(data, found, factors)
+    rounds = metrics.search_rounds(data.decisions).selectExpr("run_id", "total_round_count as round_count").distinct()
+    found = (
+        p99.selectExpr("run_id", f"p99_ns / {MILLISECOND_NS} as p99_ms")
+        .join(metrics.brokers_used(data.decisions), "run_id")
+        .join(metrics.time_in_violation(data.decisions, data.runs), "run_id")
+        .selectExpr("*", f"violation_ns / {SECOND_NS} as violation_s")
+        .join(metrics.residual_capacity(data.decisions), "run_id")
+        .join(rounds, "run_id", "left")
+        .fillna(0, ["round_count"])
+    )
+    return with_point(data, found.drop("violation_ns", "search_ns", "untouched_count"), factors)
 
 
 def with_point(data: "Data", frame: "DataFrame", factors: Mapping[str, str]) -> "pd.DataFrame":
     """``frame`` (with run_id) and what names each run's point: arrivals, system, repetition, outcome, the factors."""
     from pyspark.sql import functions as f
 
+    from analysis.spark import collect
+
     named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
-    point = data.runs.select("run_id", f.col("workload").alias("arrivals"), "system", "repetition", "outcome", *named)
-    return plain(frame.join(point, "run_id").toPandas(), factors)
+    axes = [f.col("workload").alias("arrivals"), "system", "repetition", "outcome"]
+    valid = data.runs.where("validity != 'invalid'").select("run_id", *axes, *named)
+    order = ["arrivals", "system", *factors, "repetition", *frame.columns]
+    return plain(collect(frame.join(valid, "run_id"), order), factors)
 
 
 def plain(frame: "pd.DataFrame", factors: Iterable[str]) -> "pd.DataFrame":

@@ -57,33 +57,30 @@ def iterations(decisions: "DataFrame") -> "DataFrame":
     """A row a run and iteration: ``round_count``, and ``reach``: the last broker in use when it starts, from 1."""
     from pyspark.sql import functions as f
 
-    trials = decisions.where(f.col("kind") == "trial")
-    span = trials.groupBy("run_id", "iteration").agg(
-        f.countDistinct("round").alias("round_count"), f.min("round").alias("round")
+    from analysis.metrics import search_rounds
+
+    used = decisions.where("kind = 'trial' and publisher_count > 0")
+    rounds = used.groupBy("run_id", "iteration", "round").agg((f.max("broker") + 1).alias("reach"))
+    reach = rounds.groupBy("run_id", "iteration").agg(f.min_by("reach", "round").alias("reach"))
+    return (
+        search_rounds(decisions)
+        .select("run_id", "iteration", "round_count", "search_ns")
+        .join(reach, ["run_id", "iteration"])
     )
-    used = trials.where(f.col("publisher_count") > 0).join(span, ["run_id", "iteration", "round"])
-    reach = used.groupBy("run_id", "iteration").agg((f.max("broker") + 1).alias("reach"))
-    return span.drop("round").join(reach, ["run_id", "iteration"])
 
 
 def searches(decisions: "DataFrame", steps: "DataFrame") -> "DataFrame":
     """A row a run: rounds in all and in the last iteration, brokers of the first one, time, publishers moved back."""
     from pyspark.sql import functions as f
 
-    time = (
-        decisions.where(f.col("kind") == "trial")
-        .select("run_id", "round", "duration_ns")
-        .distinct()
-        .groupBy("run_id")
-        .agg((f.sum("duration_ns") / SECOND_NS + OVERHEAD_S * f.count("*")).alias("search_s"))
-    )
     ends = steps.groupBy("run_id").agg(
         f.sum("round_count").alias("round_count"),
         f.max("iteration").alias("iteration_count"),
         f.max_by("round_count", "iteration").alias("last_round_count"),
         f.min_by("reach", "iteration").alias("first_reach"),
+        (f.sum("search_ns") / SECOND_NS + OVERHEAD_S * f.sum("round_count")).alias("search_s"),
     )
-    return ends.join(time, "run_id").join(moved_back(decisions), "run_id").join(_longest_step(steps), "run_id")
+    return ends.join(moved_back(decisions), "run_id").join(_longest_step(steps), "run_id")
 
 
 def _longest_step(steps: "DataFrame") -> "DataFrame":
