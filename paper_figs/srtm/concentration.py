@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.units import MILLISECOND_NS
 from paper_figs.figure import FigureTables
-from paper_figs.srtm.series import by_repetition, draw_p99, per_run, summary, with_point
+from paper_figs.srtm.series import by_repetition, draw_p99, legend_above, log_axis, per_run, summary, with_point
 from paper_figs.style import letter, panels, style_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def p99_by_broker(data: "Data") -> "pd.DataFrame":
 
     latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
     found = metrics.percentiles(metrics.final_round(latency), ["run_id", "broker"], [0.99])
-    return with_point(data, found.selectExpr("run_id", "broker", f"value_ns / {MILLISECOND_NS} as p99_ms"), FACTORS)
+    return with_point(data, found.selectExpr("run_id", "broker", f"p99_ns / {MILLISECOND_NS} as p99_ms"), FACTORS)
 
 
 def cases(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
@@ -82,7 +82,7 @@ def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
         found = points[(points.arrivals == kind) & (points.batch == batch)]
         top, *below = axes[3 * row : 3 * row + 3, column]
         draw_p99(top, found, "publishers", systems)
-        top.set_yscale("log")
+        log_axis(top)
         letter(top, f"({'abcd'[n]}) {title(kind, batch)}")
         for strip, (value, label, factor) in zip(below, COMPANIONS, strict=True):
             _bars(strip, found, value, factor, systems)
@@ -92,7 +92,7 @@ def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
             top.set_ylabel("p99 end-to-end latency (ms)")
     for bottom in axes[-1]:
         bottom.set_xlabel("publishers (thousands)")
-    axes[0][1].legend(fontsize=7)
+    legend_above(drawing, axes[0][0])
     return drawing
 
 

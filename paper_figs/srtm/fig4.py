@@ -12,7 +12,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, samples, steps, with_point
+from paper_figs.srtm.series import by_repetition, legend_above, log_axis, samples, steps, with_point
 from paper_figs.style import SERIES, panels, slo_line
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 PUBLISHERS = 6_000
-QUANTILES = {0.5: "median_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
-LABELS = {"median_ms": "median", "p95_ms": "95th percentile", "p99_ms": "99th percentile"}
+QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
+LABELS = {"p50_ms": "median", "p95_ms": "95th percentile", "p99_ms": "99th percentile"}
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
 
 
@@ -44,10 +44,9 @@ def latency_by_k(data: "Data", metric: str = "end_to_end_latency") -> "pd.DataFr
 
     latency = metrics.final_round(data.latency_histogram.where(f"metric = '{metric}'"))
     found = metrics.percentiles(latency, ["run_id"], list(QUANTILES))
-    found = found.join(data.runs.select("run_id", "calibration"), "run_id")
-    frame = with_point(data, found, {"k": "topology.brokers"})
-    wide = frame.pivot(index=["calibration", "k", "repetition"], columns="quantile", values="value_ns") / MILLISECOND_NS
-    return wide.rename(columns=QUANTILES).reset_index().rename_axis(columns=None)
+    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
+    found = found.selectExpr("run_id", *columns).join(data.runs.select("run_id", "calibration"), "run_id")
+    return with_point(data, found, {"k": "topology.brokers"})
 
 
 def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -69,7 +68,7 @@ def draw_percentiles(axes: "Axes", latency: "pd.DataFrame") -> None:
         lower = found["std"].clip(upper=0.9 * found["mean"])  # a log axis has no room below 0
         axes.errorbar(found["k"], found["mean"], yerr=[lower, found["std"]], label=label, color=colour,
                       marker=marker, markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
-    axes.set_yscale("log")
+    log_axis(axes)
     axes.set_xticks(range(1, BROKERS + 1))
     axes.set_xlabel("brokers k")
     axes.set_ylabel("end-to-end latency (ms)")
@@ -80,7 +79,7 @@ def draw(found: FigureTables) -> "Drawing":
     drawing, axes = panels(1, 1)
     draw_percentiles(axes[0][0], found["latency"])
     slo_line(axes[0][0])
-    axes[0][0].legend(fontsize=7)
+    legend_above(drawing, axes[0][0])
     return drawing
 
 

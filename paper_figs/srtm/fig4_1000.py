@@ -12,7 +12,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.fig4 import brokers, draw_percentiles, latency_by_k, over_repetitions
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, samples, steps
+from paper_figs.srtm.series import by_repetition, legend_above, samples, steps
 from paper_figs.style import PUBLISHED, letter, panels, slo_line
 
 if TYPE_CHECKING:
@@ -45,10 +45,11 @@ def draw(found: FigureTables) -> "Drawing":
     draw_percentiles(whole, _of(found["latency"], WHOLE))
     whole.plot([BROKERS], [PUBLISHED_P99_MS], **PUBLISHED)
     slo_line(whole)
-    whole.legend(fontsize=7)
+    legend_above(drawing, whole)
     letter(whole, "(a) 1,000 publishers")
     draw_percentiles(alone, _of(found["latency"], ALONE))
     alone.set_yscale("symlog", linthresh=0.1)  # zero is a value here
+    alone.set_yticks([0, 0.1, 0.3, 1, 3, 10], ["0", "0.1", "0.3", "1", "3", "10"])
     alone.set_ylim(bottom=0)
     alone.set_ylabel("access delay (ms)")
     letter(alone, "(b) token buckets alone (ours)")
@@ -75,7 +76,7 @@ CLAIMS = (
         ("srtm-fig4-1000",), measure_r4,
         why="With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the "
         "smallest b (26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token "
-        "rate less than 1.1 x what was really sent, the artifact's release of tokens in quanta, or the noise of one minute.",
+        "rate less than 1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig4-1000", "The DRL penalty, 1,000 publishers", "SRTM report, Fig. 6a", points)

@@ -52,10 +52,9 @@ def tables(data: "Data") -> FigureTables:
 
     sums = with_point(data, metrics.running_sum_of_delay(data.messages, STEP_NS, ["run_id"]), FACTORS)
     sums["kind"] = kind_of(sums)
-    sums["delay_s"] = sums["sum_ns"] / SECOND_NS
-    wide = sums.pivot_table(index=["kind", "repetition", "at_ns"], columns="k", values="delay_s")
-    wide = wide.groupby(["kind", "repetition"]).ffill().reset_index()  # a run that is done waits no more
-    wide["at_s"] = (wide["at_ns"] - wide.groupby(["kind", "repetition"])["at_ns"].transform("min")) / SECOND_NS
+    sums["delay_s"] = sums["delay_sum_ns"] / SECOND_NS
+    wide = sums.pivot_table(index=["kind", "repetition", "t_ns"], columns="k", values="delay_s").reset_index()
+    wide["at_s"] = (wide["t_ns"] - wide["t_ns"].min()) / SECOND_NS
     ks = sorted(set(sums.k))
     mean = (
         wide.groupby(["kind", "at_s"])[ks]
@@ -72,14 +71,14 @@ def kind_of(frame: "pd.DataFrame") -> list[str]:
         (arrivals, options["publishers"], options.get("group_size", 1)): name
         for name, (arrivals, options) in KINDS.items()
     }
-    sizes = [1 if size is None else size for size in frame["group_size"]]
+    sizes = frame["group_size"].astype(float).fillna(1)
     return [names[point] for point in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)]
 
 
 def gaps_of(wide: "pd.DataFrame", ks: list[int]) -> "pd.DataFrame":
     """One row a kind, k > 1 and repetition: the least and the last S^(k)(t) - S(t), ``least_s`` and ``last_s``."""
     rows = []
-    for (kind, repetition), part in wide.sort_values("at_ns").groupby(["kind", "repetition"], sort=False):
+    for (kind, repetition), part in wide.sort_values("t_ns").groupby(["kind", "repetition"], sort=False):
         for k in ks[1:]:
             gap = part[k] - part[ks[0]]
             point = {"kind": kind, "k": k, "repetition": repetition}
@@ -98,7 +97,7 @@ def output_of(data: "Data") -> "pd.DataFrame":
     for interval_ms in INTERVALS_MS:
         for of, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
             most = metrics.released_in_window(data.messages, interval_ms * MILLISECOND_NS, by).join(buckets, by)
-            excess = most.selectExpr("run_id", f"count - b - r * {interval_ms / 1_000} as excess_count")
+            excess = most.selectExpr("run_id", f"released_count - b - r * {interval_ms / 1_000} as excess_count")
             worst = (
                 excess.groupBy("run_id")
                 .agg({"excess_count": "max"})

@@ -8,6 +8,7 @@ import pytest
 
 from paper_figs.srtm import eq1, fig4, fig6
 from paper_figs.srtm.concentration import PANELS
+from systems.parts.md1 import wait_probability
 from tests.paper_figs.tables import (
     REPETITIONS,
     Case,
@@ -52,7 +53,7 @@ def too_much(found: Frames) -> Frames:
 
 
 def eq1_runs() -> Frames:
-    """The exact model as if it had been simulated; odds of waiting that splitting a burst keeps, and that grow blindly."""
+    """The exact model as if it had been simulated; odds of waiting that a split burst keeps."""
     independent = [_bucket(k, batch, 26.0 * batch) for batch in (1, 10) for k in KS]
     odds = {("srtm", 1): 0.01, ("srtm", 2): 0.0101, ("lb", 1): 0.01, ("lb", 2): 0.013}
     groups = [
@@ -65,8 +66,9 @@ def eq1_runs() -> Frames:
 
 
 def _bucket(k: int, batch: int, burst: float) -> dict[str, Any]:
-    point = {"system": "lb", "k": k, "batch": batch, "group_size": 1, "margin": 1.0, "wait_probability": 0.01}
-    return {**point, "publishers": 1_000, "rate_rps": 10.0, "bucket_rate_rps": 11_000.0, "bucket_burst_count": burst}
+    point = {"system": "lb", "k": k, "batch": batch, "group_size": 1, "margin": 1.0}
+    bucket = {"publishers": 1_000, "rate_rps": 10.0, "bucket_rate_rps": 11_000.0, "bucket_burst_count": burst}
+    return {**point, **bucket, "wait_probability": wait_probability(1e4 / k, 1.1e4 / k, burst / k, batch)}
 
 
 def fig4_runs() -> Frames:
@@ -134,6 +136,7 @@ CASES = [
     Case("R21", eq1_runs, {
         "odds double": on("srtm-eq1/runs", scaled, "wait_probability", 2.0, system="srtm", k=2),
         "series swapped": on("srtm-eq1/runs", swapped, "system", "srtm", "lb"),
+        "no different from others": on("srtm-eq1/runs", scaled, "wait_probability", 0.08, k=2, group_size=1),
     }),
     Case("R22", eq1_runs, {
         "no batches": on("srtm-eq1/runs", scaled, "delay_ms", 0.1, batch=10),
