@@ -67,9 +67,13 @@ class Scale:
     repetitions: int
 
     def pick(self, **grids: Any) -> Any:
-        """The grid of this scale, ``scale.pick(tiny=…, quick=…, paper=…)``; a missing one is the next larger's."""
+        """The grid of this scale, ``scale.pick(tiny=…, quick=…, paper=…)``.
+
+        A missing one is the next larger's; beyond the largest given, the largest.
+        """
         order = ["tiny", "quick", "paper"]
-        for name in order[order.index(self.name) :]:
+        place = order.index(self.name)
+        for name in [*order[place:], *reversed(order[:place])]:
             if name in grids:
                 return grids[name]
         raise AssertionError(f"no grid for scale {self.name}")

@@ -38,7 +38,7 @@ SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time"
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Spreads x arrivals x systems."""
-    spreads = scale.pick(tiny=["0ms", "16ms"], quick=["0ms", "2ms", "4ms", "8ms", "12ms", "16ms"])
+    spreads = scale.pick(tiny=["0ms", "16ms"], paper=["0ms", "2ms", "4ms", "8ms", "12ms", "16ms"])
     return [grouped(system, kind, GROUP_SIZE, spread) for kind in ARRIVALS for spread in spreads for system in SYSTEMS]
 
 

@@ -26,7 +26,7 @@ PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10
 
 def group_sizes(scale: Scale) -> list[int]:
     """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    return scale.pick(tiny=[5, 20], quick=[5, 10, 15, 20, 25, 30])
+    return scale.pick(tiny=[5, 20], paper=[5, 10, 15, 20, 25, 30])
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: Any) -> RunSpec:

@@ -1,0 +1,180 @@
+"""Claims of Figs. 7 to 9, Table I, TB Adaptor: published tables reproduce them, spoiled ones do not."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.verdicts import Judgement, judge
+from paper_figs.srtm import adaptor, claims, fig7, fig8, fig9, table1
+from paper_figs.srtm.grids import ARRIVALS
+from tests.paper_figs.tables import (
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    chosen,
+    parametrised,
+    repeated,
+    reversed_over,
+    scaled,
+    swapped,
+)
+
+SIZES = (5, 10, 15, 20, 25, 30)
+BROKERS = dict(zip(SIZES, (1, 2, 3, 4, 5, 6), strict=True))  # SRTM's; of 25 and less in Table I's iterations
+BLIND = dict(zip(SIZES, (1, 1, 2, 2, 3, 3), strict=True))  # Max-Min's: fewer
+
+
+def fig7_runs() -> Frames:
+    """SRTM at 0.9 ms on ever more brokers; Max-Min on fewer, its p99 growing beyond 1 ms."""
+    points = [
+        {"arrivals": kind, "system": system, "group_size": size, "broker_count": float(brokers[size]), "p99_ms": p99}
+        for kind, size in product(ARRIVALS, SIZES)
+        for system, brokers, p99 in (("srtm", BROKERS, 0.9), ("max-min", BLIND, 0.85 * (size / 5) ** 0.8))
+    ]
+    return {"srtm-fig7/runs": repeated(points)}
+
+
+def fig8_runs() -> Frames:
+    """As Fig. 7, and Max-Min with SRTM's number of brokers: worse wherever that differs."""
+    free = fig7_runs()["srtm-fig7/runs"]
+    forced = free[free.system == "max-min"].copy()
+    forced["system"] = fig8.FORCED
+    forced["broker_count"] = forced.group_size.map(BROKERS).astype(float)
+    forced["p99_ms"] *= np.where(forced.group_size > 5, 3.0, 1.0)
+    return {"srtm-fig8/runs": pd.concat([free, forced], ignore_index=True)}
+
+
+def fig9_runs() -> Frames:
+    """Both fall with the spread, in p99 and brokers; SRTM below while the spread is small."""
+    points = [
+        {"arrivals": kind, "system": system, "spread_ms": spread, "broker_count": count * (1 - spread / 24),
+         "p99_ms": p99 * (1 - spread / 32)}
+        for kind, spread in product(ARRIVALS, (0.0, 2.0, 4.0, 8.0, 12.0, 16.0))
+        for system, count, p99 in (("srtm", 5, 0.9), ("max-min", 3, 2.0))
+    ]  # fmt: skip
+    return {"srtm-fig9/runs": repeated(points)}
+
+
+def table1_searches() -> Frames:
+    """Table I as printed, for both kinds of arrivals; nobody moves back, brokers come one by one."""
+    points = [
+        {"arrivals": kind, "group_size": size, "round_count": float(sum(rounds)), "iteration_count": len(rounds),
+         "last_round_count": rounds[-1], "first_reach": 1, "search_s": float(seconds), "moved_back_count": 0,
+         "reach_step": 1}
+        for kind in ARRIVALS
+        for size, (rounds, seconds) in table1.PUBLISHED.items()
+    ]  # fmt: skip
+    return {"srtm-table1/searches": repeated(points, ("round_count", "search_s"))}
+
+
+def adaptor_phases() -> Frames:
+    """3 ms before the shift; afterwards 3 ms with the adaptor, 40 ms without."""
+    settled = {True: 3.0, False: 40.0}
+    points = [
+        {"share": share, "enabled": enabled, "phase": phase, "p99_ms": settled[enabled] if phase == "settled" else 3.0}
+        for share, enabled, phase in product(adaptor.SHARES, (True, False), ("before", "settled"))
+    ]
+    return {"srtm-adaptor/phases": repeated(points)}
+
+
+def on(name: str, change: Any, *arguments: Any, **where: Any) -> Any:
+    """A perturbation of the one table called ``name``."""
+    return lambda found: {**found, name: change(found[name], *arguments, **where)}
+
+
+def put(frame: pd.DataFrame, column: str, value: float, **where: Any) -> pd.DataFrame:
+    """``value`` in the rows with these values."""
+    found = frame.copy()
+    found.loc[chosen(frame, where), column] = value
+    return found
+
+
+CASES = [
+    Case("R12", fig7_runs, {
+        "series swapped": on("srtm-fig7/runs", swapped, "system", "srtm", "max-min"),
+        "above the SLO at 20": on("srtm-fig7/runs", scaled, "p99_ms", 1.5, system="srtm", group_size=20),
+        "half as many brokers": on("srtm-fig7/runs", scaled, "broker_count", 0.5, system="srtm"),
+        "order reversed": on("srtm-fig7/runs", reversed_over, "group_size"),
+    }),
+    Case("R13", fig7_runs, {
+        "series swapped": on("srtm-fig7/runs", swapped, "system", "srtm", "max-min"),
+        "Max-Min meets the SLO": on("srtm-fig7/runs", scaled, "p99_ms", 0.2, system="max-min"),
+        "Max-Min takes more": on("srtm-fig7/runs", scaled, "broker_count", 3.0, system="max-min"),
+        "order reversed": on("srtm-fig7/runs", reversed_over, "group_size"),
+    }),
+    Case("R14", fig8_runs, {
+        "forced and free swapped": on("srtm-fig8/runs", swapped, "system", "max-min", fig8.FORCED),
+        "forced as good as SRTM": on("srtm-fig8/runs", scaled, "p99_ms", 0.1, system=fig8.FORCED),
+        "forced better for periodic": on(
+            "srtm-fig8/runs", scaled, "p99_ms", 0.2, system=fig8.FORCED, arrivals="periodic"
+        ),
+    }),
+    Case("R15", fig9_runs, {
+        "series swapped": on("srtm-fig9/runs", swapped, "system", "srtm", "max-min"),
+        "no better at 2 ms": on("srtm-fig9/runs", scaled, "p99_ms", 3.0, system="srtm", spread_ms=2.0),
+    }),
+    Case("R16", fig9_runs, {
+        "order reversed": on("srtm-fig9/runs", reversed_over, "spread_ms"),
+        "brokers grow": on("srtm-fig9/runs", scaled, "broker_count", 9.0, system="max-min", spread_ms=16.0),
+        "p99 grows": on("srtm-fig9/runs", scaled, "p99_ms", 9.0, system="srtm", spread_ms=16.0),
+    }),
+    Case("R17", table1_searches, {
+        "order reversed": on("srtm-table1/searches", reversed_over, "group_size"),
+        "half as many rounds": on("srtm-table1/searches", scaled, "round_count", 0.5),
+        "twice as long": on("srtm-table1/searches", scaled, "search_s", 2.0),
+        "one size off": on("srtm-table1/searches", scaled, "round_count", 1.5, group_size=30),
+    }),
+    Case("R18", table1_searches, {
+        "three rounds at the end": on("srtm-table1/searches", scaled, "last_round_count", 3),
+        "two brokers at first": on("srtm-table1/searches", scaled, "first_reach", 2, arrivals="poisson"),
+    }),
+    Case("R26", table1_searches, {
+        "publishers moved back": on("srtm-table1/searches", put, "moved_back_count", 7, group_size=30),
+        "two brokers at once": on("srtm-table1/searches", scaled, "reach_step", 2, group_size=25),
+    }),
+    Case("R20", adaptor_phases, {
+        "cases swapped": on("srtm-adaptor/phases", swapped, "enabled", True, False),
+        "half of it left": on("srtm-adaptor/phases", scaled, "p99_ms", 7.0, enabled=True, phase="settled"),
+        "no penalty without": on("srtm-adaptor/phases", scaled, "p99_ms", 0.05, enabled=False, share=0.54),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_published_tables_reproduce_the_claim(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+@pytest.mark.parametrize(("claim", "perturbation"), [
+    ("R12", "order reversed"), ("R13", "series swapped"), ("R14", "forced as good as SRTM"),
+    ("R15", "series swapped"), ("R16", "order reversed"), ("R17", "order reversed"), ("R20", "cases swapped"),
+])  # fmt: skip
+def test_the_opposite_is_a_contradiction(claim: str, perturbation: str) -> None:
+    case = next(case for case in CASES if case.claim == claim)
+    found = judge(_claim(claim), case.perturbations[perturbation](case.tables()))
+    assert found.judgement is Judgement.CONTRADICTED
+
+
+def _claim(name: str) -> Any:
+    every = [claim for module in (fig7, fig8, fig9, table1, adaptor) for claim in module.CLAIMS]
+    return next(claim for claim in every if claim.id == name)
+
+
+def test_every_claim_of_these_figures_has_a_case() -> None:
+    modules = (fig7, fig8, fig9, table1, adaptor)
+    assert {claim.id for module in modules for claim in module.CLAIMS} == {case.claim for case in CASES}
+
+
+def test_claims_without_a_measure_say_what_they_need() -> None:
+    found = [judge(claim, {}) for claim in claims.CLAIMS]
+    assert {result.claim.id for result in found} == {"R19", "R24", "R25"}
+    assert all(result.judgement is Judgement.NOT_RUN and "mininet" in result.problem for result in found)

@@ -1,0 +1,217 @@
+"""Figs. 7 to 9, Table I, TB Adaptor, trace: grids, tables from decisions, drawings without an empty axis."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from core.errors import SpecError
+from harness.experiment import SCALES
+from harness.run import resolve
+from paper_figs import load_figure
+from paper_figs.srtm import adaptor, fig7, fig8, fig9, table1, trace
+from paper_figs.srtm.series import plain, summary
+from tests.paper_figs.test_claims_b import fig7_runs, fig8_runs, fig9_runs, table1_searches
+
+KEYS = ("srtm-fig7", "srtm-fig8", "srtm-fig9", "srtm-table1", "srtm-adaptor")
+NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
+    for scale in SCALES.values():
+        specs = load_figure(key).experiment.points(scale, {})
+        assert len({spec.to_json() for spec in specs}) == len(specs) > 0
+    for spec in specs:
+        resolve(spec)
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
+def test_figures_share_their_runs(scale: Any) -> None:
+    grids = {key: {spec.to_json() for spec in load_figure(key).experiment.points(scale, {})} for key in KEYS}
+    assert grids["srtm-fig7"] < grids["srtm-fig8"]
+    assert grids["srtm-table1"] < grids["srtm-fig7"]
+    if scale.name != "tiny":
+        assert len(grids["srtm-fig9"] & grids["srtm-fig7"]) == 4  # spread 0: two systems, two kinds of arrivals
+
+
+def test_forced_runs_are_those_with_srtms_number_of_brokers() -> None:
+    point = {"arrivals": "poisson", "group_size": 10}
+    rows = [
+        {**point, "repetition": n, "system": system, "forced_count": forced, "broker_count": count, "p99_ms": 1.0}
+        for n, taken in enumerate((2, 4))
+        for system, forced, count in [("srtm", None, taken), ("max-min", None, 1)]
+        + [("max-min", k, k) for k in range(1, 7)]
+    ]
+    found = fig8.chosen(pd.DataFrame(rows))
+    forced = found[found.system == fig8.FORCED]
+    assert list(forced.repetition) == [0, 1]
+    assert list(forced.broker_count) == [2, 4]
+    assert len(found) == 6
+
+
+def test_factors_become_numbers_and_truth_values() -> None:
+    frame = pd.DataFrame({"size": ["5", "10"], "enabled": ["true", "false"], "spread": ["2ms", None]})
+    found = plain(frame, ["size", "enabled", "spread"])
+    assert list(found["size"]) == [5, 10]
+    assert list(found.enabled) == [True, False]
+    assert found.spread[0] == "2ms" and pd.isna(found.spread[1])
+
+
+# --- Table I ---------------------------------------------------------------------------------------
+
+SEARCH = [  # iteration, round, publishers of brokers 1 to 3
+    (1, 1, (100, 0, 0)), (1, 2, (50, 0, 0)), (1, 3, (75, 0, 0)),
+    (2, 4, (50, 50, 0)), (2, 5, (50, 25, 0)),
+    (3, 6, (50, 25, 25)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    from analysis.spark import session
+
+    return session()
+
+
+def decisions(spark: Any, search: list[tuple[int, int, tuple[int, ...]]]) -> Any:
+    """The decisions of one search, and the final rows of its judged minute."""
+    rows = [
+        {"run_id": "a", "kind": "trial", "iteration": iteration, "round": number, "broker": broker,
+         "publisher_count": count, "duration_ns": 60 * 10**9, "seen_topic_p99_ns": 10**6}
+        for iteration, number, counts in search
+        for broker, count in enumerate(counts)
+    ]  # fmt: skip
+    final = [{**row, "kind": "final", "iteration": 0, "round": 0, "publisher_count": 999} for row in rows[:3]]
+    return spark.createDataFrame(pd.DataFrame(rows + final))
+
+
+def test_a_search_is_counted_by_iteration(spark: Any) -> None:
+    found = decisions(spark, SEARCH)
+    steps = table1.iterations(found)
+    by_iteration = steps.toPandas().sort_values("iteration")
+    assert list(by_iteration.round_count) == [3, 2, 1]
+    assert list(by_iteration.reach) == [1, 2, 3]
+    row = table1.searches(found, steps).toPandas().iloc[0]
+    assert (row.round_count, row.iteration_count, row.last_round_count, row.first_reach) == (6, 3, 1, 1)
+    assert row.search_s == pytest.approx(6 * 62.2)
+    assert (row.moved_back_count, row.reach_step) == (0, 1)
+
+
+@pytest.mark.parametrize(("last", "back"), [((53, 25, 22), 3), ((50, 26, 24), 0), ((49, 25, 26), 0)])
+def test_publishers_that_come_back_after_a_brokers_search_are_seen(
+    spark: Any, last: tuple[int, ...], back: int
+) -> None:
+    found = table1.moved_back(decisions(spark, [*SEARCH[:-1], (3, 6, last)]))
+    # The second broker, too, has searched, but began that iteration with 50: 26 is no growth.
+    assert found.toPandas().moved_back_count[0] == back
+
+
+def test_a_broker_that_did_not_search_may_take_more(spark: Any) -> None:
+    search = [(1, 1, (100, 0, 0)), (1, 2, (50, 0, 0)), (2, 3, (50, 20, 30)), (2, 4, (25, 20, 30)), (3, 5, (25, 45, 30))]
+    assert table1.moved_back(decisions(spark, search)).toPandas().moved_back_count[0] == 0
+
+
+def test_two_brokers_at_once_are_seen(spark: Any) -> None:
+    found = decisions(spark, [SEARCH[0], (2, 2, (50, 25, 25))])
+    assert table1.searches(found, table1.iterations(found)).toPandas().reach_step[0] == 2
+
+
+# --- trace -----------------------------------------------------------------------------------------
+
+
+def test_without_a_trace_the_figure_is_skipped() -> None:
+    assert trace.points(SCALES["quick"], NO_TRACE) == []
+    assert "--trace FILE" in trace.skip_reason(NO_TRACE)
+
+
+@pytest.mark.parametrize(("content", "kind"), [
+    (b"1163438041250 20 1 21,21 2,81 51,53 22,08 20 28\r\n", "ulb-wsn"),
+    (b"1163438002000 0 0 16 13 8 234\r\n", "ulb-wsn"),
+    (b"publisher,instant\na,1.5\nb,2.5\n", "csv"),
+    (b"1,2\n", "csv"),
+    (b"PAR1 and the rest", "parquet"),
+    (b"", "csv"),
+])  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_formats_by_their_looks(tmp_path: Path, content: bytes, kind: str, packed: bool) -> None:
+    if packed and kind == "parquet":
+        pytest.skip("Parquet is packed inside")
+    path = tmp_path / "trace"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    assert trace.looks_like(str(path)) == kind
+
+
+def test_an_unreadable_trace_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="no-such-file"):
+        trace.points(SCALES["quick"], {**NO_TRACE, "trace": str(tmp_path / "no-such-file")})
+
+
+def test_a_csv_with_a_column_map_can_be_run(tmp_path: Path) -> None:
+    path = tmp_path / "messages.csv"
+    path.write_text("when,who\n" + "".join(f"{n * 100},s{n % 3}\n" for n in range(30)))
+    options = {**NO_TRACE, "trace": str(path), "columns": "publisher=who,instant=when", "instant-unit": "ms"}
+    specs = trace.points(SCALES["quick"], options)
+    assert [spec.system for spec in specs] == list(trace.SYSTEMS)
+    assert resolve(specs[0]).schedule.population.count == 3 * 53
+
+
+# --- drawings --------------------------------------------------------------------------------------
+
+
+def drawn(figure: Any, tables: dict[str, pd.DataFrame]) -> None:
+    """The drawing has something on every axis."""
+    from matplotlib import pyplot
+
+    drawing = figure.draw(tables)
+    assert all(axes.has_data() for axes in drawing.axes)
+    drawing.canvas.draw()
+    pyplot.close(drawing)
+
+
+@pytest.mark.parametrize(("module", "tables", "x"), [
+    (fig7, fig7_runs, "group_size"), (fig8, fig8_runs, "group_size"), (fig9, fig9_runs, "spread_ms"),
+])  # fmt: skip
+def test_p99_is_drawn(module: Any, tables: Any, x: str) -> None:
+    (runs,) = tables().values()
+    drawn(module.FIGURE, {"p99": summary(runs, ["arrivals", "system", x])})
+
+
+def test_the_table_is_drawn() -> None:
+    searches = table1_searches()["srtm-table1/searches"]
+    steps = [
+        {"arrivals": row.arrivals, "group_size": row.group_size, "iteration": k, "round_count": count}
+        for row in searches.itertuples()
+        for k, count in enumerate(table1.PUBLISHED[row.group_size][0], start=1)
+    ]
+    drawn(table1.FIGURE, {"iterations": pd.DataFrame(steps), "searches": searches})
+
+
+def test_the_adaptor_is_drawn() -> None:
+    cases = [(share, enabled) for share in adaptor.SHARES for enabled in (True, False)]
+    p99 = [
+        {"share": share, "enabled": enabled, "middle_s": t, "mean": 3.0, "low": -1.0, "high": 4.0}
+        for share, enabled in cases
+        for t in (2.5, 7.5)
+    ]
+    rates = [
+        {"share": share, "enabled": enabled, "broker": broker, "at_s": t, "message_rate_rps": 5e3,
+         "bucket_rate_rps": 5.5e3, "topic_rate_rps": 11e3}
+        for share, enabled in cases
+        for broker in adaptor.BROKERS
+        for t in (1.0, 2.0)
+    ]  # fmt: skip
+    drawn(adaptor.FIGURE, {"p99": pd.DataFrame(p99), "rates": pd.DataFrame(rates)})
+
+
+def test_the_trace_is_drawn() -> None:
+    runs = [
+        {"system": system, "repetition": n, "p99_ms": 1.0 + n, "broker_count": 2, "round_count": 3, "violation_s": 60.0}
+        for system in trace.SYSTEMS
+        for n in range(2)
+    ]
+    frame = pd.DataFrame(runs)
+    wraps = pd.DataFrame({"mean": [80.0], "max": [81.0]})
+    drawn(trace.FIGURE, {"runs": frame, "p99": summary(frame, ["system"]), "wraps": wraps})
