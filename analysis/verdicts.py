@@ -54,14 +54,13 @@ def t_interval(samples: Sequence[float]) -> Interval:
     values = values[~np.isnan(values)]
     if len(values) == 0:
         return Interval(float("nan"), -inf, inf, 0)
-    mean = float(values.mean())
     if len(values) == 1:
-        return Interval(mean, -inf, inf, 1)
-    deviation = float(values.std(ddof=1))
-    if deviation == 0.0:
-        return Interval(mean, mean, mean, len(values))
+        return Interval(float(values[0]), -inf, inf, 1)
+    if values.min() == values.max():  # their computed mean may differ in the last bit, and a bound is a bound
+        return Interval(float(values[0]), float(values[0]), float(values[0]), len(values))
     from scipy.stats import t
 
+    mean, deviation = float(values.mean()), float(values.std(ddof=1))
     half = float(t.ppf(0.975, len(values) - 1)) * deviation / len(values) ** 0.5
     return Interval(mean, mean - half, mean + half, len(values))
 

@@ -1,0 +1,165 @@
+"""Java is found or asked for, the session is quiet, and frames hold the chosen runs' rows and no others."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from analysis import spark as analysis_spark
+from collectors import writer
+from collectors.schema import TABLES
+from core.errors import MachineError
+
+ROOT = Path(__file__).parents[2]
+
+
+# --- Java: homes with a program in bin/java, which is run ------------------------------------------
+
+
+@pytest.fixture
+def java_home(tmp_path):
+    def build(name, version, body=""):
+        java = tmp_path / name / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        said = f'echo "    java.specification.version = {version}" >&2'
+        java.write_text(f"#!/bin/sh\ncase $1 in -XshowSettings*) {said};; *) {body or 'exit 0'};; esac\n")
+        java.chmod(0o755)
+        return tmp_path / name
+
+    return build
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """A checkout without Java, and nothing on the PATH but a shell."""
+    monkeypatch.setattr(analysis_spark, "CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    return monkeypatch
+
+
+def test_java_home_then_the_checkout_then_the_path(machine, java_home):
+    on_path = java_home("path", 21)
+    machine.setenv("PATH", str(on_path / "bin"))
+    assert analysis_spark.find_java() == on_path
+    own = java_home("checkout/.java", 17)
+    assert analysis_spark.find_java() == own
+    named = java_home("named", 25)
+    machine.setenv("JAVA_HOME", str(named))
+    assert analysis_spark.find_java() == named
+
+
+def test_an_old_or_broken_java_is_passed_over(machine, java_home, tmp_path):
+    machine.setenv("JAVA_HOME", str(java_home("old", "1.8")))
+    own = java_home("checkout/.java", 17)
+    assert analysis_spark.find_java() == own
+    machine.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    assert analysis_spark.find_java() == own
+
+
+def test_no_java_is_one_line_with_the_fix(machine, java_home):
+    with pytest.raises(MachineError, match=r"Spark needs Java 17: none found; install Java 17"):
+        analysis_spark.find_java()
+    machine.setenv("JAVA_HOME", str(java_home("old", "1.8")))
+    with pytest.raises(MachineError, match=r"old is Java 8; install Java 17 .*JAVA_HOME"):
+        analysis_spark.find_java()
+
+
+def run_python(code, folder, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_java_that_dies_at_start_is_one_line(java_home, tmp_path):
+    home = java_home("dying", 17, "echo 'Error: could not reserve enough space' >&2; exit 1")
+    code = """
+from analysis.spark import session
+from core.errors import MachineError
+try:
+    session()
+except MachineError as error:
+    print(error)
+"""
+    found = run_python(code, tmp_path, JAVA_HOME=str(home))
+    assert found.returncode == 0, found.stderr
+    assert "does not start: Error: could not reserve enough space" in found.stdout
+    assert found.stdout.count("\n") == 1 and not found.stderr
+
+
+@pytest.mark.slow
+def test_a_session_says_nothing_leaves_nothing_and_can_be_had_again(tmp_path):
+    code = """
+import os
+from analysis.spark import session
+names = ("JAVA_HOME", "SPARK_HOME", "SPARK_LOCAL_IP")
+before = [os.environ.get(name) for name in names]
+first = session()
+assert session() is first
+assert first.range(5).count() == 5
+assert [os.environ.get(name) for name in names] == before
+first.stop()
+assert session().range(7).count() == 7
+"""
+    found = run_python(code, tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folders(tmp_path):
+    root = tmp_path / "runs [2] {a,b} 100% ü"
+    for number, name in enumerate(["r1", "r2", "r3"]):
+        tables = {
+            "runs": {"run_id": [name], "system": ["lb"], "factors": [[("workload.publishers", str(number))]]},
+            "samples": {"run_id": [name] * number, "value": [0.5] * number},
+        }
+        writer.write_run(root / name, tables, {"run_id": name})
+    return sorted(root.iterdir())
+
+
+@pytest.mark.slow
+def test_frames_hold_every_run_with_the_schemas_types(spark, folders):
+    data = analysis_spark.load(spark, folders)
+    runs = analysis_spark.collect(data.runs.selectExpr("run_id", "factors['workload.publishers'] AS n"), ["run_id"])
+    assert runs.to_dict("list") == {"run_id": ["r1", "r2", "r3"], "n": ["0", "1", "2"]}
+    assert data.samples.count() == 3
+    for name, schema in TABLES.items():
+        assert getattr(data, name).columns == schema.names
+
+
+@pytest.mark.slow
+def test_select_reads_the_chosen_runs_only(spark, folders):
+    chosen = analysis_spark.load(spark, folders).select(["r3", "r1"])
+    (folders[1] / "runs.parquet").write_bytes(b"broken, and not ours to read")
+    assert list(analysis_spark.collect(chosen.runs, ["run_id"])["run_id"]) == ["r1", "r3"]
+    assert chosen.samples.count() == 2
+    with pytest.raises(AssertionError, match="r9"):
+        chosen.select(["r9"])
+
+
+@pytest.mark.slow
+def test_tables_that_no_run_wrote_are_empty(spark, folders):
+    data = analysis_spark.load(spark, folders)
+    assert data.messages.count() == 0 and data.decisions.count() == 0
+    assert analysis_spark.load(spark, []).runs.count() == 0
+
+
+@pytest.mark.slow
+def test_a_broken_file_is_named(spark, folders):
+    (folders[1] / "runs.parquet").write_bytes(b"PAR1 not really PAR1")
+    data = analysis_spark.load(spark, folders)
+    with pytest.raises(MachineError, match=r"r2/runs\.parquet cannot be read; remove its run folder"):
+        analysis_spark.collect(data.runs, ["run_id"])

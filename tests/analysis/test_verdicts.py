@@ -1,0 +1,154 @@
+"""How claims are judged: intervals, checks, verdicts."""
+
+from math import inf, isnan, nan
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis import verdicts
+from analysis.verdicts import Check, Claim, Evidence, Judgement, Status, judge, t_interval
+
+SURE, WIDE = (1.0, 1.01, 0.99, 1.0), (0.0, 2.0)
+
+
+def claim(measure, **options):
+    return Claim("X1", "section 1", "a sentence", ("fig",), measure, **options)
+
+
+def judged(exact=(), direction=(), **options):
+    return judge(claim(lambda tables: Evidence(tuple(exact), tuple(direction)), **options), {}).judgement
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def test_a_known_interval():
+    found = t_interval([1.0, 2.0, 3.0, 4.0, 5.0])  # t(0.975, 4) = 2.7764, s = 1.5811
+    assert found.mean == 3.0 and found.count == 5
+    assert (found.low, found.high) == pytest.approx((3 - 1.96325, 3 + 1.96325), abs=1e-4)
+
+
+def test_one_sample_bounds_nothing():
+    assert t_interval([7.0]) == verdicts.Interval(7.0, -inf, inf, 1)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
+def test_identical_samples_are_a_point(value):
+    assert t_interval([value] * 3) == verdicts.Interval(value, value, value, 3)
+
+
+def test_nothing_and_nan():
+    nothing = t_interval([])
+    assert isnan(nothing.mean) and nothing.count == 0
+    assert t_interval([1.0, nan, 3.0]).count == 2
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20))
+def test_the_interval_holds_the_mean(samples):
+    found = t_interval(samples)
+    assert found.low <= found.mean <= found.high
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (0.9, 1.1, Status.HOLDS),
+        (1.5, 2.0, Status.FAILS),
+        (0.0, 0.5, Status.FAILS),
+        (1.0, 2.0, Status.UNSURE),  # the interval straddles the lower bound
+        (0.0, 1.0, Status.UNSURE),
+        (-inf, inf, Status.HOLDS),
+    ],
+)
+def test_the_interval_decides(low, high, status):
+    assert Check("c", SURE, low, high).status(2) is status
+
+
+def test_too_few_samples_are_unsure_whatever_they_say():
+    assert Check("c", (1.0,), 0.0, 2.0).status(2) is Status.UNSURE
+    assert Check("c", (1.0, 1.0), 0.0, 2.0).status(3) is Status.UNSURE
+    assert Check("c", (1.0,), 0.0, 2.0).status(1) is Status.UNSURE
+    assert Check("c", (), 0.0, 2.0).status(0) is Status.UNSURE
+    assert Check("c", (nan, nan), 0.0, 2.0).status(2) is Status.UNSURE
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0, 3.7])
+def test_identical_samples_on_a_bound_hold(value):
+    samples = [value] * 3
+    assert verdicts.at_most("c", samples, value).status(2) is Status.HOLDS
+    assert verdicts.at_least("c", samples, value).status(2) is Status.HOLDS
+    assert verdicts.above("c", samples, value).status(2) is Status.FAILS
+    assert verdicts.below("c", samples, value).status(2) is Status.FAILS
+
+
+@pytest.mark.parametrize(("published", "bounds"), [(2.0, (1.5, 2.5)), (-2.0, (-2.5, -1.5)), (0.0, (0.0, 0.0))])
+def test_within_has_the_tolerance_on_both_sides(published, bounds):
+    check = verdicts.within("c", (published, published), published)
+    assert (check.low, check.high) == bounds and check.published == published
+    assert check.status(2) is Status.HOLDS
+    ratio = verdicts.within("c", (2.0, 2.0), 2.0, verdicts.RATIO_TOLERANCE)
+    assert (ratio.low, ratio.high) == pytest.approx((1.7, 2.3))
+
+
+def test_just_outside_the_tolerance_fails():
+    assert verdicts.within("c", (2.5, 2.5), 2.0).status(2) is Status.HOLDS
+    outside = float(np.nextafter(2.5, 3))
+    assert verdicts.within("c", (outside, outside), 2.0).status(2) is Status.FAILS
+
+
+# --- verdicts ------------------------------------------------------------------------------------
+
+HOLDS, FAILS, UNSURE = Check("holds", SURE, 0, 2), Check("fails", SURE, 5, 6), Check("unsure", WIDE, 0.9, 1.1)
+
+
+@pytest.mark.parametrize(
+    ("exact", "direction", "judgement"),
+    [
+        ([HOLDS], [], Judgement.REPRODUCED),
+        ([HOLDS], [HOLDS], Judgement.REPRODUCED),
+        ([FAILS], [HOLDS], Judgement.DIRECTION_ONLY),
+        ([UNSURE], [HOLDS], Judgement.DIRECTION_ONLY),
+        ([], [HOLDS], Judgement.DIRECTION_ONLY),
+        ([HOLDS], [FAILS], Judgement.CONTRADICTED),
+        ([FAILS], [FAILS], Judgement.CONTRADICTED),
+        ([FAILS], [], Judgement.CONTRADICTED),
+        ([HOLDS, FAILS], [], Judgement.CONTRADICTED),
+        ([UNSURE], [], Judgement.UNDECIDED),
+        ([HOLDS, UNSURE], [], Judgement.UNDECIDED),
+        ([FAILS], [UNSURE], Judgement.UNDECIDED),
+        ([HOLDS], [UNSURE], Judgement.UNDECIDED),
+        ([], [], Judgement.UNDECIDED),
+    ],
+)
+def test_verdicts(exact, direction, judgement):
+    assert judged(exact, direction) is judgement
+
+
+def test_a_substitute_earns_at_most_direction_only():
+    assert judged([HOLDS], [HOLDS], substitute=True) is Judgement.DIRECTION_ONLY
+    assert judged([FAILS], [FAILS], substitute=True) is Judgement.CONTRADICTED
+
+
+def test_minimum_repetitions_of_the_claim_count():
+    assert judged([HOLDS], minimum_repetitions=len(SURE)) is Judgement.REPRODUCED
+    assert judged([HOLDS], minimum_repetitions=len(SURE) + 1) is Judgement.UNDECIDED
+
+
+def test_no_measure_is_not_run():
+    found = judge(claim(None, needs="mininet"), {})
+    assert found.judgement is Judgement.NOT_RUN and found.problem == "needs mininet"
+
+
+def test_missing_tables_are_undecided_and_named():
+    found = judge(claim(lambda tables: tables["fig/p99"]), {})
+    assert found.judgement is Judgement.UNDECIDED and "fig/p99" in found.problem
+
+
+def test_the_status_of_each_check_is_kept():
+    found = judge(claim(lambda tables: Evidence((HOLDS, FAILS), (UNSURE,))), {})
+    assert found.statuses == {"holds": Status.HOLDS, "fails": Status.FAILS, "unsure": Status.UNSURE}
