@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.units import MILLISECOND_NS
 from paper_figs.figure import FigureTables
+from paper_figs.srtm.grids import ARRIVALS
 from paper_figs.srtm.series import by_repetition, draw_p99, legend_above, log_axis, per_run, summary, with_point
 from paper_figs.style import letter, panels, style_of
 
@@ -24,7 +25,7 @@ COMPANIONS = (("residual_rps", "left\n(kmsg/s)", 1e-3), ("violation_s", "violate
 
 def publisher_tables(data: "Data", by_broker: bool = False) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: one row a run and broker."""
-    runs = per_run(data, FACTORS)
+    runs = per_run(data, FACTORS).sort_values([*POINT, "repetition"], ignore_index=True)
     point = summary(runs, POINT)
     for value, _, _ in COMPANIONS:
         point[value] = runs.groupby(POINT, sort=False)[value].mean().to_numpy()
@@ -47,8 +48,18 @@ def cases(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
     """The panels that were run: "Poisson, batch 10" and its rows."""
     if runs.empty:
         raise KeyError("runs")
-    for (kind, batch), part in runs.groupby(["arrivals", "batch"], sort=False):
-        yield title(kind, batch), part
+    for kind, batch in PANELS:
+        part = runs[(runs.arrivals == kind) & (runs.batch == batch)]
+        if len(part):
+            yield title(kind, batch), part
+
+
+def by_arrivals(runs: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    """The kinds of arrivals that were run, Poisson first, and their rows."""
+    for kind in ARRIVALS:
+        part = runs[runs.arrivals == kind]
+        if len(part):
+            yield kind, part
 
 
 def title(kind: str, batch: int) -> str:

@@ -74,7 +74,8 @@ def tables(data: "Data") -> FigureTables:
     runs = with_point(data, found, FACTORS)
     for column, default in DEFAULTS.items():  # options that a run left out
         runs[column] = runs[column].astype(float).fillna(default)
-    return {"runs": add_models(runs)}
+    order = ["group_size", "batch", "margin", "system", "k", "repetition"]
+    return {"runs": add_models(runs.sort_values(order, ignore_index=True))}
 
 
 def add_models(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -94,32 +95,37 @@ def draw(found: FigureTables) -> "Drawing":
     runs = found["runs"]
     alone = runs[runs.group_size == 1]
     plain = alone[alone.margin == 1.0]
-    for batch, colour in ((10, SERIES[1]), (1, SERIES[0])):
-        _against(axes[0][0], plain[plain.batch == batch], "k", colour, f"batch {batch}")
+    for batch, colour in ((1, SERIES[0]), (10, SERIES[1])):
+        part = plain[plain.batch == batch]
+        _against(axes[0][0], part, "k", colour)
+        end = part[part.k == part.k.max()]
+        axes[0][0].annotate(f"batch {batch}", (end.k.mean(), end.delay_ms.mean()), xytext=(0, 5), ha="right",
+                            textcoords="offset points", fontsize=7, color=colour)  # fmt: skip
     axes[0][0].set_xlabel("sub-buckets k")
-    letter(axes[0][0], "(a) Poisson, b = smallest")
+    letter(axes[0][0], "(a) Poisson, smallest b")
     six = alone[(alone.batch == 1) & (alone.k == BROKERS)]
-    _against(axes[0][1], six.assign(b=six.groupby("margin").bucket_burst_count.transform("mean")), "b", SERIES[0], "")
+    six = six.assign(b=six.groupby("margin").bucket_burst_count.transform("mean"))
+    _against(axes[0][1], six, "b", SERIES[0])
     axes[0][1].set_xlabel(f"bucket size b, split {BROKERS} ways (messages)")
     letter(axes[0][1], f"(b) Poisson, k = {BROKERS}, batch 1")
-    for panel in axes[0][:2]:
-        log_axis(panel)
+    for panel, ticks in zip(axes[0], ((1, 2, 5), (1, 1.5, 2, 3, 5, 7)), strict=False):
+        log_axis(panel, ticks)
         panel.set_ylabel("mean access delay (ms)")
-        panel.legend(fontsize=6.5)
+        handles, labels = panel.get_legend_handles_labels()
+        known = dict(zip(labels, handles, strict=True))  # the same three names for every series
+        panel.legend(known.values(), known.keys(), fontsize=7)
     _draw_odds(axes[0][2], runs)
     return drawing
 
 
-def _against(axes: "Axes", runs: "pd.DataFrame", x: str, colour: str, name: str) -> None:
-    """Simulation as points with standard deviations, the exact model as a line, Eq. (1) dashed."""
+def _against(axes: "Axes", runs: "pd.DataFrame", x: str, colour: str) -> None:
+    """Simulation as points with standard deviations, the exact model as a line, Eq. (1) dotted."""
     found = runs.groupby(x)[["delay_ms", "exact_ms", "eq1_ms"]].agg(["mean", "std"]).fillna(0.0)
     mean, std = found["delay_ms"]["mean"], found["delay_ms"]["std"]
-    suffix = f", {name}" if name else ""
     axes.errorbar(found.index, mean, yerr=[std.clip(upper=0.9 * mean), std], color=colour, marker="o", linestyle="none",
-                  markersize=4, capsize=2, label=f"simulated{suffix}")  # fmt: skip
-    axes.plot(found.index, found["exact_ms"]["mean"], color=colour, linewidth=1.0, label=f"exact M/D/1{suffix}")
-    axes.plot(found.index, found["eq1_ms"]["mean"], color="#000000", linewidth=1.0, linestyle=":",
-              label=f"Eq. (1){suffix}")  # fmt: skip
+                  markersize=4, capsize=2, label="simulated")  # fmt: skip
+    axes.plot(found.index, found["exact_ms"]["mean"], color=colour, linewidth=1.0, label="exact M/D/1")
+    axes.plot(found.index, found["eq1_ms"]["mean"], color="#000000", linewidth=1.0, linestyle=":", label="Eq. (1)")
 
 
 def _draw_odds(axes: "Axes", runs: "pd.DataFrame") -> None:
@@ -139,7 +145,7 @@ def _draw_odds(axes: "Axes", runs: "pd.DataFrame") -> None:
                       markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
     log_axis(axes)
     axes.set_xlabel("sub-buckets k")
-    axes.set_ylabel("share of messages that wait")
+    axes.set_ylabel("share that waits")
     axes.legend(fontsize=6.5)
     letter(axes, "(c) odds of waiting, Poisson")
 

@@ -46,7 +46,8 @@ def latency_by_k(data: "Data", metric: str = "end_to_end_latency") -> "pd.DataFr
     found = metrics.percentiles(latency, ["run_id"], list(QUANTILES))
     columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
     found = found.selectExpr("run_id", *columns).join(data.runs.select("run_id", "calibration"), "run_id")
-    return with_point(data, found, {"k": "topology.brokers"})
+    frame = with_point(data, found, {"k": "topology.brokers"})
+    return frame.sort_values(["calibration", "k", "repetition"], ignore_index=True)
 
 
 def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -78,7 +79,7 @@ def draw(found: FigureTables) -> "Drawing":
     """One panel."""
     drawing, axes = panels(1, 1)
     draw_percentiles(axes[0][0], found["latency"])
-    slo_line(axes[0][0])
+    slo_line(axes[0][0], in_legend=True)
     legend_above(drawing, axes[0][0])
     return drawing
 

@@ -44,7 +44,7 @@ def draw(found: FigureTables) -> "Drawing":
     whole, alone = axes[0]
     draw_percentiles(whole, _of(found["latency"], WHOLE))
     whole.plot([BROKERS], [PUBLISHED_P99_MS], **PUBLISHED)
-    slo_line(whole)
+    slo_line(whole, in_legend=True)
     legend_above(drawing, whole)
     letter(whole, "(a) 1,000 publishers")
     draw_percentiles(alone, _of(found["latency"], ALONE))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.srtm.concentration import PANELS, by_size, cases, draw_panels, log_slope, publisher_tables
+from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, log_slope, publisher_tables
 from paper_figs.srtm.grids import topic
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, samples
 
@@ -70,7 +70,7 @@ def measure_r7(tables: Tables) -> Evidence:
     """LB's p99 at batch 10 minus that at batch 1."""
     runs = tables[KEY]
     exact: list[Check] = []
-    for kind, part in runs.groupby("arrivals", sort=False):
+    for kind, part in by_arrivals(runs):
         one, ten = (by_size(part[part.batch == batch], "lb") for batch in (1, 10))
         for size in sorted(one.keys() & ten.keys()):
             label = f"{kind}, {size} publishers: p99 of LB, batch 10 minus batch 1"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.srtm.concentration import PANELS, by_size, cases, draw_panels, publisher_tables
+from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, publisher_tables
 from paper_figs.srtm.grids import topic
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, by_repetition, samples
-from paper_figs.style import PUBLISHED
+from paper_figs.style import PUBLISHED, style_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -45,13 +45,21 @@ def tables(data: "Data") -> FigureTables:
 
 
 def draw(found: FigureTables) -> "Drawing":
-    """Four panels and their companions; the printed values of broker 3 beside ours in (a)."""
+    """Four panels and their companions; in (a) also broker 3's publishers, of which the text prints the p99."""
     drawing = draw_panels(found["p99"], SYSTEMS)
     panel = drawing.axes[0]
     mark: dict[str, Any] = {**PUBLISHED, "label": "_"}
-    for published in PUBLISHED_P99_MS.values():
+    at = (
+        (found["brokers"].arrivals == "poisson") & (found["brokers"].batch == 1) & (found["brokers"].broker == BROKER_3)
+    )
+    third = found["brokers"][at & (found["brokers"].publishers == EIGHT)]
+    for system, published in PUBLISHED_P99_MS.items():
+        style, ours = style_of(system), third[third.system == system].p99_ms
         panel.plot([EIGHT], [published], **mark)
-    panel.annotate("× published, broker 3 only", (0.02, 0.02), xycoords="axes fraction", fontsize=6)
+        panel.plot([EIGHT], [ours.mean()], style.marker, color=style.colour, fillstyle="none", markersize=5)
+    panel.annotate(
+        "broker 3 alone: × published, hollow ours", (0.02, 0.97), xycoords="axes fraction", va="top", fontsize=6
+    )
     return drawing
 
 
@@ -75,7 +83,7 @@ def measure_r9(tables: Tables) -> Evidence:
     brokers = tables["srtm-fig6/brokers"]
     exact: list[Check] = []
     direction: list[Check] = []
-    for kind in sorted(set(brokers.arrivals), reverse=True):  # Poisson first: Fig. 6a is the first panel
+    for kind, _ in by_arrivals(brokers):
         at = {"arrivals": kind, "batch": 1, "publishers": EIGHT, "broker": BROKER_3}
         conc, other = (by_repetition(brokers, "p99_ms", system=system, **at) for system in SYSTEMS)
         if kind == "poisson":
@@ -90,7 +98,7 @@ def measure_r10(tables: Tables) -> Evidence:
     runs = tables[KEY]
     exact: list[Check] = []
     direction: list[Check] = []
-    for kind, part in runs.groupby("arrivals", sort=False):
+    for kind, part in by_arrivals(runs):
         for system in SYSTEMS:
             one, ten = (by_size(part[part.batch == batch], system) for batch in (1, 10))
             for size in sorted(one.keys() & ten.keys()):
@@ -105,7 +113,7 @@ def measure_r11(tables: Tables) -> Evidence:
     """Conc at batch 10: p99 at 10,000 minus p99 at 8,000 publishers."""
     runs = tables[KEY]
     exact: list[Check] = []
-    for kind in sorted(set(runs.arrivals), reverse=True):
+    for kind, _ in by_arrivals(runs):
         at = {"system": "conc", "arrivals": kind, "batch": 10}
         eight, ten = (by_repetition(runs, "p99_ms", publishers=size, **at) for size in (EIGHT, 10_000))
         exact.append(below(f"{kind}: p99 of Conc, 10,000 minus 8,000 publishers", samples(ten - eight), 0.0, "ms"))

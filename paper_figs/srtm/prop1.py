@@ -14,7 +14,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import samples, with_point
+from paper_figs.srtm.series import legend_above, with_point
 from paper_figs.style import SERIES, letter, panels
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def output_of(data: "Data") -> "pd.DataFrame":
             frames.append(with_point(data, worst, FACTORS).assign(of=of, interval_ms=interval_ms))
     found = _joined(frames)
     found["kind"] = kind_of(found)
-    return found
+    return found.sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)
 
 
 def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -139,7 +139,7 @@ def draw(found: FigureTables) -> "Drawing":
         panel.set_ylabel("delay of all messages (s)")
     for panel in axes[1]:
         panel.set_xlabel("t (s)")
-    axes[0][0].legend(fontsize=6.5, ncols=2)
+    legend_above(drawing, axes[0][0])
     return drawing
 
 
@@ -148,23 +148,29 @@ def measure_r1(tables: Tables) -> Evidence:
     gaps = tables["srtm-prop1/gaps"]
     checks: list[Check] = []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
-        checks.append(at_least(f"{kind}, k = {k}: least difference", samples(part.least_s), -ROUNDING_S, "message s"))
+        least = in_every_run(part.least_s.min(), part)
+        checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
         if k == gaps.k.max():
-            checks.append(above(f"{kind}, k = {k}: difference at the end", samples(part.last_s), 0.0, "message s"))
+            last = in_every_run(part.last_s.min(), part)
+            checks.append(above(f"{kind}, k = {k}: least difference at the end", last, 0.0, "message s"))
     return Evidence(tuple(checks))
 
 
 def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
     output = tables["srtm-prop1/output"]
-    checks = [
-        at_most(f"{kind}, {of}, D = {interval:g} ms: output minus b + r D",
-                samples(part.groupby("repetition").excess_count.max()), ROUNDING, "messages")
-        for (kind, of, interval), part in output.groupby(["kind", "of", "interval_ms"], sort=False)
-    ]  # fmt: skip
+    checks: list[Check] = []
+    for (of, interval), part in output.groupby(["of", "interval_ms"], sort=False):
+        most = in_every_run(part.excess_count.max(), part)
+        checks.append(at_most(f"{of}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))
     if not checks:
         raise KeyError("output")
     return Evidence(tuple(checks))
+
+
+def in_every_run(worst: float, part: "pd.DataFrame") -> list[float]:
+    """Samples for "always": one run that breaks a theorem refutes it, so each repetition counts as the worst one."""
+    return [float(worst)] * part.repetition.nunique()
 
 
 CLAIMS = (
@@ -180,6 +186,6 @@ CLAIMS = (
 EXPERIMENT = Experiment("srtm-prop1", "Proposition 1: splitting adds delay", "SRTM, Proposition 1", points)
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
-    notes="Mean over repetitions. The least difference S^(k)(t) - S(t) over the grid of instants is what the claim is "
-    "judged on, run by run; a property test tries any arrivals and splits.",
+    notes="Mean over repetitions. The claims are judged on the worst run: the least difference S^(k)(t) - S(t) over a "
+    "grid of instants, the largest output over all intervals; a property test tries any arrivals and splits.",
 )  # fmt: skip
