@@ -119,6 +119,17 @@ def samples(series: "pd.Series") -> list[float]:
     return [float(value) for value in series.dropna()]
 
 
+def doublings(one: "pd.Series", other: "pd.Series | float") -> list[float]:
+    """log2(one / other), paired by repetition: above 0 where ``one`` is larger.
+
+    For orders between latencies that span decades: in a plain difference one repetition's burst of
+    waiting for tokens would outweigh all others.
+    """
+    import numpy as np
+
+    return samples(np.log2(one / other))
+
+
 def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str], slo_in_legend: bool = False) -> None:
     """p99 against ``x``, mean and standard deviation, with the mean number of brokers beside each point.
 
