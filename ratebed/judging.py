@@ -46,6 +46,8 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         code_version=commit(),
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=_machine(),
+        command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if len(scales) == len(seeds) == 1 else "",
+        runs_folder=out / "runs",
     )
     write_report(path, figures, results, context)
     return path, results

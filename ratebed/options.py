@@ -12,6 +12,7 @@ from core.errors import SpecError
 from core.registry import hint
 from harness.experiment import SCALES, Scale
 from paper_figs import FIGURES, load_figure
+from testbed import load_testbed
 
 Keys = Annotated[
     list[str] | None,
@@ -72,12 +73,25 @@ def make_request(
     """Check the words of a command; SpecError names the one that is wrong."""
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
+    load_testbed(others.get("testbed", "virtual"))
     if jobs < 0:
         raise SpecError(f"--jobs {jobs}", "give at least 0")
-    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(keys or ()))
+    names, more = _figures_and_options(keys or ())
+    extra = [*more, *extra]
+    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))
     options = figure_options(chosen, extra)
     workers = jobs or len(os.sched_getaffinity(0))
     return Request(chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), **others)
+
+
+def _figures_and_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Options that only a figure knows come mixed with the figures' names: ``--trace FILE`` is two words."""
+    names: list[str] = []
+    options: list[str] = []
+    for word in words:
+        waiting = len(options) > 0 and options[-1].startswith("--") and "=" not in options[-1]
+        (options if word.startswith("--") or waiting else names).append(word)
+    return names, options
 
 
 def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, Any]]:

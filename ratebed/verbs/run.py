@@ -42,8 +42,9 @@ def run(
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
     from ratebed.produce import produce_figures, produce_points
 
-    matrices = [key for key in keys or () if key.endswith(".toml")]
-    figures = [key for key in keys or () if not key.endswith(".toml")]
+    words = list(keys or ())
+    matrices = [word for word in words[:1] if word.endswith(".toml")]
+    figures = words[len(matrices) :]
     request = o.make_request(
         figures, every, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master,

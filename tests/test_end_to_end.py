@@ -1,0 +1,167 @@
+"""The whole way through the command line: every figure at tiny scale, the report, resume, determinism."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paper_figs import FIGURES, all_claims
+from tests.harness.common import parquet_hashes
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent
+
+
+def ratebed(*words: str) -> subprocess.CompletedProcess:
+    """Run the command line as a user does."""
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> Path:
+    """Every figure at tiny scale, as ``make smoke`` makes them."""
+    out = tmp_path_factory.mktemp("smoke") / "out"
+    done = ratebed("figures", "--all", "--scale", "tiny", "--out", str(out))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert str(out / "report" / "index.html") in done.stdout
+    return out
+
+
+def test_every_figure_is_drawn(smoke):
+    for key in FIGURES:
+        if key == "srtm-trace":
+            continue
+        svg = (smoke / "figures" / f"{key}.svg").read_text()
+        assert svg.count("<path") > 10, f"{key} is empty"
+        assert (smoke / "figures" / f"{key}.png").stat().st_size > 10_000
+
+
+def test_the_report_has_every_figure_and_claim_in_one_file(smoke):
+    html = (smoke / "report" / "index.html").read_text()
+    for key in FIGURES:
+        assert key in html
+    for claim in all_claims():
+        assert claim.id in html
+    assert "--trace FILE" in html, "a skipped figure says why"
+    external = re.findall(r'(?:src|href)="(?:https?:)?//[^"]+"', html)
+    assert not external, external
+
+
+def test_claims_are_listed_for_machines(smoke):
+    done = ratebed("claims", "--json", "--out", str(smoke))
+    found = json.loads(done.stdout)
+    assert done.returncode in (0, 1, 3) and [claim["id"] for claim in found] == [c.id for c in all_claims()]
+    for claim in found:
+        assert {"id", "source", "testbed", "verdict", "measured", "published"} <= claim.keys()
+        assert claim["verdict"] == "not run" or claim["measured"]
+    contradicted = any(claim["verdict"] == "contradicted" for claim in found)
+    assert (done.returncode == 1) == contradicted
+
+
+def test_a_repeated_command_runs_nothing_and_draws_the_same(smoke):
+    before = (smoke / "figures" / "srtm-fig7.svg").read_bytes()
+    done = ratebed("run", "srtm-fig7", "--scale", "tiny", "--out", str(smoke))
+    assert done.returncode == 0 and ", 0 to do" in done.stdout
+    assert (smoke / "figures" / "srtm-fig7.svg").read_bytes() == before
+    assert "srtm-fig5" in (smoke / "report" / "index.html").read_text(), "the report keeps the other figures"
+
+
+def test_show_tells_a_run(smoke):
+    run_id = next(iter(json.loads((smoke / "tables" / "srtm-table1" / "section.json").read_text())["run_ids"]))
+    done = ratebed("show", run_id[:10], "--out", str(smoke))
+    assert done.returncode == 0 and "round 1 (iteration 1)" in done.stdout and "fresh round" in done.stdout
+
+
+def test_seed_7_is_the_same_with_one_process_two_and_after_a_kill(tmp_path):
+    command = [sys.executable, "-m", "ratebed", "run", "srtm-fig9", "--scale", "tiny", "--seed", "7"]
+    hashes = []
+    for jobs in ("1", "2"):
+        out = tmp_path / jobs
+        done = subprocess.run([*command, "--jobs", jobs, "--out", str(out)], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        hashes.append(parquet_hashes(out / "runs"))
+    out = tmp_path / "killed"
+    child = subprocess.Popen(
+        [*command, "--jobs", "1", "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
+    )
+    assert child.stdout is not None
+    while not child.stdout.readline().startswith("[3/"):
+        assert child.poll() is None
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    finished = {path.parent.name: path.stat().st_mtime_ns for path in (out / "runs").glob("*/manifest.json")}
+    assert 3 <= len(finished) < len({name.split("/")[0] for name in hashes[0]})
+    time.sleep(0.01)
+    done = subprocess.run([*command, "--jobs", "1", "--out", str(out)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    hashes.append(parquet_hashes(out / "runs"))
+    assert hashes[0] == hashes[1] == hashes[2] and len(hashes[0]) > 10
+    for name, at_ns in finished.items():
+        assert (out / "runs" / name / "manifest.json").stat().st_mtime_ns == at_ns, "a finished run was repeated"
+
+
+def test_a_system_of_ones_own_joins_a_figure_and_runs_alone(tmp_path):
+    own = shutil.copy(ROOT / "docs" / "examples" / "weighted.py", tmp_path / "mine.py")
+    out = tmp_path / "out"
+    done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--system", f"{own}:SYSTEM", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert "weighted" in (out / "figures" / "srtm-fig9.svg").read_text()
+    done = ratebed(
+        "run", "--system", f"{own}:SYSTEM", "--workload", "poisson", "--set", "round=6s", "--out", str(out), "--json"
+    )
+    assert done.returncode == 0 and "weighted" in done.stdout and "p99_ns" in done.stdout
+
+
+def test_a_failed_run_leaves_the_others_and_exit_code_1(tmp_path):
+    path = tmp_path / "fails.py"
+    path.write_text((ROOT / "docs" / "examples" / "weighted.py").read_text().replace("measured = yield", "1 / 0\n    measured = yield"))
+    out = tmp_path / "out"
+    done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--system", f"{path}:SYSTEM", "--out", str(out))
+    assert done.returncode == 1 and "ZeroDivisionError" in done.stdout
+    assert (out / "figures" / "srtm-fig9.svg").exists() and list((out / "runs").glob("*.failed/manifest.json"))
+
+
+def test_the_readme_shows_the_example_as_it_is():
+    readme, example = (ROOT / "README.md").read_text(), (ROOT / "docs" / "examples" / "weighted.py").read_text()
+    assert example[example.index("from dataclasses") :].strip() in readme
+
+
+TRACE = ROOT.parent / "shared" / "data" / "ulb-library-wsn" / "library1-R1.txt.gz"
+
+
+@pytest.mark.skipif(not TRACE.exists(), reason=f"the real trace is not here: {TRACE}")
+def test_the_real_trace_as_it_is(tmp_path):
+    done = ratebed("run", "srtm-trace", "--scale", "tiny", "--trace", str(TRACE), "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "srtm-trace" in (tmp_path / "report" / "index.html").read_text()
+    assert (tmp_path / "figures" / "srtm-trace.svg").read_text().count("<path") > 10
+
+
+def test_a_trace_of_ones_own_with_a_column_map(tmp_path):
+    path = tmp_path / "mine.csv"
+    rows = [f"{n * 7 % 4000};sensor-{n % 20}" for n in range(2_000)]
+    path.write_text("when;who\n" + "\n".join(rows) + "\n")
+    words = ["--columns", "publisher=who,instant=when", "--replicas", "5", "--speed", "1"]
+    done = ratebed("run", "srtm-trace", "--scale", "tiny", "--trace", str(path), *words, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "out" / "figures" / "srtm-trace.svg").exists()
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium here")
+def test_the_report_opens_in_a_browser(smoke, tmp_path):
+    """A real browser, no network: every picture has a size, nothing is missing."""
+    command = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--dump-dom",
+        (smoke / "report" / "index.html").as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert done.stdout.count("<svg") + done.stdout.count("data:image/svg") >= len(FIGURES) - 1
