@@ -227,8 +227,8 @@ CLAIMS = (
     Claim(
         "R18", "Table I, VI-E", "The last iteration takes one round; the first starts with one broker.",
         ("srtm-table1",), measure_r18,
-        why="A search that runs out of brokers ends with a binary search, and so does one whose pooled p99 is above the "
-        "SLO in the last iteration because of an earlier broker.",
+        why="A search that runs out of brokers ends with a binary search, and so does one whose pooled p99 is above "
+        "the SLO in the last iteration because of an earlier broker.",
     ),
     Claim(
         "R26", "Report 6.5", "From idle brokers the iterations fill one broker after another, and publishers never "
