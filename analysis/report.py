@@ -1,0 +1,384 @@
+"""The report: one HTML file that opens from disk, without network and without scripts.
+
+The summary of verdicts comes first, then each figure: the image, its claims with every check, the
+published values beside ours, the command that redraws it, and the manifests of the runs behind it.
+"""
+
+import base64
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import inf, isfinite, nextafter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.report_style import CSS
+from analysis.verdicts import Check, Judgement, Result, Status
+from collectors.schema import MANIFEST
+from core.errors import MachineError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS_SHOWN = 100  # of a table of data
+_CHECKS_SHOWN = 3  # in the summary
+_PIXELS_A_POINT = 1.75  # drawings are made for a column of print; on screen they are a third larger
+
+# A sign each, so that verdicts are told apart without colour.
+_SIGNS = {
+    Judgement.REPRODUCED: "✓",
+    Judgement.DIRECTION_ONLY: "↗",
+    Judgement.CONTRADICTED: "✗",
+    Judgement.UNDECIDED: "?",
+    Judgement.NOT_RUN: "–",
+}
+_STATUS_SIGNS = {Status.HOLDS: "✓", Status.FAILS: "✗", Status.UNSURE: "?"}
+_LEGEND = (
+    "Reproduced: the 95 % interval lies inside the tolerance. Direction only: the sign is sure, the size is not. "
+    "Contradicted: the interval excludes both. Undecided: too few runs, or the interval straddles a bound. "
+    "Not run: this testbed cannot measure it. Fitted: our model was calibrated on this claim, so its "
+    "agreement says little."
+)
+
+
+@dataclass(frozen=True)
+class FigureSection:
+    """One figure of the report."""
+
+    key: str
+    title: str
+    source: str  # paper, section, figure
+    svg: str | None  # the drawing; None where it was skipped
+    skipped: str = ""  # why there is no drawing
+    command: str = ""  # what redraws it
+    results: Sequence[Result] = ()
+    run_ids: Sequence[str] = ()
+    tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)  # the numbers behind the drawing
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class ReportContext:
+    """What the report says about itself.  All text is given by the caller; nothing is looked up."""
+
+    scale: str
+    seed: int
+    code_version: str
+    date: str
+    machine: str
+    command: str  # what made this report
+    runs_folder: Path  # where the run folders are; links are relative to the report
+    project: str = "Ratebed"
+    notes: tuple[str, ...] = ()  # under the header: calibrations, degraded runs
+
+
+def write_report(
+    path: Path, sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext
+) -> None:
+    """Write the report to ``path``, whole or not at all; MachineError where it cannot be written.
+
+    ``results``: every claim, for the summary; the sections show their own with the details.
+    """
+    html = render(path, sections, results, context)
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_text(html, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        fix = "free disk space there, or write elsewhere (--out)"
+        raise MachineError(f"cannot write {path}: {error.strerror}", fix) from None
+
+
+def claims_json(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """Every claim as plain JSON values; an unbounded end of an interval is null.
+
+    id, source, sentence, testbed, verdict, fitted, why, problem, published (values), and measured: one
+    entry a check with label, mean, low, high, count, unit, wanted_low, wanted_high, published, status.
+    """
+    return [
+        {
+            "id": result.claim.id,
+            "source": result.claim.source,
+            "sentence": result.claim.sentence,
+            "testbed": result.claim.testbed,
+            "verdict": result.judgement.value,
+            "measured": [_check_json(result, kind, check) for kind, check in _checks(result)],
+            "published": [check.published for _, check in _checks(result) if check.published is not None],
+            "fitted": result.claim.fitted,
+            "why": result.claim.why,
+            "problem": result.problem,
+        }
+        for result in results
+    ]
+
+
+def _check_json(result: Result, kind: str, check: Check) -> dict[str, Any]:
+    found = check.interval
+    return {
+        "label": check.label,
+        "kind": kind,
+        "mean": _finite(found.mean),
+        "low": _finite(found.low),
+        "high": _finite(found.high),
+        "count": found.count,
+        "unit": check.unit,
+        "wanted_low": _finite(check.low),
+        "wanted_high": _finite(check.high),
+        "published": check.published,
+        "status": _status(result, check).value,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if isfinite(value) else None
+
+
+def _checks(result: Result) -> list[tuple[str, Check]]:
+    """The checks of a claim, exact ones first."""
+    evidence = result.evidence
+    if evidence is None:
+        return []
+    return [("value", check) for check in evidence.exact] + [("direction", check) for check in evidence.direction]
+
+
+def _status(result: Result, check: Check) -> Status:
+    return check.status(result.claim.minimum_repetitions)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def render(path: Path, sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext) -> str:
+    """The report's HTML; ``path`` is where it will be, for relative links."""
+    runs = os.path.relpath(context.runs_folder, path.parent).replace(os.sep, "/")
+    title = f"{context.project}: what was reproduced"
+    return "\n".join(
+        [
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>",
+            _header(title, context, sections),
+            "<main>",
+            _summary(results, sections),
+            *[_figure(section, runs) for section in sections],
+            "</main>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _header(title: str, context: ReportContext, sections: Sequence[FigureSection]) -> str:
+    run_count = len({run_id for section in sections for run_id in section.run_ids})
+    facts = {
+        "Scale": f"{context.scale}, seed {context.seed}",
+        "Runs": f"{run_count:,}",
+        "Date": context.date,
+        "Code": context.code_version,
+        "Machine": context.machine,
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+    rows += f"<dt>Command</dt><dd><code>{escape(context.command)}</code></dd>"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in context.notes)
+    return f"<header>\n<h1>{escape(title)}</h1>\n<dl>{rows}</dl>\n{notes}</header>"
+
+
+def _summary(results: Sequence[Result], sections: Sequence[FigureSection]) -> str:
+    counts = "".join(
+        f"<li><b>{sum(result.judgement is judgement for result in results)}</b>{_badge(judgement)}</li>"
+        for judgement in Judgement
+    )
+    places: dict[str, str] = {}
+    for section in sections:
+        for result in section.results:
+            places.setdefault(result.claim.id, f"#{_anchor(section, result)}")
+    rows = "\n".join(_summary_row(result, places.get(result.claim.id)) for result in results)
+    links = "".join(f'<li><a href="#{_id(section.key)}">{escape(section.key)}</a></li>' for section in sections)
+    return (
+        f'<section id="claims">\n<h2>Claims</h2>\n<ul class="counts">{counts}</ul>\n'
+        f'<p class="legend">{escape(_LEGEND)}</p>\n<table class="claims">\n<thead><tr><th>Claim</th>'
+        "<th>What the paper says</th><th>Verdict</th><th>Measured: mean [95 % interval]; published</th></tr></thead>\n"
+        f"<tbody>\n{rows}\n</tbody>\n</table>\n</section>\n"
+        f"<section><h2>Figures</h2><nav><ul>{links}</ul></nav></section>"
+    )
+
+
+def _summary_row(result: Result, place: str | None) -> str:
+    claim = result.claim
+    name = f'<a href="{place}">{escape(claim.id)}</a>' if place else escape(claim.id)
+    # What did not hold is what the reader wants to see first.
+    checks = sorted((check for _, check in _checks(result)), key=lambda c: _status(result, c) is Status.HOLDS)
+    lines = [_measured_line(check, _status(result, check)) for check in checks[:_CHECKS_SHOWN]]
+    if len(checks) > _CHECKS_SHOWN:
+        lines.append(f'<div class="soft">and {len(checks) - _CHECKS_SHOWN} more</div>')
+    return (
+        f"<tr><td>{name}</td><td>{escape(claim.sentence)}"
+        f'<div class="source">{escape(claim.source)} · {escape(claim.testbed)}</div>{_reason(result)}</td>'
+        f'<td>{_badges(result)}</td><td class="measured">{"".join(lines)}</td></tr>'
+    )
+
+
+def _measured_line(check: Check, status: Status) -> str:
+    sign = "" if status is Status.HOLDS else f'<span class="{status.value}">{_STATUS_SIGNS[status]}</span> '
+    published = f"; published {number(check.published)}" if check.published is not None else ""
+    measured = f'{escape(check.label)}: <span class="number">{_interval(check)}</span>'
+    return f"<div>{sign}{measured}{escape(published)}</div>"
+
+
+def _badges(result: Result) -> str:
+    fitted = ' <span class="badge fitted">fitted</span>' if result.claim.fitted else ""
+    return _badge(result.judgement) + fitted
+
+
+def _badge(judgement: Judgement) -> str:
+    name = judgement.value.replace(" ", "-")
+    return f'<span class="badge {name}">{_SIGNS[judgement]} {judgement.value}</span>'
+
+
+def _reason(result: Result) -> str:
+    """Why a claim was not reproduced, or not judged."""
+    texts = [result.problem] if result.problem else []
+    if result.claim.why and result.judgement is not Judgement.REPRODUCED:
+        texts.append(result.claim.why)
+    return "".join(f'<p class="why">{escape(text)}</p>' for text in texts)
+
+
+# --- one figure ----------------------------------------------------------------------------------
+
+
+def _figure(section: FigureSection, runs: str) -> str:
+    parts = [
+        f'<section id="{_id(section.key)}">\n<h2>{escape(section.title)}</h2>',
+        f'<p class="source">{escape(section.source)} · <code>{escape(section.key)}</code></p>',
+        _drawing(section),
+        f"<p>{escape(section.notes)}</p>" if section.notes else "",
+        *[_claim(section, result) for result in section.results],
+        "<h3>Behind this figure</h3>" if section.command or section.run_ids or section.tables else "",
+        f"<pre><code>{escape(section.command)}</code></pre>" if section.command else "",
+        *[_data(name, table) for name, table in section.tables.items()],
+        _run_list(section.run_ids, runs),
+        "</section>",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _drawing(section: FigureSection) -> str:
+    if section.svg is None:
+        return f'<p class="skipped"><b>Skipped.</b> {escape(section.skipped or "It was not asked for.")}</p>'
+    # An image of its own: ids inside one drawing cannot meet those of another.
+    data = base64.b64encode(section.svg.encode()).decode()
+    points = re.search(r'<svg[^>]*\swidth="([0-9.]+)pt"', section.svg)
+    width = f' width="{float(points[1]) * _PIXELS_A_POINT:.0f}"' if points else ""
+    return f'<figure><img src="data:image/svg+xml;base64,{data}"{width} alt="{escape(section.title)}"></figure>'
+
+
+def _claim(section: FigureSection, result: Result) -> str:
+    claim, checks = result.claim, _checks(result)
+    head = f"<p><b>{escape(claim.id)}</b> {_badges(result)} {escape(claim.sentence)}</p>"
+    rows = "".join(
+        f"<tr><td>{escape(check.label)}</td>"
+        f'<td class="number">{_interval(check)}</td><td class="number">{check.interval.count}</td>'
+        f'<td class="number">{escape(_wanted(check))}</td>'
+        f'<td class="number">{escape(_published(check))}</td><td>{_status_text(_status(result, check))}</td></tr>'
+        for _, check in checks
+    )
+    table = (
+        '<table><thead><tr><th>Check</th><th class="number">Mean [95 % interval]</th><th class="number">Runs</th>'
+        '<th class="number">Wanted</th><th class="number">Published</th><th>Holds</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+    return f'<div class="claim" id="{_anchor(section, result)}">{head}{_reason(result)}{table if checks else ""}</div>'
+
+
+def _published(check: Check) -> str:
+    return "" if check.published is None else f"{number(check.published)} {check.unit}".strip()
+
+
+def _status_text(status: Status) -> str:
+    return f'<span class="{status.value}">{_STATUS_SIGNS[status]} {status.value}</span>'
+
+
+def _data(name: str, table: "pd.DataFrame") -> str:
+    shown = table.head(_ROWS_SHOWN)
+    head = "".join(f"<th>{escape(str(column))}</th>" for column in shown.columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td class="number">{escape(_cell(value))}</td>' for value in row) + "</tr>"
+        for row in shown.itertuples(index=False)
+    )
+    rows = f"{len(table):,} rows" + (f", the first {_ROWS_SHOWN} here" if len(table) > len(shown) else "")
+    return (
+        f"<details><summary>Numbers: {escape(name)} ({rows})</summary>"
+        f'<div class="scroll"><table class="data"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _cell(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _run_list(run_ids: Sequence[str], runs: str) -> str:
+    if not run_ids:
+        return ""
+    items = "".join(
+        f'<li><a href="{escape(runs)}/{escape(run_id)}/{MANIFEST}"><code>{escape(run_id)}</code></a></li>'
+        for run_id in run_ids
+    )
+    return f'<details><summary>{len(run_ids):,} runs, their manifests</summary><ul class="runs">{items}</ul></details>'
+
+
+def _id(key: str) -> str:
+    return "figure-" + "".join(letter if letter.isalnum() else "-" for letter in key)
+
+
+def _anchor(section: FigureSection, result: Result) -> str:
+    return f"{_id(section.key)}-{escape(result.claim.id)}"
+
+
+# --- numbers -------------------------------------------------------------------------------------
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, or whole numbers with separators; never an exponent where people read."""
+    if value is None or value != value:
+        return "–"
+    if not isfinite(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size >= 100:
+        text = f"{value:,.0f}"
+    elif size >= 1e-3:
+        text = f"{value:#.3g}".rstrip("0").rstrip(".")
+    else:
+        text = "0" if size < 1e-300 else f"{value:.2e}"
+    return text.replace("-", "−")
+
+
+def _interval(check: Check) -> str:
+    found = check.interval
+    if found.count == 0:
+        return "no data"
+    text = f"{number(found.mean)} {check.unit}".strip()
+    ends: Iterable[float] = (found.low, found.high)
+    return escape(text if found.low == found.high else f"{text} [{', '.join(map(number, ends))}]")
+
+
+def _wanted(check: Check) -> str:
+    """The interval that the mean must lie in, in words of mathematics."""
+    if check.low == -inf and check.high == inf:
+        return "anything"
+    if check.low == -inf:
+        return _bound(check.high, "<", "≤", -inf)
+    if check.high == inf:
+        return _bound(check.low, ">", "≥", inf)
+    return f"{number(check.low)} to {number(check.high)}"
+
+
+def _bound(value: float, strict: str, loose: str, away: float) -> str:
+    """``above(0)`` is kept as the next number after 0: show the round number that was meant."""
+    rounder = nextafter(value, -away)
+    return f"{strict} {number(rounder)}" if len(repr(rounder)) < len(repr(float(value))) else f"{loose} {number(value)}"
