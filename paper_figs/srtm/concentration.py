@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from core.units import MILLISECOND_NS
 from paper_figs.figure import FigureTables
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import by_repetition, draw_p99, legend_above, log_axis, per_run, summary, with_point
+from paper_figs.srtm.series import by_repetition, draw_p99, legend_above, log_axis, per_run, summary, whole, with_point
 from paper_figs.style import letter, panels, style_of
 
 if TYPE_CHECKING:
@@ -84,16 +84,21 @@ def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
     ]
 
 
-def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
-    """(a) to (d); below each, as thin bars, the capacity left and the time in violation during the search."""
+def draw_panels(points: "pd.DataFrame", systems: Sequence[str], highest_ms: float | None = None) -> "Drawing":
+    """(a) to (d); below each, as thin bars, the capacity left and the time in violation during the search.
+
+    Points above ``highest_ms`` are written at the upper edge instead.
+    """
     drawing, axes = panels(6, 2, sharex=True, sharey="row", gridspec_kw={"height_ratios": [5, 1, 1] * 2})
     drawing.set_size_inches(7.0, 8.6)
     for n, (kind, batch) in enumerate(PANELS):
         row, column = divmod(n, 2)
         found = points[(points.arrivals == kind) & (points.batch == batch)]
         top, *below = axes[3 * row : 3 * row + 3, column]
-        draw_p99(top, found, "publishers", systems)
-        log_axis(top)
+        draw_p99(top, found, "publishers", systems, slo_in_legend=True)
+        log_axis(top, (1, 2, 5) if highest_ms is None else (1, 1.5, 2, 3, 5, 7))
+        if highest_ms is not None:
+            _write_above(top, found, highest_ms)
         letter(top, f"({'abcd'[n]}) {title(kind, batch)}")
         for strip, (value, label, factor) in zip(below, COMPANIONS, strict=True):
             _bars(strip, found, value, factor, systems)
@@ -105,6 +110,15 @@ def draw_panels(points: "pd.DataFrame", systems: Sequence[str]) -> "Drawing":
         bottom.set_xlabel("publishers (thousands)")
     legend_above(drawing, axes[0][0])
     return drawing
+
+
+def _write_above(axes: "Axes", found: "pd.DataFrame", highest_ms: float) -> None:
+    """An overloaded broker's p99 says how long the run was: its number is enough, and the axis is for the others."""
+    axes.set_ylim(top=highest_ms)
+    for row in found[found["mean"] > highest_ms].to_dict("records"):
+        axes.annotate(f"{row['mean']:,.0f} ms \u2191 {whole(row['broker_count'])}", (row["publishers"], highest_ms),
+                      xytext=(4, -1), textcoords="offset points", ha="right", va="top", fontsize=6.5,
+                      color=style_of(row["system"]).colour)  # fmt: skip
 
 
 def _bars(axes: "Axes", found: "pd.DataFrame", value: str, factor: float, systems: Sequence[str]) -> None:

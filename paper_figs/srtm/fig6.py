@@ -25,6 +25,7 @@ INITIAL_LOADS_RPS = (10_000.0, 40_000.0, 50_000.0, 60_000.0, 70_000.0, 80_000.0)
 KEY = "srtm-fig6/runs"
 FITS_ONE = 4_000  # publishers: up to here both systems need broker 1 only
 BROKER_3, EIGHT = 2, 8_000  # VI-C: broker 3's publishers at 8,000
+HIGHEST_MS = 4.0  # of the axis
 PUBLISHED_P99_MS = {"conc": 1.50, "max-min": 0.87}
 
 
@@ -46,7 +47,7 @@ def tables(data: "Data") -> FigureTables:
 
 def draw(found: FigureTables) -> "Drawing":
     """Four panels and their companions; in (a) also broker 3's publishers, of which the text prints the p99."""
-    drawing = draw_panels(found["p99"], SYSTEMS)
+    drawing = draw_panels(found["p99"], SYSTEMS, HIGHEST_MS)
     panel = drawing.axes[0]
     mark: dict[str, Any] = {**PUBLISHED, "label": "_"}
     at = (
@@ -94,18 +95,20 @@ def measure_r9(tables: Tables) -> Evidence:
 
 
 def measure_r10(tables: Tables) -> Evidence:
-    """p99 at batch 10 over p99 at batch 1, both systems."""
+    """p99 at batch 10 over p99 at batch 1, both systems, at each size and for the loads that need several brokers."""
     runs = tables[KEY]
     exact: list[Check] = []
     direction: list[Check] = []
     for kind, part in by_arrivals(runs):
         for system in SYSTEMS:
             one, ten = (by_size(part[part.batch == batch], system) for batch in (1, 10))
-            for size in sorted(one.keys() & ten.keys()):
+            ratios = {size: ten[size] / one[size] for size in sorted(one.keys() & ten.keys())}
+            for size, ratio in ratios.items():
                 label = f"{kind}, {system}, {size} publishers: p99, batch 10 over batch 1"
-                exact.append(at_most(label, samples(ten[size] / one[size]), 1 + RATIO_TOLERANCE))
-                if size > FITS_ONE:
-                    direction.append(exact[-1])
+                exact.append(at_most(label, samples(ratio), 1 + RATIO_TOLERANCE))
+            busy = [ratio for size, ratio in ratios.items() if size > FITS_ONE]
+            label = f"{kind}, {system}: mean of that above {FITS_ONE} publishers"
+            direction.append(at_most(label, samples(sum(busy) / len(busy)), 1 + RATIO_TOLERANCE))
     return Evidence(tuple(exact), tuple(direction))
 
 
