@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.experiment import RunSpec, Scale
 
-CONFORMANT = {"envelope": "conformant", "margin": 1.02}
+CONFORMANT: dict[str, Any] = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 BROKERS = 6  # SRTM VI
 PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10

@@ -27,7 +27,7 @@ COUNTS_NOTE = (
 ENVELOPE_NOTE = (
     "The bucket's size b is the smallest for the very minute that is offered (ours): a b from a recorded trace is off "
     "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds. "
-    f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1), for a bucket on a knife's edge punishes any split."
+    f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
 )
 
 
