@@ -12,7 +12,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, legend_above, log_axis, samples, steps, with_point
+from paper_figs.srtm.series import by_repetition, log_axis, samples, steps, with_point
 from paper_figs.style import SERIES, panels, slo_line
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def draw(found: FigureTables) -> "Drawing":
     drawing, axes = panels(1, 1)
     draw_percentiles(axes[0][0], found["latency"])
     slo_line(axes[0][0], in_legend=True)
-    legend_above(drawing, axes[0][0])
+    axes[0][0].legend(fontsize=7, loc="upper right")
     return drawing
 
 
