@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 AXES = ("system", "variant", "workload", "topology", "testbed", "calibration", "repetition", "outcome", "slo_ns")
 FINAL_ROUND = 0  # the fresh round after the final assignment
 _TABULATED = 200  # degrees of freedom in the table of t quantiles
-_SPLIT = 1 << 20
+_LOW_BITS = 20  # count * value itself could overflow
 
 
 # --- latencies -----------------------------------------------------------------------------------
@@ -32,11 +32,11 @@ def percentiles(histogram: DataFrame, by: Sequence[str], quantiles: Sequence[flo
     Rows of all metrics, rounds and brokers of a group are pooled: filter first, or name them in ``by``.
     A quantile of 0.999 is called p99_9_ns.
     """
-    group = Window.partitionBy(*by)
-    up_to_here = group.orderBy("value_ns").rowsBetween(Window.unboundedPreceding, 0)
+    group = Window.partitionBy(*by).orderBy("value_ns")  # one order for both, so Spark sorts and scans once
+    up_to_here = group.rowsBetween(Window.unboundedPreceding, 0)
+    whole = group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     pooled = histogram.groupBy(*by, _value_ns().alias("value_ns")).agg(F.sum("count").alias("count"))
-    ranked = pooled.withColumn("cumulative", F.sum("count").over(up_to_here))
-    ranked = ranked.withColumn("total", F.sum("count").over(group))
+    ranked = pooled.withColumns({"cumulative": F.sum("count").over(up_to_here), "total": F.sum("count").over(whole)})
     found = [
         F.min(F.when(F.col("cumulative") >= q * F.col("total"), F.col("value_ns"))).alias(quantile_name(q))
         for q in quantiles
@@ -67,9 +67,9 @@ def _value_ns() -> Column:
 
 def _mean() -> Column:
     """The weighted mean of value_ns, exact until the last step: integer sums of a high and a low part."""
-    high = F.sum(F.expr(f"count * (value_ns div {_SPLIT})"))
-    low = F.sum(F.expr(f"count * (value_ns % {_SPLIT})"))
-    return (high.cast("double") * _SPLIT + low) / F.sum("count")
+    high = F.sum(F.expr(f"count * shiftright(value_ns, {_LOW_BITS})"))
+    low = F.sum(F.expr(f"count * (value_ns & {(1 << _LOW_BITS) - 1})"))
+    return (high.cast("double") * (1 << _LOW_BITS) + low) / F.sum("count")
 
 
 # --- searches and assignments --------------------------------------------------------------------

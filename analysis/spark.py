@@ -1,14 +1,15 @@
 """Spark: a session that starts quietly, and the raw tables of chosen runs as data frames.
 
-Measured on two cores with 1,000 run folders of three small files each (4 million histogram rows):
-the session takes 4-6 s; reading a table of all runs 2 s; percentiles of all runs 8-12 s; one figure
-of 70 runs about 1 s.  What makes it so:
+Measured with 1,000 run folders of three small files each (4 million histogram rows), in seconds of
+processor time, which two cores halve: the session takes 4; percentiles of all runs at once 14, and 8
+more where they are the first query; the queries of a figure of 70 runs 1.4.  What makes it so:
 
 * Frames read an explicit list of files with the known schema: no listing jobs, no footers read ahead.
-* ``Data.select`` reads the chosen runs' files only.  Caching the whole was slower: 11 s to fill it.
+* ``Data.select`` reads the chosen runs' files only.  Caching the whole was slower: 13 s to fill it.
 * Files count by their bytes alone (``openCostInBytes`` 0), so a thousand of them make two tasks.
-* HotSpot's first compiler only, and the serial collector: queries are many and short, and Java's
-  optimising compiler ate as much processor time as it gave back (figure of 70 runs: 1.4 s against 1.9).
+* HotSpot's first compiler only, and the serial collector: queries are many and short.  With the
+  optimising compiler the session takes 7, the first figure 9 instead of 5, later ones 1.9; it pays
+  only beyond some 3,000 runs.
 """
 
 import os
