@@ -64,7 +64,7 @@ class ReportContext:
     """What the report says about itself.  All text is given by the caller; nothing is looked up."""
 
     scale: str
-    seed: int
+    seed: str  # of the roots, where several commands made it
     code_version: str
     date: str
     machine: str

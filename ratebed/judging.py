@@ -31,7 +31,6 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     from datetime import datetime
 
     from analysis.report import ReportContext, write_report
-
     from harness.code_version import commit
 
     results = judge_all(out)
@@ -46,7 +45,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         code_version=commit(),
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=_machine(),
-        command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if len(scales) == len(seeds) == 1 else "",
+        command=f"ratebed figures --all --scale {scales[-1]} --seed {seeds[0]}" if scales else "",
         runs_folder=out / "runs",
     )
     write_report(path, figures, results, context)

@@ -1,8 +1,7 @@
 """What ``run`` and ``figures`` do: execute, draw, report, and say what came of it."""
 
+import json
 from typing import Any
-
-import msgspec
 
 from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
@@ -47,25 +46,19 @@ def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
     if not run_ids:
         return []
     from analysis.metrics import final_round, percentiles
-    from analysis.spark import load, session
+    from analysis.spark import collect, load, session
 
     spark = session(request.spark_master or "local[*]")
     try:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
         found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
         runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome")
-        frame = (
-            runs.join(found, "run_id", "left").orderBy("system", "variant", "repetition", "run_id", "metric").toPandas()
-        )
+        order = ["system", "variant", "repetition", "run_id", "metric"]
+        frame = collect(runs.join(found, "run_id", "left"), order)
     finally:
         spark.stop()
-    return [
-        {
-            key: msgspec.json.decode(msgspec.json.encode(value.item() if hasattr(value, "item") else value))
-            for key, value in row.items()
-        }
-        for row in frame.to_dict("records")
-    ]
+    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return rows
 
 
 def _print_failures(failures: list[Finished], total: int) -> None:

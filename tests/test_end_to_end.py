@@ -87,9 +87,8 @@ def test_seed_7_is_the_same_with_one_process_two_and_after_a_kill(tmp_path):
         assert done.returncode == 0, done.stderr
         hashes.append(parquet_hashes(out / "runs"))
     out = tmp_path / "killed"
-    child = subprocess.Popen(
-        [*command, "--jobs", "1", "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT
-    )
+    killed = [*command, "--jobs", "1", "--out", str(out)]
+    child = subprocess.Popen(killed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     assert child.stdout is not None
     while not child.stdout.readline().startswith("[3/"):
         assert child.poll() is None
@@ -120,7 +119,8 @@ def test_a_system_of_ones_own_joins_a_figure_and_runs_alone(tmp_path):
 
 def test_a_failed_run_leaves_the_others_and_exit_code_1(tmp_path):
     path = tmp_path / "fails.py"
-    path.write_text((ROOT / "docs" / "examples" / "weighted.py").read_text().replace("measured = yield", "1 / 0\n    measured = yield"))
+    example = (ROOT / "docs" / "examples" / "weighted.py").read_text()
+    path.write_text(example.replace("measured = yield", "1 / 0\n    measured = yield"))
     out = tmp_path / "out"
     done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--system", f"{path}:SYSTEM", "--out", str(out))
     assert done.returncode == 1 and "ZeroDivisionError" in done.stdout
