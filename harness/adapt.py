@@ -14,17 +14,15 @@ from core.units import duration_ns
 from harness.distribute import histogram_rows
 from harness.run import Journal, Point
 from systems.api import SetBucket
-from testbed.rounds import EnvelopeRule
+from testbed.rounds import DeploymentConfig
 
 
 @dataclass(frozen=True)
-class Config(EnvelopeRule):
+class Config(DeploymentConfig):
     """Options of the procedure."""
 
     duration: str = "120s"  # ours
     window: str = "5s"  # ours: the histogram's ``round`` counts windows of this length from 1
-    initial_loads_rps: tuple[float, ...] = ()  # as in ``harness.distribute``
-    initial_batch: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,5 @@
 """The procedure of the load-distribution family: search, then judge the answer on fresh traffic."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,28 +11,14 @@ from core.registry import configure
 from core.seeds import generator
 from harness.run import Journal, Point, point_slo_ns, round_ns
 from systems.api import UNASSIGNED, Distribution, Problem
-from testbed.rounds import EnvelopeRule, Round
+from testbed.rounds import DeploymentConfig, Round
 
 _TRIALS = 100  # a search that wants more does not end
 
 
-@dataclass(frozen=True)
-class Config(EnvelopeRule):
-    """Options of the procedure: the envelope's rule, and what the brokers carry already."""
-
-    initial_loads_rps: tuple[float, ...] = ()  # SRTM Fig. 6: message rate of other topics on each broker
-    initial_batch: int = 10  # Fig. 6: their batch size
-
-    def __post_init__(self) -> None:
-        """SpecError for a negative load."""
-        super().__post_init__()
-        if any(load < 0 for load in self.initial_loads_rps):
-            raise SpecError(f"procedure: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
-
-
 def run(point: Point) -> Journal:
     """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
-    config = configure("procedure distribute", Config, point.spec.procedure_options)
+    config = configure("procedure distribute", DeploymentConfig, point.spec.procedure_options)
     deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
     rounds, iterations, answer = _search(point, deployment)
     fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
@@ -49,8 +34,9 @@ def run(point: Point) -> Journal:
     }
     if "messages" in point.spec.keep:
         tables["messages"] = deployment.fleet.messages()
-    if hasattr(point.schedule, "wraps"):  # a trace that is replayed round and round
-        tables["samples"] = _wraps(point.schedule, [*rounds, fresh])
+    samples = _wraps(point.schedule, [*rounds, fresh]) + _drops(deployment, fresh)
+    if samples:
+        tables["samples"] = dict(zip(("at_ns", "node", "metric", "value"), zip(*samples, strict=True), strict=True))
     return Journal(tables, answer.outcome.value, fresh.envelope.rate_rps, fresh.envelope.burst_count)
 
 
@@ -126,14 +112,20 @@ def _decisions(deployment: Any, found: Round, kind: str, number: int, iteration:
     return rows
 
 
-def _wraps(schedule: Any, rounds: list[Round]) -> dict[str, Any]:
-    """Rows of ``samples``: how often copies of the trace started over within each round."""
-    return {
-        "at_ns": [found.start_ns for found in rounds],
-        "node": ["workload"] * len(rounds),
-        "metric": ["wrap_count"] * len(rounds),
-        "value": [float(schedule.wraps(found.start_ns, found.start_ns + found.duration_ns)) for found in rounds],
-    }
+def _wraps(schedule: Any, rounds: list[Round]) -> list[tuple[int, str, str, float]]:
+    """Rows of ``samples``: how often copies of a trace started over within each round."""
+    if not hasattr(schedule, "wraps"):
+        return []
+    spans = [(found.start_ns, found.start_ns + found.duration_ns) for found in rounds]
+    return [(start_ns, "workload", "wrap_count", float(schedule.wraps(start_ns, end_ns))) for start_ns, end_ns in spans]
+
+
+def _drops(deployment: Any, fresh: Round) -> list[tuple[int, str, str, float]]:
+    """Rows of ``samples``: messages that each broker dropped in the fresh round, where the limiter drops."""
+    if deployment.rule.non_conformant != "drop":
+        return []
+    pairs = zip(deployment.names, fresh.dropped_count, strict=True)
+    return [(fresh.start_ns, name, "dropped_count", float(count)) for name, count in pairs]
 
 
 def _histogram(found: Round) -> dict[str, Any]:

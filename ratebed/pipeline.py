@@ -15,6 +15,7 @@ import msgspec
 
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
+from harness.run import resolve
 from paper_figs import load_figure
 from ratebed.options import Request
 from ratebed.progress import Progress
@@ -22,8 +23,8 @@ from systems.loader import is_file, load_system
 
 if TYPE_CHECKING:
     import pandas as pd
-    from analysis.spark import Data
 
+    from analysis.spark import Data
     from paper_figs.figure import Figure
 
 SECTION = "section.json"
@@ -50,6 +51,8 @@ def make_plan(request: Request, extra_system: str = "") -> Plan:
         specs += joined(specs, extra_system)
         if not specs:
             skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
+        for spec in {spec.inputs: spec for spec in specs if spec.inputs}.values():
+            resolve(spec)  # a broken input file is said now, not once a run
         run_ids[key] = campaign.add(specs)
     return Plan(campaign, run_ids, skipped)
 

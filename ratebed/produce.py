@@ -11,6 +11,9 @@ from ratebed.options import Request
 
 def produce_figures(request: Request, extra_system: str = "") -> int:
     """Figures from nothing to the report; 0, or 1 where a run failed.  A contradicted claim is a result."""
+    from analysis.spark import find_java
+
+    find_java()  # before hours of runs, not after
     plan = pipeline.make_plan(request, extra_system)
     failures = pipeline.run(plan, request)
     undrawn = pipeline.draw(plan, request)
@@ -29,6 +32,9 @@ def produce_figures(request: Request, extra_system: str = "") -> int:
 
 def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[dict[str, Any]]]:
     """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
+    from analysis.spark import find_java
+
+    find_java()
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
     plan = pipeline.Plan(campaign, {}, {})

@@ -8,23 +8,37 @@ from core.records import Envelope, Float64, Int32, Int64
 from core.units import duration_ns
 from systems.api import Measured
 
+ENVELOPES = ("profiled", "conformant", "poisson-model")
+
 
 @dataclass(frozen=True)
-class EnvelopeRule:
-    """How the topic's token bucket (r, b) is found; a config of the procedure."""
+class DeploymentConfig:
+    """How a topic is deployed: its token bucket (r, b), and what the brokers carry already."""
 
-    envelope: str = "profiled"  # VI: "profiled" on a recorded trace before; "conformant": on the window itself (ours)
-    profile: str = "70s"  # length of that trace; the artifact's 70 s
+    # VI: "profiled" on a trace recorded before; "conformant": on the window itself (ours); "poisson-model": from the
+    # M/D/1 model behind Eq. (1), for Poisson topics (report, footnote 8)
+    envelope: str = "profiled"
+    profile: str = "70s"  # length of the recorded trace; the artifact's 70 s
     margin: float = 1.0  # footnote 1: "often includes a margin"; enlarges b
+    model_batch: int = 1  # poisson-model: messages sent at once; b and r scale with it (VI-B)
+    non_conformant: str = "delay"  # "delay" until a token is there, or "drop" (report, 1.1)
+    release_quantum: bool = False  # the artifact releases clamp(floor(b/6), 1, 10) messages at a time
+    initial_loads_rps: tuple[float, ...] = ()  # Fig. 6: message rate of other topics on each broker; empty = idle
+    initial_batch: int = 10  # Fig. 6: their batch size
+    mcap_batch: int = 0  # capacities: 0 = the calibration's number, n = benchmarked with batches of n (footnote 6)
 
     def __post_init__(self) -> None:
-        """SpecError for an unknown rule, a margin below 1 or a profile of no length."""
-        if self.envelope not in ("profiled", "conformant"):
-            raise SpecError(f"procedure: envelope = {self.envelope!r}", "use profiled or conformant")
-        if self.margin < 1:
-            raise SpecError(f"procedure: margin = {self.margin}", "give at least 1")
+        """SpecError for an unknown rule, a margin below 1, a profile of no length or a negative load."""
+        for name, known in (("envelope", ENVELOPES), ("non_conformant", ("delay", "drop"))):
+            if getattr(self, name) not in known:
+                raise SpecError(f"procedure: {name} = {getattr(self, name)!r}", f"use one of {', '.join(known)}")
+        for name, least in (("margin", 1), ("model_batch", 1), ("initial_batch", 1), ("mcap_batch", 0)):
+            if getattr(self, name) < least:
+                raise SpecError(f"procedure: {name} = {getattr(self, name)}", f"give at least {least}")
         if duration_ns(self.profile) <= 0:
             raise SpecError(f"procedure: profile = {self.profile!r}", "give a length, as in 70s")
+        if any(load < 0 for load in self.initial_loads_rps):
+            raise SpecError(f"procedure: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
 
 
 @dataclass(frozen=True)
@@ -40,6 +54,7 @@ class Round:
     latency: Int64  # histogram counts (brokers, BUCKET_COUNT)
     access_delay: Int64
     measured: Measured
+    dropped_count: Int64  # messages dropped for want of a token, of those counted in the histograms
     note: str = ""
 
 

@@ -48,6 +48,11 @@ def wait_ns(level: int, rate: int) -> int:
     return 0 if level >= 0 else (rate - 1 - level) // rate
 
 
+def rounded_debt(level: int, quantum: int) -> int:
+    """The debt rounded up to a multiple of ``quantum`` units: messages are released a quantum at a time."""
+    return level if quantum <= 1 else level // quantum * quantum
+
+
 def take(level: int, elapsed_ns: int, rate: int, capacity: int) -> tuple[int, int]:
     """One message takes one token ``elapsed_ns`` after the last step.
 

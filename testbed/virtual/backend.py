@@ -1,10 +1,12 @@
 """The virtual testbed's ``Backend``: imports the kernels only when something is deployed."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from core.errors import SpecError
 from core.records import Schedule
 from core.seeds import child_seed
+from core.units import duration_ns
 
 if TYPE_CHECKING:
     from testbed.topology import Topology
@@ -22,8 +24,9 @@ class VirtualBackend:
         return [("virtual time", True, "needs nothing")]
 
     def deploy(self, topology: "Topology", schedule: Schedule, spec: Any, config: Any) -> "Deployment":
-        """A topic on the brokers of ``topology``.  ``config`` is a ``harness.distribute.Config``."""
+        """A topic on the brokers of ``topology``.  ``config`` is a ``testbed.rounds.DeploymentConfig``."""
         from testbed.virtual.broker_model import load_calibration
+        from testbed.virtual.capacity import benchmarked_capacity_rps
         from testbed.virtual.deployment import Deployment
 
         names = [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
@@ -33,7 +36,11 @@ class VirtualBackend:
             raise SpecError(f"{len(loads)} initial loads for {brokers} brokers", "give one a broker")
         others = [_other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
-        return Deployment(load_calibration(spec.calibration), names, schedule, others, config, rows)
+        model = load_calibration(spec.calibration)
+        if config.mcap_batch:
+            mcap_rps = benchmarked_capacity_rps(model, duration_ns(spec.slo), config.mcap_batch, spec.seed)
+            model = replace(model, mcap_rps=mcap_rps)
+        return Deployment(model, names, schedule, others, config, rows)
 
     def limit(
         self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int

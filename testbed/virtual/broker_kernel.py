@@ -10,6 +10,7 @@ from numba import njit
 from systems.parts import token_bucket
 
 _refill = njit(cache=True, inline="always")(token_bucket.refill)
+_rounded_debt = njit(cache=True, inline="always")(token_bucket.rounded_debt)
 _wait_ns = njit(cache=True, inline="always")(token_bucket.wait_ns)
 _TOKEN = token_bucket.TOKEN
 
@@ -56,13 +57,14 @@ def advance(
     costs,                                                 # BrokerModel.costs()
     free_at_ns, pump_free_at_ns, level, level_at_ns, rate, capacity,
     lowest_level, lowest_balance, message_count,
+    quantum, drop, dropped_count,
     latency, access_delay, record_from_ns, record_until_ns,
     journal, rows,                                         # int64 (n, 5) or (0, 5), and its next row
 ):  # fmt: skip
     """Carry a block of emissions through the brokers; state arrays are changed in place.
 
     ``other_begin`` moves on as the other topics' emissions are served.  Messages with
-    ``record_from_ns <= at < record_until_ns`` are counted in the histograms.  Each message is
+    ``record_from_ns <= at < record_until_ns`` are counted in the histograms, or as dropped.  Each message is
     written to ``journal`` (emission, broker, conforming at, released at, received at) while there
     is room.  Returns the next free row.
     """
@@ -91,8 +93,11 @@ def advance(
         pump_free = pump_free_at_ns[broker]
         recorded = record_from_ns <= now < record_until_ns
         for _ in range(messages):
+            if drop and balance < _TOKEN:
+                dropped_count[broker] += recorded
+                continue
             balance -= _TOKEN
-            wait = 0 if balance >= 0 else _wait_ns(balance, rate[broker])
+            wait = 0 if balance >= 0 else _wait_ns(_rounded_debt(balance, quantum[broker]), rate[broker])
             released = stamp + wait
             begun = ready if ready > released else released
             if pump_free > begun:

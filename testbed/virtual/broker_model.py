@@ -93,6 +93,8 @@ class FleetState:
         self.level_at_ns = np.zeros(brokers, np.int64)
         self.rate = np.ones(brokers, np.int64)
         self.capacity = np.full(brokers, token_bucket.TOKEN, np.int64)
+        self.quantum = np.ones(brokers, np.int64)  # debts are repaid in multiples of it; 1 = to the unit
+        self.dropped_count = np.zeros(brokers, np.int64)  # of the messages counted in the histograms
         self.lowest_level = np.zeros(brokers, np.int64)  # since the last report, relative to the capacity
         self.lowest_balance = np.zeros(brokers, np.int64)  # since the last report; negative = messages wait
         self.message_count = np.zeros(brokers, np.int64)  # since the last report
@@ -116,5 +118,5 @@ class FleetState:
 
     def clear_histograms(self) -> None:
         """Forget the counts: a new round begins."""
-        self.latency[:] = 0
-        self.access_delay[:] = 0
+        self.latency[:] = self.access_delay[:] = 0
+        self.dropped_count[:] = 0

@@ -26,6 +26,9 @@ class BrokerTwin:
     model: BrokerModel
     bucket: Envelope
     started_at_ns: int = 0
+    quantum: int = 1
+    drop: bool = False
+    dropped_count: int = 0
     core_free_at_ns: list[int] = field(default_factory=list)
     pump_free_at_ns: int = 0
 
@@ -52,8 +55,13 @@ class BrokerTwin:
         carried = []
         for _ in range(count):
             elapsed_ns = max(0, stamp_ns - self.level_at_ns)
-            self.level, wait_ns = token_bucket.take(self.level, elapsed_ns, self.rate, self.capacity)
+            self.level = token_bucket.refill(self.level, elapsed_ns, self.rate, self.capacity)
             self.level_at_ns = max(self.level_at_ns, stamp_ns)
+            if self.drop and self.level < token_bucket.TOKEN:
+                self.dropped_count += 1
+                continue
+            self.level, _ = token_bucket.take(self.level, 0, self.rate, self.capacity)
+            wait_ns = token_bucket.wait_ns(token_bucket.rounded_debt(self.level, self.quantum), self.rate)
             ready_at_ns = max(read_at_ns, stamp_ns + wait_ns)
             self.pump_free_at_ns = max(ready_at_ns, self.pump_free_at_ns) + self.model.pump_ns
             carried.append(Carried(stamp_ns, stamp_ns + wait_ns, self.pump_free_at_ns + self.model.network_ns))

@@ -5,6 +5,7 @@ round; the final assignment is judged on a window of its own, the same for every
 comparisons are paired and nobody is judged on the sample that it fitted itself to.
 """
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from core.units import SECOND_NS
 from core.units import duration_ns as duration_of_text
 from systems.api import Broker, BrokerMeasure, Measured, System
 from systems.parts.assignment import rates_of
-from systems.parts.token_bucket import InfeasibleSplit, split_bucket
-from testbed.rounds import Controlled, EnvelopeRule, Round
+from systems.parts.envelope import RATE_FACTOR
+from systems.parts.md1 import smallest_burst
+from systems.parts.token_bucket import TOKEN, InfeasibleSplit, release_quantum, split_bucket
+from testbed.rounds import Controlled, DeploymentConfig, Round
 from testbed.topology import Topology
 from testbed.virtual import envelope_kernel
 from testbed.virtual.broker_model import BrokerModel
@@ -60,13 +63,13 @@ class Deployment:
         names: list[str],
         schedule: Schedule,
         others: list[Schedule | None],
-        rule: EnvelopeRule,
+        rule: DeploymentConfig,
         journal_rows: int = 0,
     ):
         self.model, self.names, self.schedule, self.rule = model, names, schedule, rule
         self._window = Remembered(schedule)
         source = self._window if rule.envelope == "conformant" else schedule
-        self.fleet = Fleet(model, self.topic, source, others, journal_rows)
+        self.fleet = Fleet(model, self.topic, source, others, journal_rows, drop=rule.non_conformant == "drop")
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns = duration_of_text(rule.profile)
@@ -79,6 +82,9 @@ class Deployment:
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""
+        if self.rule.envelope == "poisson-model":
+            burst = self.rule.model_batch * smallest_burst(1 / RATE_FACTOR)
+            return Envelope(RATE_FACTOR * self.schedule.population.total_rps, float(ceil(burst * self.rule.margin)))
         if self.rule.envelope == "profiled":
             start_ns, duration_ns, settle_ns = 0, duration_of_text(self.rule.profile), 0
         else:
@@ -113,10 +119,13 @@ class Deployment:
         self.fleet.restart(start_ns)
         self.fleet.move(assignment)
         rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
-        parts = _sub_buckets(envelope, rates, self.schedule.population.total_rps)
+        quantum = release_quantum(envelope.burst_count) if self.rule.release_quantum else 1
+        parts = _sub_buckets(envelope, rates, self.schedule.population.total_rps, quantum)
         for broker, part in enumerate(parts):
             if part is not None:
                 self.fleet.set_bucket(broker, part, full=True)
+                if self.rule.release_quantum:
+                    self.fleet.state.quantum[broker] = release_quantum(part.burst_count) * TOKEN
         return parts
 
     def control(
@@ -150,7 +159,7 @@ class Deployment:
         latency, access_delay = self.fleet.state.latency, self.fleet.state.access_delay
         return Round(
             start_ns, duration_ns, assignment, rates, envelope, parts, latency, access_delay,
-            _measured(latency, rates),
+            _measured(latency, rates), self.fleet.state.dropped_count,
         )  # fmt: skip
 
     def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
@@ -160,21 +169,21 @@ class Deployment:
         return Round(
             start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns),
             (None,) * len(rates), nothing, nothing,
-            Measured(brokers, FOREVER_NS), f"infeasible split: {note}",
+            Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {note}",
         )  # fmt: skip
 
 
-def _sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float) -> tuple[Envelope | None, ...]:
+def _sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> tuple[Envelope | None, ...]:
     """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
 
-    Raises InfeasibleSplit where b cannot be split into parts of at least 1.
+    Raises InfeasibleSplit where b cannot be split into parts of at least ``quantum``.
     """
     used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
     weights = [float(rates_rps[b]) for b in used]
     unassigned = total_rps - sum(weights)
     if unassigned > 1e-9 * total_rps:
         weights.append(unassigned)
-    split = split_bucket(envelope, weights)
+    split = split_bucket(envelope, weights, quantum=quantum)
     parts: list[Envelope | None] = [None] * len(rates_rps)
     for broker, part in zip(used, split, strict=False):
         parts[broker] = part

@@ -19,7 +19,10 @@ _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int3
 
 
 class Fleet:
-    """One topic's publishers on ``brokers`` brokers, each with other topics' load (``others``)."""
+    """One topic's publishers on brokers, each with other topics' load (``others``).
+
+    ``drop``: messages without a token are dropped instead of delayed.
+    """
 
     def __init__(
         self,
@@ -28,9 +31,10 @@ class Fleet:
         schedule: Schedule,
         others: Sequence[Schedule | None],
         journal_rows: int = 0,
+        drop: bool = False,
     ):
         self.model, self.topic, self.schedule, self.others = model, topic, schedule, others
-        self.journal_rows = journal_rows
+        self.journal_rows, self.drop = journal_rows, drop
         self.broker_of: Int32 = np.full(schedule.population.count, -1, np.int32)
         self.restart(0)
 
@@ -118,6 +122,7 @@ class Fleet:
             at_ns, count, begins, ends, costs,
             state.free_at_ns, state.pump_free_at_ns, state.level, state.level_at_ns, state.rate, state.capacity,
             state.lowest_level, state.lowest_balance, state.message_count,
+            state.quantum, self.drop, state.dropped_count,
             state.latency, state.access_delay, self.record_from_ns, self.record_until_ns,
             self.journal, used,
         )  # fmt: skip

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from collectors.histogram import bucket_index
 from core.records import Block, Envelope, Population
 from systems.parts import envelope as envelope_part
+from systems.parts.token_bucket import TOKEN
 from testbed.virtual import envelope_kernel
 from testbed.virtual.broker_model import load_calibration
 from testbed.virtual.broker_twin import BrokerTwin
@@ -39,17 +40,18 @@ emissions = st.lists(
 
 
 @settings(max_examples=60, deadline=None)
-@given(emissions, emissions, st.booleans(), st.floats(1, 40), st.floats(50, 30_000))
-def test_kernel_equals_twin_message_by_message(topic_rows, other_rows, read_time, burst, rate_rps):
+@given(emissions, emissions, st.booleans(), st.floats(1, 40), st.floats(50, 30_000), st.integers(0, 4), st.booleans())
+def test_kernel_equals_twin_message_by_message(topic_rows, other_rows, read_time, burst, rate_rps, quantum, drop):
     model = replace(MODEL, read_time_stamps=read_time)
     schedule, other = Recorded(topic_rows, 4), Recorded(other_rows, 4)
-    fleet = Fleet(model, "topic", schedule, [other, None], journal_rows=4_000)
+    fleet = Fleet(model, "topic", schedule, [other, None], journal_rows=4_000, drop=drop)
     fleet.move(np.array([0, 0, 1, -1], np.int32))
+    fleet.state.quantum[:] = max(1, quantum * TOKEN)
     buckets = [Envelope(rate_rps, burst), Envelope(rate_rps / 2, max(1.0, burst / 2))]
-    twins = [BrokerTwin(model, bucket) for bucket in buckets]
+    twins = [BrokerTwin(model, bucket, quantum=max(1, quantum * TOKEN), drop=drop) for bucket in buckets]
     for broker, bucket in enumerate(buckets):
         fleet.set_bucket(broker, bucket, full=True)
-    fleet.record(100_000_000, 600_000_000)
+    fleet.record(0, 600_000_000)
     fleet.advance(1_000_000_000)
     assert fleet.now_ns == 1_000_000_000
 
@@ -61,12 +63,16 @@ def test_kernel_equals_twin_message_by_message(topic_rows, other_rows, read_time
         broker = 0 if publisher < 2 else 1
         while broker == 0 and others and others[0][0] <= at_ns:
             twins[0].other(others[0][0], others.pop(0)[2])
+        before = twins[broker].dropped_count
         for message in twins[broker].emission(at_ns, count):
             expected.append(
                 (broker, publisher, at_ns, message.stamped_at_ns, message.released_at_ns, message.received_at_ns)
             )
-            if 100_000_000 <= at_ns < 600_000_000:
+            if at_ns < 600_000_000:
                 latencies.append((broker, message.received_at_ns - at_ns))
+        if at_ns >= 600_000_000:
+            twins[broker].dropped_count = before  # only recorded messages are counted
+    assert fleet.state.dropped_count.tolist() == [twin.dropped_count for twin in twins]
     found = fleet.messages()
     columns = ("broker", "publisher", "intended_at_ns", "arrived_at_ns", "released_at_ns", "received_at_ns")
     assert list(zip(*(found[name].tolist() for name in columns), strict=True)) == expected

@@ -10,6 +10,7 @@ from core.records import Envelope
 from core.units import SECOND_NS
 from systems.parts import md1
 from testbed.virtual.broker_model import BrokerModel, load_calibration
+from testbed.virtual.capacity import benchmarked_capacity_rps
 from testbed.virtual.fleet import Fleet
 from workloads import load
 
@@ -104,3 +105,18 @@ def test_latency_is_access_delay_without_costs():
     fleet = carried(load_calibration("bucket-only"), "poisson", {"publishers": 500}, Envelope(5_500.0, 6.0))
     assert (fleet.state.latency == fleet.state.access_delay).all()
     assert math.isclose(fleet.state.latency.sum(), 5_000 * 110, rel_tol=0.02)
+
+
+def test_benchmarked_capacity_is_where_the_slo_is_met_and_just_beyond_not():
+    """One core, no network: M/D/1 whose p99 is known exactly, so the capacity follows from theory."""
+    model = model_of(1, 20_000)
+    capacity = benchmarked_capacity_rps(model, 200_000, 1, seed=3)
+    # The sojourn time is (U + 1) services: the SLO of 10 services is met while P(U > 9) <= 1 %.
+    exact = max(rate for rate in range(1_000, 50_000, 1_000) if md1.workload_exceeds(rate * 2e-5, 9.0) <= 0.01)
+    assert abs(capacity - exact) <= 1_000
+
+
+def test_the_calibration_s_capacity_is_that_of_batches_and_not_of_single_messages():
+    model = load_calibration("srtm-paper")
+    single, batches = (benchmarked_capacity_rps(model, 1_000_000, batch, seed=1) for batch in (1, 10))
+    assert single < 60_000 < model.mcap_rps == pytest.approx(batches, rel=0.15)
