@@ -9,8 +9,9 @@ from harness.experiment import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
-    from analysis.spark import Data
     from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
 
 FigureTables = dict[str, "pd.DataFrame"]
 

@@ -9,7 +9,6 @@ from ratebed import options as o
 def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """The verdict on every claim, from the figures' tables; 1 = some contradicted, 3 = some undecided, else 0."""
     from analysis.report import claims_json
-
     from analysis.verdicts import Judgement
     from ratebed.judging import judge_all, summary_line
 

@@ -8,7 +8,6 @@ from ratebed import options as o
 def doctor(as_json: o.AsJson = False) -> int:
     """Probe all testbeds and Java; exit code 1 where something is missing."""
     from analysis.spark import find_java
-
     from core.errors import MachineError
     from testbed import TESTBEDS, load_testbed
 
