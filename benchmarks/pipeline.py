@@ -2,11 +2,10 @@
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -14,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.process_tree import watch
 from benchmarks.simpy_peer import SimpyBroker
+from collectors.histogram import quantile
 from core.records import Envelope
 from core.units import SECOND_NS
 from systems.parts.token_bucket import split_bucket
@@ -23,6 +24,8 @@ from testbed.virtual.fleet import Fleet
 from workloads import load
 
 SIMPY_SPAN_NS = SECOND_NS // 2
+HISTOGRAM_ERROR = 0.01  # relative
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,37 @@ def rate_of(case: Case, span_ns: int) -> float:
     return float(fleet.state.latency.sum()) / (perf_counter() - began)
 
 
-def simpy_rate(case: Case) -> float:
-    """The same of the SimPy model, all publishers on one broker (its cost hardly depends on the split)."""
+def simpy_latencies(case: Case, span_ns: int) -> list[int]:
+    """The same of the SimPy model: all publishers on one broker (its cost hardly depends on the split)."""
     schedule = load(case.workload).make(load(case.workload).configure(case.options), 1)
     broker = SimpyBroker(load_calibration("srtm-paper"), Envelope(1.1 * schedule.population.total_rps, 250.0))
+    return broker.run(schedule.block(0, span_ns))
+
+
+def simpy_rate(case: Case) -> float:
+    """Messages a second of wall-clock time in SimPy."""
     began = perf_counter()
-    latencies = broker.run(schedule.block(0, SIMPY_SPAN_NS))
+    latencies = simpy_latencies(case, SIMPY_SPAN_NS)
     return len(latencies) / (perf_counter() - began)
+
+
+def answers(case: Case, span_ns: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """(messages, p99 in ns) of the kernel and of SimPy for the same load; on one broker, as SimPy has one."""
+    fleet = deployed(replace(case, brokers=1))
+    fleet.record(0, span_ns)
+    fleet.advance(span_ns)
+    counts = fleet.state.latency[0]
+    peer_ns = simpy_latencies(case, span_ns)
+    peer_p99_ns = int(np.quantile(peer_ns, 0.99, method="inverted_cdf"))
+    return (int(counts.sum()), quantile(counts, 0.99)), (len(peer_ns), peer_p99_ns)
+
+
+def check_same_answer(case: Case, span_ns: int) -> None:
+    """Timing two models that compute different things says nothing: AssertionError if they do."""
+    (count, p99_ns), (peer_count, peer_p99_ns) = answers(case, span_ns)
+    assert count == peer_count > 0, f"{case.name}: {count} messages, SimPy {peer_count}"
+    same = abs(p99_ns - peer_p99_ns) <= HISTOGRAM_ERROR * peer_p99_ns
+    assert same, f"{case.name}: p99 {p99_ns} ns, SimPy {peer_p99_ns} ns"
 
 
 def report(repeats: int) -> None:
@@ -85,15 +112,16 @@ def report(repeats: int) -> None:
     print(f"message pipeline on one core, compiled code warm, medians of {repeats}")
     print(f"{'':<44}{'M msg/s':>9}{'wanted':>8}{'SimPy k/s':>11}{'ratio':>8}")
     for case in CASES:
+        check_same_answer(case, SIMPY_SPAN_NS)
         rate_of(case, SECOND_NS)
         ours = median(rate_of(case, 60 * SECOND_NS) for _ in range(repeats))
         peer = median(simpy_rate(case) for _ in range(repeats))
-        print(f"{case.name:<44}{ours / 1e6:>9.1f}{case.target_mps:>8.0f}{peer / 1e3:>11.1f}{ours / peer:>7.0f}x")
-    print("\ngrowth with the length of a run (Poisson, 6,000 publishers)")
+        rates = f"{ours / 1e6:>9.1f}{case.target_mps:>8.0f}{peer / 1e3:>11.1f}{ours / peer:>7.0f}x"
+        print(f"{case.name:<44}{rates}  same answer")
+    print("\ngrowth with the length of a run (Poisson, 6,000 publishers), a fresh process each")
+    sys.stdout.flush()
     for minutes in (1, 4, 16):
-        before = _peak_mib()
-        rate = rate_of(CASES[0], minutes * 60 * SECOND_NS)
-        print(f"{minutes:>4} min of traffic: {rate / 1e6:6.1f} M msg/s, peak memory +{_peak_mib() - before:.0f} MiB")
+        subprocess.run([sys.executable, "-m", "benchmarks.memory", str(minutes)], check=True, cwd=ROOT)
 
 
 def report_start_up(repeats: int) -> None:
@@ -105,29 +133,17 @@ def report_start_up(repeats: int) -> None:
 
 
 def report_figures(scale: str) -> None:
-    """Print the wall time and peak memory of the whole figure set in a fresh folder."""
+    """Print the wall time of the whole figure set in a fresh folder, and the peak memory of all its processes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "ratebed",
-            "figures",
-            "--all",
-            "--scale",
-            scale,
-            "--out",
-            str(Path(folder) / "out"),
-        ]
-        seconds = _seconds(command, quiet=False)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"\nall figures at scale {scale}: {seconds / 60:.1f} min, largest process {peak:.0f} MiB")
+        out = str(Path(folder) / "out")
+        seconds, peak_mib = watch([sys.executable, "-m", "ratebed", "figures", "--all", "--scale", scale, "--out", out])
+    print(
+        f"\nall figures at scale {scale}: {seconds / 60:.1f} min, "
+        f"peak of the sum of RSS over all processes {peak_mib:.0f} MiB"
+    )
 
 
-def _seconds(command: list[str], quiet: bool = True) -> float:
+def _seconds(command: list[str]) -> float:
     began = perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL if quiet else None)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return perf_counter() - began
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -11,9 +11,13 @@ from testbed.virtual.broker_model import BrokerModel
 
 
 class SimpyBroker:
-    """One broker: two cores as a resource, the token bucket, and a pump that serves in order."""
+    """One broker: two cores as a resource, the token bucket, and a pump that serves in order of arrival.
+
+    Conformance at the kernel's receive time only (``read_time_stamps = false``).
+    """
 
     def __init__(self, model: BrokerModel, bucket: Envelope):
+        assert not model.read_time_stamps
         self.env = simpy.Environment()
         self.model = model
         self.cores = simpy.Resource(self.env, capacity=model.cores)
@@ -33,23 +37,31 @@ class SimpyBroker:
         for at_ns, count in zip(block.at_ns.tolist(), block.count.tolist(), strict=True):
             arrived_ns = at_ns + self.model.network_ns
             yield self.env.timeout(arrived_ns - self.env.now)
-            self.env.process(self._ingress(at_ns, arrived_ns, count))
+            # Queued now, read later: batches that are read at once, or overtake each other on the
+            # cores, still leave whole and in order of arrival.
+            read = self.env.process(self._ingress(count))
+            for released_at_ns in self._conformance(arrived_ns, count):
+                self.queue.put((at_ns, read, released_at_ns))
 
-    def _ingress(self, at_ns: int, arrived_ns: int, count: int) -> Generator[Any, Any, None]:
-        waits = []
+    def _conformance(self, arrived_ns: int, count: int) -> list[int]:
+        """When each message of a batch has its token."""
+        released = []
         for _ in range(count):
             elapsed_ns, self.level_at_ns = arrived_ns - self.level_at_ns, arrived_ns
             self.level, wait_ns = token_bucket.take(self.level, elapsed_ns, self.rate, self.capacity)
-            waits.append(wait_ns)
+            released.append(arrived_ns + wait_ns)
+        return released
+
+    def _ingress(self, count: int) -> Generator[Any, Any, None]:
         with self.cores.request() as core:
             yield core
             yield self.env.timeout(self.model.wakeup_ns + count * self.model.message_ns)
-        for wait_ns in waits:
-            yield self.queue.put((at_ns, arrived_ns + wait_ns))
 
     def _pump(self) -> Generator[Any, Any, None]:
         while True:
-            at_ns, released_at_ns = yield self.queue.get()
+            at_ns, read, released_at_ns = yield self.queue.get()
+            if not read.processed:
+                yield read
             if released_at_ns > self.env.now:
                 yield self.env.timeout(released_at_ns - self.env.now)
             yield self.env.timeout(self.model.pump_ns)
