@@ -143,7 +143,7 @@ class Claim:
     measure: Callable[[Tables], Evidence] | None = None  # None: this testbed cannot measure it
     needs: str = ""  # for claims without a measure: "mininet"
     testbed: str = "virtual"
-    minimum_repetitions: int = 2
+    minimum_repetitions: int = 5  # what a claim on random quantities takes; fewer samples: unsure
     fitted: bool = False  # a model calibration was fitted on this claim
     substitute: bool = False  # the paper's input is secret: at most "direction only"
     why: str = ""  # if it is not reproduced: the reason, as far as known
@@ -168,6 +168,8 @@ def judge(claim: Claim, tables: Tables) -> Result:
         evidence = claim.measure(tables)
     except KeyError as error:
         return Result(claim, Judgement.UNDECIDED, problem=f"no data: {error}")
+    except Exception as error:  # a measure that stumbles over missing runs must not cost the whole report
+        return Result(claim, Judgement.UNDECIDED, problem=f"not measured: {type(error).__name__}: {error}")
     exact = [check.status(claim.minimum_repetitions) for check in evidence.exact]
     direction = [check.status(claim.minimum_repetitions) for check in evidence.direction]
     statuses = dict(zip([c.label for c in (*evidence.exact, *evidence.direction)], [*exact, *direction], strict=True))

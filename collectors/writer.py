@@ -136,13 +136,22 @@ def _write_aside(folder: Path, fill: Callable[[Path], None]) -> None:
         fill(partial)
         _sync_folder(partial)
         if not (folder / MANIFEST).is_file():
-            partial.rename(folder)
+            _rename(partial, folder)
             _sync_folder(folder.parent)
     except OSError as error:
         fix = "free disk space there, or write elsewhere (--out)"
         raise MachineError(f"cannot write {folder}: {error.strerror or error}", fix) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _rename(partial: Path, folder: Path) -> None:
+    """Rename, unless another process has just finished the same run: then its folder stays."""
+    try:
+        partial.rename(folder)
+    except OSError:
+        if not (folder / MANIFEST).is_file():
+            raise
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

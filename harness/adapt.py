@@ -12,8 +12,8 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point
-from systems.api import SetBucket
+from harness.run import Journal, Point, Procedure
+from systems.api import Report, SetBucket
 from testbed.rounds import DeploymentConfig
 
 
@@ -32,9 +32,17 @@ class Config(DeploymentConfig):
             )
 
 
-def run(point: Point) -> Journal:
-    """Run the controller of ``point`` on its topic."""
+def configured(point: Point) -> Config:
+    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    if point.system.nodes is None or Report not in point.system.inputs:
+        raise SpecError(f"system {point.system.key!r} controls no brokers", "choose tb-adaptor")
     config = configure("procedure adapt", Config, point.spec.procedure_options)
+    point.backend.check(point.topology, point.schedule, point.spec, config)
+    return config
+
+
+def run(point: Point, config: Config) -> Journal:
+    """Run the controller of ``point`` on its topic."""
     deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
     names = [broker.name for broker in deployment.brokers]
     count = point.schedule.population.count
@@ -75,3 +83,6 @@ def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[st
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
     return columns
+
+
+PROCEDURE = Procedure(configured, run)

@@ -1,10 +1,13 @@
 """Many runs: what is done already is not repeated, a failed run does not stop the others."""
 
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Protocol
 
@@ -100,6 +103,19 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     return Finished(spec, run_id, seconds)
 
 
+def _live_with_the_parent() -> None:
+    """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 class LocalExecutor:
     """The cores of this machine, a process each."""
 
@@ -112,7 +128,7 @@ class LocalExecutor:
             for item in work_list:
                 yield work(*item)
             return
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_live_with_the_parent)
         try:
             waiting: set[Future[Finished]] = {pool.submit(work, *item) for item in work_list}
             while waiting:

@@ -7,16 +7,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
+_FILES = (*(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests")), "requirements.lock")
 
 
 @cache
 def code_hash() -> str:
-    """Hash of every file that can change a run's result."""
+    """Hash of every file that can change a run's result, the pinned packages among them."""
     digest = hashlib.sha256()
-    for folder in _FOLDERS:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".py", ".toml", ".csv") and path.is_file():
-                digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    code = [
+        path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".toml", ".csv")
+    ]
+    for path in sorted([*code, *(ROOT / name for name in _FILES)]):
+        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -9,16 +9,22 @@ from core.errors import SpecError, SystemFault
 from core.records import Int32
 from core.registry import configure
 from core.seeds import generator
-from harness.run import Journal, Point, point_slo_ns, round_ns
+from harness.run import Journal, Point, Procedure, point_slo_ns, round_ns
 from systems.api import UNASSIGNED, Distribution, Problem
-from testbed.rounds import DeploymentConfig, Round
-
-_TRIALS = 100  # a search that wants more does not end
+from testbed.rounds import TRIALS_MAXIMUM, DeploymentConfig, Round
 
 
-def run(point: Point) -> Journal:
-    """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
+def configured(point: Point) -> DeploymentConfig:
+    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    if point.system.distribute is None:
+        raise SpecError(f"system {point.system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
     config = configure("procedure distribute", DeploymentConfig, point.spec.procedure_options)
+    point.backend.check(point.topology, point.schedule, point.spec, config)
+    return config
+
+
+def run(point: Point, config: DeploymentConfig) -> Journal:
+    """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
     deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
     rounds, iterations, answer = _search(point, deployment)
     fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
@@ -37,14 +43,14 @@ def run(point: Point) -> Journal:
     samples = _wraps(point.schedule, [*rounds, fresh]) + _drops(deployment, fresh)
     if samples:
         tables["samples"] = dict(zip(("at_ns", "node", "metric", "value"), zip(*samples, strict=True), strict=True))
-    return Journal(tables, answer.outcome.value, fresh.envelope.rate_rps, fresh.envelope.burst_count)
+    outcome = "infeasible" if fresh.note else answer.outcome.value
+    return Journal(tables, outcome, fresh.envelope.rate_rps, fresh.envelope.burst_count)
 
 
 def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Distribution]:
     """Drive the distributor's generator; a distributor that breaks its interface is a SystemFault."""
     spec, system = point.spec, point.system
-    if system.distribute is None:
-        raise SpecError(f"system {system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
+    assert system.distribute is not None
     problem = Problem(
         point.schedule.population,
         deployment.envelope_for(deployment.now_ns, round_ns(spec)),
@@ -59,8 +65,8 @@ def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Dist
         trial = next(search)
         while True:
             _check(system.key, trial.assignment, problem)
-            if len(rounds) == _TRIALS:
-                raise SystemFault(f"{system.key}: no answer after {_TRIALS} rounds", "end the search")
+            if len(rounds) == TRIALS_MAXIMUM:
+                raise SystemFault(f"{system.key}: no answer after {TRIALS_MAXIMUM} rounds", "end the search")
             rounds.append(deployment.next_round(trial.assignment, trial.duration_ns))
             iterations.append(trial.iteration)
             trial = search.send(rounds[-1].measured)
@@ -146,3 +152,6 @@ def histogram_rows(number: int, metrics: dict[str, np.ndarray]) -> dict[str, Any
         columns["high_ns"].append(high_ns[bucket])
         columns["count"].append(counts[broker, bucket])
     return {key: np.concatenate(parts) for key, parts in columns.items()}
+
+
+PROCEDURE = Procedure(configured, run)

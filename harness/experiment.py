@@ -110,7 +110,9 @@ class Experiment:
     points: Callable[[Scale, Mapping[str, Any]], list[RunSpec]]
     options: tuple[Option, ...] = ()
     skip_reason: Callable[[Mapping[str, Any]], str] | None = None
+    open_to_systems: bool = False  # may ``--system`` join the grid?
     repetitions: Callable[[Scale], int] = field(default=lambda scale: scale.repetitions)
+    open_to_systems: bool = False  # may another system join the grid, beside the figure's own?
 
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
         """All runs: the grid times the repetitions, each repetition with a seed of its own."""

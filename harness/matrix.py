@@ -91,7 +91,11 @@ def _value(text: str) -> Any:
 
 
 def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
+    if not isinstance(grid, dict):
+        raise SpecError(f"{where}: {grid!r} is no table", "write [[grid]] and its keys below")
     for key in grid:
+        if key in _OPTIONS and not isinstance(grid[key], dict):
+            raise SpecError(f"{where}: {key} = {grid[key]!r}", f"write {key} = {{ name = value }}")
         if key not in (*_AXES, *_OPTIONS):
             raise SpecError(f"{where}: unknown key {key!r}", hint(key, (*_AXES, *_OPTIONS)))
     for key in ("system", "workload"):
@@ -125,7 +129,7 @@ def _procedure(system: System) -> str:
 
 def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
-    from harness.run import resolve
+    from harness.run import check_all
 
     inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
     if "path" in fields["workload_options"]:
@@ -135,5 +139,8 @@ def _spec(fields: dict[str, Any], where: str) -> RunSpec:
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
     except msgspec.ValidationError as error:
         raise SpecError(f"{where}: {error}", "see ratebed list") from None
-    resolve(spec)
+    try:
+        check_all([spec])
+    except SpecError as error:
+        raise SpecError(f"{where}: {error.what}", error.fix) from None
     return spec

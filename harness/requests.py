@@ -6,7 +6,7 @@ from typing import Any
 from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
-from harness.run import Journal, Point
+from harness.run import Journal, Point, Procedure
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,28 @@ class Config:
             raise SpecError(f"procedure requests: duration = {self.duration!r}", "give a length, as in 30s")
 
 
-def run(point: Point) -> Journal:
-    """Offer the workload's requests to the limiter's nodes, one on each node of the topology."""
-    config = configure("procedure requests", Config, point.spec.procedure_options)
-    make_requests = getattr(point.schedule, "requests", None)
-    if make_requests is None:
+def configured(point: Point) -> Config:
+    """The procedure's options; SpecError where system and workload do not fit it."""
+    if point.system.nodes is None:
+        raise SpecError(f"system {point.system.key!r} has no nodes", "it distributes publishers, it limits no requests")
+    if not hasattr(point.schedule, "requests"):
         raise SpecError(f"workload {point.spec.workload!r} offers messages, not requests", "use the workload requests")
+    return configure("procedure requests", Config, point.spec.procedure_options)
+
+
+def run(point: Point, config: Config) -> Journal:
+    """Offer the workload's requests to the limiter's nodes, one on each node of the topology."""
     span_ns = duration_ns(config.duration)
     journal = point.backend.limit(
         point.system,
         point.system_config,
         point.topology,
-        make_requests(point.topology.node_names(), span_ns),
+        point.schedule.requests(point.topology.node_names(), span_ns),
         span_ns + duration_ns(config.drain),
         point.spec.seed,
     )
     tables: dict[str, dict[str, Any]] = {"requests": journal.requests(), "samples": journal.samples()}
     return Journal(tables, "done")
+
+
+PROCEDURE = Procedure(configured, run)

@@ -1,8 +1,10 @@
 """One run: resolve the spec, deploy, verify, offer, drain, collect."""
 
 import platform
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -13,6 +15,7 @@ from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
 from core.errors import SpecError
 from core.registry import changed, configure, lookup
+from harness.code_version import code_hash, commit
 from harness.experiment import RunSpec
 from systems.api import System
 from systems.loader import load_system
@@ -21,9 +24,9 @@ from testbed.topology import Topology, load_topology
 from workloads import load as load_workload
 
 PROCEDURES = {
-    "distribute": "harness.distribute:run",
-    "adapt": "harness.adapt:run",
-    "requests": "harness.requests:run",
+    "distribute": "harness.distribute:PROCEDURE",
+    "adapt": "harness.adapt:PROCEDURE",
+    "requests": "harness.requests:PROCEDURE",
 }
 
 
@@ -50,6 +53,31 @@ class Journal:
     bucket_burst_count: float | None = None
 
 
+@dataclass(frozen=True)
+class Procedure:
+    """What is done at a point: ``configure`` checks that everything fits together, ``run`` does it."""
+
+    configure: Callable[[Point], Any]
+    run: Callable[[Point, Any], Journal]
+
+
+def check_all(specs: Iterable[RunSpec]) -> None:
+    """SpecError for the first point that cannot be run, before anything starts.
+
+    Points that differ in seed and repetition alone are checked once.
+    """
+    points = {msgspec.structs.replace(spec, seed=0, repetition=0).to_json(): spec for spec in specs}
+    for spec in points.values():
+        configure_point(resolve(spec))
+
+
+def configure_point(point: Point) -> tuple[Procedure, Any]:
+    """The procedure of a point, and its config."""
+    point_slo_ns(point.spec), round_ns(point.spec)
+    procedure: Procedure = lookup("procedure", PROCEDURES, point.spec.procedure)
+    return procedure, procedure.configure(point)
+
+
 def resolve(spec: RunSpec) -> Point:
     """Look everything up; SpecError for whatever does not exist or does not fit together."""
     system = load_system(spec.system)
@@ -71,7 +99,8 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
     started, began = datetime.now(UTC), perf_counter()
     point = resolve(spec)
-    journal: Journal = lookup("procedure", PROCEDURES, spec.procedure)(point)
+    procedure, config = configure_point(point)
+    journal = procedure.run(point, config)
     seconds = perf_counter() - began
     tables = {"runs": _run_row(point, journal), **journal.tables}
     for columns in tables.values():
@@ -85,7 +114,12 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "wall_seconds": round(seconds, 3),
         "host": platform.node(),
         "platform": platform.platform(),
-        "python": platform.python_version(),
+        "code_hash": code_hash(),
+        "commit": commit(),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "numba", "pyarrow")},
+        },
         "schema_version": SCHEMA_VERSION,
     }
     write_run(folder, tables, manifest)

@@ -38,8 +38,7 @@ def main() -> NoReturn:
         print(f"ratebed: {error}", file=sys.stderr)
         sys.exit(USAGE if isinstance(error, SpecError) else FAILED)
     except KeyboardInterrupt:
-        print("ratebed: interrupted; what is finished stays, repeat the command to go on", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        code = INTERRUPTED
     except OSError as error:
         problem = MachineError(
             f"{error.filename or 'output'}: {error.strerror}", "check space and permissions, or use --out"
@@ -52,4 +51,6 @@ def main() -> NoReturn:
             raise
         print(f"ratebed: {usage()}", file=sys.stderr)
         sys.exit(USAGE)
+    if code == INTERRUPTED:
+        print("ratebed: interrupted; what is finished stays, repeat the command to go on", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else DONE)

@@ -1,11 +1,15 @@
 """Claims and the report, from the tables that figures left in ``out``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Judgement, Result, judge
+from harness.experiment import SCALES
 from paper_figs import FIGURES, all_claims, load_figure
+from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
+from testbed.virtual.broker_model import load_calibration
 
 if TYPE_CHECKING:
     from analysis.report import FigureSection
@@ -15,7 +19,15 @@ def judge_all(out: Path) -> list[Result]:
     """Every claim, judged; one whose figures were not run is undecided."""
     present = {key: tables_of(out, key) for key, section in sections(out).items() if not section["skipped"]}
     tables = {f"{key}/{name}": frame for key, found in present.items() for name, frame in found.items()}
-    return [judge(claim, tables) for claim in all_claims()]
+    fitted = fitted_claims(out)
+    claims = [replace(claim, fitted=claim.id in fitted) for claim in all_claims()]
+    return [judge(claim, tables) for claim in claims]
+
+
+def fitted_claims(out: Path) -> set[str]:
+    """Claims that a calibration was fitted on, of those that the figures' runs used (DESIGN: badge "fitted")."""
+    names = {section["calibration"] for section in sections(out).values()}
+    return {claim for name in names for claim in load_calibration(name or "srtm-paper").fitted_on}
 
 
 def summary_line(result: Result) -> str:
@@ -37,15 +49,16 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     found = sections(out)
     figures = [_section(out, key, found[key], results) for key in FIGURES if key in found]
     path = out / "report" / "index.html"
-    scales = sorted({section["scale"] for section in found.values()})
+    scales = [name for name in SCALES if any(section["scale"] == name for section in found.values())]
     seeds = sorted({str(section["seed"]) for section in found.values()})
+    whole = len(scales) == len(seeds) == 1 and len(found) == len(FIGURES)
     context = ReportContext(
         scale=", ".join(scales),
         seed=", ".join(seeds),
         code_version=commit(),
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=_machine(),
-        command=f"ratebed figures --all --scale {scales[-1]} --seed {seeds[0]}" if scales else "",
+        command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
     )
     write_report(path, figures, results, context)
@@ -68,15 +81,21 @@ def _section(out: Path, key: str, section: dict[str, Any], results: list[Result]
         results=own,
         run_ids=section["run_ids"],
         tables={} if section["skipped"] else tables_of(out, key),
-        notes=figure.notes,
+        notes=" ".join(filter(None, [_failures_note(section["failed"]), figure.notes])),
     )
 
 
+def _failures_note(failed: dict[str, str]) -> str:
+    if not failed:
+        return ""
+    first = next(iter(failed.values()))
+    return f"INCOMPLETE: {len(failed)} of its runs failed and are missing here; the first one: {first}."
+
+
 def _machine() -> str:
-    import os
     import platform
 
-    cores = len(os.sched_getaffinity(0))
+    cores = core_count()
     return f"{platform.machine()}, {cores} cores, {platform.system()}, Python {platform.python_version()}"
 
 

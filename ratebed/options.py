@@ -16,14 +16,14 @@ from testbed import load_testbed
 
 Keys = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`, or a matrix file (.toml)"),
+    typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`"),
 ]
 All = Annotated[bool, typer.Option("--all", help="every figure")]
 ScaleName = Annotated[str, typer.Option("--scale", metavar="|".join(SCALES), help="how much of each grid")]
 Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
 Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
 Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
-Testbed = Annotated[str, typer.Option("--testbed", help="where to run")]
+Testbed = Annotated[str, typer.Option("--testbed", help="where to run; empty = as the figures say")]
 Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
@@ -40,17 +40,20 @@ class Request:
     seed: int
     out: Path
     jobs: int
-    testbed: str = "virtual"
+    testbed: str = ""  # empty: as the specs say
     calibration: str = ""
     spark_master: str = ""
+    extra_system: str = ""  # joins the figures' grids
     figure_options: dict[str, dict[str, Any]] = field(default_factory=dict)  # key -> option -> value
     extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
         words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
-        if self.testbed != "virtual":
+        if self.testbed:
             words += ["--testbed", self.testbed]
+        if self.extra_system:
+            words += ["--system", self.extra_system]
         if self.calibration:
             words += ["--calibration", self.calibration]
         declared = {option.name for option in load_figure(key).experiment.options}
@@ -73,15 +76,20 @@ def make_request(
     """Check the words of a command; SpecError names the one that is wrong."""
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
-    load_testbed(others.get("testbed", "virtual"))
+    load_testbed(others.get("testbed") or "virtual")
     if jobs < 0:
         raise SpecError(f"--jobs {jobs}", "give at least 0")
     names, more = _figures_and_options(keys or ())
     extra = [*more, *extra]
     chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))
     options = figure_options(chosen, extra)
-    workers = jobs or len(os.sched_getaffinity(0))
+    workers = jobs or core_count()
     return Request(chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), **others)
+
+
+def core_count() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _figures_and_options(words: Sequence[str]) -> tuple[list[str], list[str]]:

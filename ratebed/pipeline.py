@@ -7,25 +7,31 @@
 """
 
 import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from core.errors import SpecError
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
-from harness.run import resolve
+from harness.run import check_all
 from paper_figs import load_figure
 from ratebed.options import Request
 from ratebed.progress import Progress
 from systems.loader import is_file, load_system
+from testbed import calibration_path
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
-    from paper_figs.figure import Figure
 
 SECTION = "section.json"
 
@@ -39,21 +45,24 @@ class Plan:
     skipped: dict[str, str]  # figure -> why it has none
 
 
-def make_plan(request: Request, extra_system: str = "") -> Plan:
-    """The runs of each figure; ``extra_system`` joins every grid of load distribution beside the figure's own."""
+def make_plan(request: Request) -> Plan:
+    """The runs of each figure; an extra system joins every grid beside the figure's own."""
     campaign = Campaign(request.out / "runs")
     run_ids: dict[str, list[str]] = {}
     skipped: dict[str, str] = {}
+    if request.extra_system:
+        load_system(request.extra_system)
     for key in request.keys:
         experiment = load_figure(key).experiment
         options = request.figure_options[key]
         specs = [adapted(spec, request) for spec in experiment.runs(request.scale, options, request.seed)]
-        specs += joined(specs, extra_system)
+        if request.extra_system and not experiment.open_to_systems:
+            raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
+        specs += joined(specs, request.extra_system)
         if not specs:
             skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
-        for spec in {spec.inputs: spec for spec in specs if spec.inputs}.values():
-            resolve(spec)  # a broken input file is said now, not once a run
         run_ids[key] = campaign.add(specs)
+    check_all(campaign.wanted.values())
     return Plan(campaign, run_ids, skipped)
 
 
@@ -65,15 +74,15 @@ def adapted(spec: RunSpec, request: Request) -> RunSpec:
     calibration = (
         spec.calibration if spec.calibration == "bucket-only" or not request.calibration else request.calibration
     )
-    inputs = (*spec.inputs, calibration) if calibration.endswith(".toml") else spec.inputs
-    return msgspec.structs.replace(spec, testbed=request.testbed, calibration=calibration, inputs=inputs)
+    inputs = (*spec.inputs, str(calibration_path(calibration))) if calibration.endswith(".toml") else spec.inputs
+    testbed = request.testbed or spec.testbed
+    return msgspec.structs.replace(spec, testbed=testbed, calibration=calibration, inputs=inputs)
 
 
 def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
     """The grid's points once more with another system, without the options of the one that it replaces."""
     if not system:
         return []
-    load_system(system)
     source = (system.partition(":")[0],) if is_file(system) else ()
     more = {
         msgspec.structs.replace(spec, system=system, system_options={}, inputs=(*spec.inputs, *source)).to_json()
@@ -89,65 +98,97 @@ def run(plan: Plan, request: Request) -> list[Finished]:
         return plan.campaign.run(LocalExecutor(request.jobs), progress.finished)
 
 
-def draw(plan: Plan, request: Request) -> list[str]:
-    """Tables and drawings of the request's figures; returns the figures that could not be drawn."""
+def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, str]:
+    """Tables and drawings of the request's figures; returns the figures that could not be drawn, and why."""
     for key, reason in plan.skipped.items():
-        _write_section(request, key, [], reason)
-    done = {key: [i for i in ids if i not in plan.campaign.missing()] for key, ids in plan.run_ids.items()}
-    wanted = {key: ids for key, ids in done.items() if ids}
-    failed = [key for key in request.keys if key not in wanted and key not in plan.skipped]
-    if not wanted:
-        return failed
+        if not sections(request.out).get(key, {}).get("run_ids"):  # drawn by an earlier command, it stays
+            _write_section(request, key, [], {}, reason)
+    missing, errors = plan.campaign.missing(), {failure.run_id: failure.error for failure in failures}
+    undrawn: dict[str, str] = {}
+    with _spark(plan, request, missing) as data:
+        for key, ids in plan.run_ids.items():
+            if key in plan.skipped:
+                continue
+            done = [run_id for run_id in ids if run_id not in missing]
+            failed = {run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing}
+            problem = (
+                _draw_one(key, data, done, request.out) if data is not None and done else "none of its runs worked"
+            )
+            if problem:
+                undrawn[key] = problem
+            _write_section(request, key, done, failed, problem)
+    return undrawn
+
+
+@contextmanager
+def _spark(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> "Iterator[Data | None]":
+    """The raw tables of all finished runs; None where there are none."""
+    folders = [request.out / "runs" / run_id for run_id in sorted(plan.campaign.wanted) if run_id not in missing]
+    if not folders:
+        yield None
+        return
     from analysis.spark import load, session
 
     spark = session(request.spark_master or "local[*]")
     try:
-        everything = sorted({i for ids in wanted.values() for i in ids})
-        data = load(spark, [request.out / "runs" / i for i in everything])
-        for key, ids in wanted.items():
-            print(f"drawing {key} ({len(ids)} runs)", flush=True)
-            _draw_one(load_figure(key), data.select(ids), request.out)
-            _write_section(request, key, ids, "")
+        yield load(spark, folders)
     finally:
         spark.stop()
-    return failed
 
 
-def _draw_one(figure: "Figure", data: "Data", out: Path) -> None:
-    from matplotlib import pyplot
-
-    tables = figure.tables(data)
-    folder = out / "tables" / figure.key
-    folder.mkdir(parents=True, exist_ok=True)
+def _draw_one(key: str, data: "Data", run_ids: list[str], out: Path) -> str:
+    """Aggregate and draw one figure; returns what went wrong, so that the others can go on."""
+    print(f"drawing {key} ({len(run_ids)} runs)", flush=True)
+    figure = load_figure(key)
+    try:
+        tables = figure.tables(data.select(run_ids))
+        drawing = figure.draw(tables)
+    except OSError:
+        raise
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    folder = out / "tables" / key
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     for name, frame in tables.items():
         replace_file(folder / f"{name}.parquet", frame.to_parquet(index=False))
-    drawing = figure.draw(tables)
-    (out / "figures").mkdir(parents=True, exist_ok=True)
+    _save(drawing, out / "figures", key)
+    return ""
+
+
+def _save(drawing: "Drawing", folder: Path, key: str) -> None:
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
-        partial = out / "figures" / f".{figure.key}.{suffix}"
-        drawing.savefig(partial, format=suffix, **options)
-        partial.replace(out / "figures" / f"{figure.key}.{suffix}")
+        content = BytesIO()
+        drawing.savefig(content, format=suffix, **options)
+        replace_file(folder / f"{key}.{suffix}", content.getvalue())
     pyplot.close(drawing)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write aside and rename."""
+    """Write aside and rename; nothing is left of a write that fails."""
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
-def _write_section(request: Request, key: str, run_ids: list[str], skipped: str) -> None:
+def _write_section(request: Request, key: str, run_ids: list[str], failed: dict[str, str], skipped: str) -> None:
+    """What the report needs to know of the figure besides its tables."""
     folder = request.out / "tables" / key
-    if skipped and (folder / SECTION).exists() and not json.loads((folder / SECTION).read_text())["skipped"]:
-        return  # drawn by an earlier command, with the option that this one lacks
     folder.mkdir(parents=True, exist_ok=True)
     section = {
         "key": key,
         "run_ids": run_ids,
+        "failed": failed,
         "skipped": skipped,
         "scale": request.scale.name,
         "seed": request.seed,
+        "calibration": request.calibration,
         "command": request.command(key),
     }
     replace_file(folder / SECTION, json.dumps(section, indent=2).encode())

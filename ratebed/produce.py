@@ -5,29 +5,42 @@ from typing import Any
 
 from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
+from harness.run import check_all
 from ratebed import pipeline
 from ratebed.options import Request
 
 
-def produce_figures(request: Request, extra_system: str = "") -> int:
-    """Figures from nothing to the report; 0, or 1 where a run failed.  A contradicted claim is a result."""
+def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
+    """Figures from nothing to the report; the exit code and a summary.
+
+    0, or 1 where a run failed or a figure could not be drawn; a contradicted claim is a result.
+    """
     from analysis.spark import find_java
 
     find_java()  # before hours of runs, not after
-    plan = pipeline.make_plan(request, extra_system)
+    plan = pipeline.make_plan(request)
     failures = pipeline.run(plan, request)
-    undrawn = pipeline.draw(plan, request)
+    undrawn = pipeline.draw(plan, request, failures)
+    from analysis.report import claims_json
     from ratebed.judging import counts_line, report
 
     path, results = report(request.out)
     for key, reason in plan.skipped.items():
         print(f"{key}: skipped, {reason}")
-    for key in undrawn:
-        print(f"{key}: not drawn, none of its runs succeeded")
+    for key, reason in undrawn.items():
+        print(f"{key}: not drawn, {reason}")
     _print_failures(failures, len(plan.campaign.wanted))
     print(f"claims: {counts_line(results)}")
     print(f"report: {path.resolve()}")
-    return 1 if failures or undrawn else 0
+    summary = {
+        "report": str(path.resolve()),
+        "runs": plan.run_ids,
+        "skipped": plan.skipped,
+        "undrawn": undrawn,
+        "failed": {failure.run_id: failure.error for failure in failures},
+        "claims": claims_json(results),
+    }
+    return (1 if failures or undrawn else 0), summary
 
 
 def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[dict[str, Any]]]:
@@ -37,6 +50,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
     find_java()
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
+    check_all(campaign.wanted.values())
     plan = pipeline.Plan(campaign, {}, {})
     failures = pipeline.run(plan, request)
     _print_failures(failures, len(ids))

@@ -1,5 +1,6 @@
 """The progress of a campaign: a bar with the time left, and one line for each finished run."""
 
+import sys
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -16,7 +17,7 @@ class Progress:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.count, self.done = len(missing), 0
         self.bar = Bar(
             TextColumn("runs"), BarColumn(), TextColumn("{task.fields[done]}/{task.fields[count]}"),

@@ -3,8 +3,10 @@
 No code outside this folder asks which testbed it is on: all give the same ``Backend``.
 """
 
+from pathlib import Path
 from typing import Any, Protocol
 
+from core.errors import SpecError
 from core.registry import lookup
 
 TESTBEDS = {
@@ -17,6 +19,10 @@ class Backend(Protocol):
 
     def probe(self) -> list[tuple[str, bool, str]]:
         """What this machine has of what the testbed needs: (what, found, detail or fix)."""
+        ...
+
+    def check(self, topology: Any, schedule: Any, spec: Any, config: Any) -> None:
+        """SpecError where ``deploy`` could not work: no brokers, a wrong number of loads, no such calibration."""
         ...
 
     def deploy(self, topology: Any, schedule: Any, spec: Any, config: Any) -> Any:
@@ -32,3 +38,15 @@ def load_testbed(name: str) -> Backend:
     """The testbed called ``name``; SpecError for an unknown one."""
     backend: Backend = lookup("testbed", TESTBEDS, name)
     return backend
+
+
+CALIBRATIONS = Path(__file__).parent / "calibrations"
+
+
+def calibration_path(name: str) -> Path:
+    """The file of a calibration: one that ships with the project, by name, or any path ending in .toml."""
+    path = Path(name) if name.endswith(".toml") else CALIBRATIONS / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.toml")))
+        raise SpecError(f"no calibration {name!r}", f"use one of {known}, or the path of a .toml file")
+    return path

@@ -8,6 +8,7 @@ from core.records import Envelope, Float64, Int32, Int64
 from core.units import duration_ns
 from systems.api import Measured
 
+TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
 ENVELOPES = ("profiled", "conformant", "poisson-model")
 
 

@@ -1,5 +1,6 @@
-"""``ratebed clean``: remove what no figure needs any more."""
+"""``ratebed clean``: remove what is of no use any more."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -12,15 +13,19 @@ Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures a
 
 
 def clean(out: o.Out = Path("out"), everything: Everything = False) -> None:
-    """Remove runs that no drawn figure uses (older code, failed, half-written); --all removes all results."""
-    from ratebed.pipeline import sections
+    """Remove failed runs, what killed commands left, and runs of older code; --all removes all results."""
+    from collectors.schema import MANIFEST
+    from collectors.writer import FAILED, remove_partials
+    from harness.code_version import code_hash
 
-    kept = set() if everything else {run_id for section in sections(out).values() for run_id in section["run_ids"]}
     runs = out / "runs"
-    removed = [path for path in sorted(runs.glob("*")) if path.is_dir() and path.name not in kept]
-    for path in removed:
-        shutil.rmtree(path)
+    removed = remove_partials(runs)
+    for folder in sorted(path for path in runs.glob("*") if (path / MANIFEST).is_file()):
+        manifest = json.loads((folder / MANIFEST).read_text())
+        if everything or folder.name.endswith(FAILED) or manifest.get("code_hash") != code_hash():
+            shutil.rmtree(folder)
+            removed += 1
     if everything:
         for name in ("tables", "figures", "report"):
             shutil.rmtree(out / name, ignore_errors=True)
-    print(f"removed {len(removed)} run folders, kept {len(kept)}")
+    print(f"removed {removed} run folders")

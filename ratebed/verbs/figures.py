@@ -15,7 +15,7 @@ def figures(
     seed: o.Seed = 1,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
-    testbed: o.Testbed = "virtual",
+    testbed: o.Testbed = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
 ) -> int:
@@ -26,4 +26,4 @@ def figures(
         keys, every or not keys, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master,
     )  # fmt: skip
-    return produce_figures(request)
+    return produce_figures(request)[0]

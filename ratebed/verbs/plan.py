@@ -16,7 +16,7 @@ def plan(
     seed: o.Seed = 1,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
-    testbed: o.Testbed = "virtual",
+    testbed: o.Testbed = "",
     as_json: o.AsJson = False,
 ) -> None:
     """Runs, expected time, memory, disk and privileges of figures; nothing is started."""

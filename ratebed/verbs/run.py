@@ -1,14 +1,17 @@
 """``ratebed run``: figures, a matrix file, or one ad-hoc point."""
 
 import json
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from core.errors import SpecError
 from ratebed import options as o
 
+Words = Annotated[list[str] | None, typer.Argument(metavar="FIGURE... | FILE.toml", help="figures, or a matrix file")]
 System = Annotated[
     str, typer.Option("--system", help="ad-hoc: a key or path.py:SYSTEM; with figures: one more system in their grids")
 ]
@@ -23,7 +26,7 @@ Repetitions = Annotated[int, typer.Option("--repetitions", help="ad-hoc: how man
 
 def run(
     context: typer.Context,
-    keys: o.Keys = None,
+    keys: Words = None,
     every: o.All = False,
     system: System = "",
     workload: Workload = "",
@@ -34,36 +37,39 @@ def run(
     seed: o.Seed = 1,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
-    testbed: o.Testbed = "virtual",
+    testbed: o.Testbed = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     as_json: o.AsJson = False,
 ) -> int:
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
+    words = list(keys or ())
+    matrix = words.pop(0) if words and words[0].endswith(".toml") else ""
+    request = o.make_request(
+        words, every, scale, seed, jobs, out, context.args,
+        testbed=testbed, calibration=calibration, spark_master=spark_master, extra_system=system,
+    )  # fmt: skip
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        code, found = _run(request, matrix, workload, topology, settings or [], repetitions)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    return code
+
+
+def _run(
+    request: o.Request, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
+) -> tuple[int, Any]:
+    """Figures, a matrix file, or one point: whichever the words ask for."""
+    from harness.matrix import ad_hoc, read_matrix
     from ratebed.produce import produce_figures, produce_points
 
-    words = list(keys or ())
-    matrices = [word for word in words[:1] if word.endswith(".toml")]
-    figures = words[len(matrices) :]
-    request = o.make_request(
-        figures, every, scale, seed, jobs, out, context.args,
-        testbed=testbed, calibration=calibration, spark_master=spark_master,
-    )  # fmt: skip
-    if request.keys and not matrices:
+    if request.keys and not matrix:
         if workload or settings:
             raise SpecError("--workload and --set belong to ad-hoc points", "leave out the figure, or these options")
-        return produce_figures(request, system)
-    if matrices and not request.keys:
-        from harness.matrix import read_matrix
-
-        specs = [spec for name in matrices for spec in read_matrix(Path(name), seed)]
-    elif system and workload and not request.keys:
-        from harness.matrix import ad_hoc
-
-        specs = ad_hoc(system, workload, topology, settings or [], repetitions, seed)
-    else:
-        raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")
-    code, rows = produce_points(specs, request)
-    if as_json:
-        print(json.dumps(rows, indent=2))
-    return code
+        return produce_figures(request)
+    if matrix and not request.keys:
+        return produce_points(read_matrix(Path(matrix), request.seed), request)
+    if request.extra_system and workload and not request.keys:
+        points = ad_hoc(request.extra_system, workload, topology, settings, repetitions, request.seed)
+        return produce_points(points, request)
+    raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

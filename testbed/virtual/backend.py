@@ -23,24 +23,36 @@ class VirtualBackend:
         """Virtual time needs nothing but Python."""
         return [("virtual time", True, "needs nothing")]
 
+    def check(self, topology: "Topology", schedule: Any, spec: Any, config: Any) -> None:
+        """See ``testbed.Backend``."""
+        from testbed.virtual.broker_model import load_calibration
+
+        load_calibration(spec.calibration)
+        if not hasattr(schedule, "block"):
+            raise SpecError(
+                f"workload {spec.workload!r} offers requests, not messages", "use poisson, periodic, … or trace"
+            )
+        names, loads = _broker_names(topology), config.initial_loads_rps
+        if not names:
+            raise SpecError(f"topology {topology.name!r} has no brokers", "use srtm-lan")
+        if loads and len(loads) != len(names):
+            raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
+
     def deploy(self, topology: "Topology", schedule: Schedule, spec: Any, config: Any) -> "Deployment":
         """A topic on the brokers of ``topology``.  ``config`` is a ``testbed.rounds.DeploymentConfig``."""
         from testbed.virtual.broker_model import load_calibration
         from testbed.virtual.capacity import benchmarked_capacity_rps
         from testbed.virtual.deployment import Deployment
 
-        names = [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
-        brokers = len(names)
-        loads = list(config.initial_loads_rps) or [0.0] * brokers
-        if len(loads) != brokers:
-            raise SpecError(f"{len(loads)} initial loads for {brokers} brokers", "give one a broker")
+        names = _broker_names(topology)
+        loads = list(config.initial_loads_rps) or [0.0] * len(names)
         others = [_other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
         model = load_calibration(spec.calibration)
         if config.mcap_batch:
             mcap_rps = benchmarked_capacity_rps(model, duration_ns(spec.slo), config.mcap_batch, spec.seed)
             model = replace(model, mcap_rps=mcap_rps)
-        return Deployment(model, names, schedule, others, config, rows)
+        return Deployment(model, names, schedule, others, config, duration_ns(spec.round), rows)
 
     def limit(
         self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int
@@ -49,6 +61,10 @@ class VirtualBackend:
         from testbed.virtual.request_run import run_requests
 
         return run_requests(system, config, topology, requests, duration_ns, seed)
+
+
+def _broker_names(topology: "Topology") -> list[str]:
+    return [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
 
 
 def _other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:

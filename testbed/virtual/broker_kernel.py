@@ -5,9 +5,9 @@
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
-from numba import njit
 
 from systems.parts import token_bucket
+from testbed.virtual.compiled import njit
 
 _refill = njit(cache=True, inline="always")(token_bucket.refill)
 _rounded_debt = njit(cache=True, inline="always")(token_bucket.rounded_debt)

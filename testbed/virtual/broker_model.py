@@ -15,7 +15,6 @@ The defaults are *fitted* to the paper: see ``testbed/calibrations/srtm-paper.to
 
 import tomllib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -23,8 +22,7 @@ from collectors.histogram import BUCKET_COUNT
 from core.errors import SpecError
 from core.records import Envelope, Int64
 from systems.parts import token_bucket
-
-CALIBRATIONS = Path(__file__).parent.parent / "calibrations"
+from testbed import calibration_path
 
 
 @dataclass(frozen=True)
@@ -47,15 +45,6 @@ class BrokerModel:
         return np.array(
             [self.network_ns, self.wakeup_ns, self.message_ns, self.pump_ns, self.read_time_stamps], np.int64
         )
-
-
-def calibration_path(name: str) -> Path:
-    """The file of a calibration: one that ships with the project, by name, or any path ending in .toml."""
-    path = Path(name) if name.endswith(".toml") else CALIBRATIONS / f"{name}.toml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.toml")))
-        raise SpecError(f"no calibration {name!r}", f"use one of {known}, or the path of a .toml file")
-    return path
 
 
 def load_calibration(name: str) -> BrokerModel:

@@ -1,8 +1,9 @@
 """One topic deployed on the virtual testbed: measurement rounds, each on the next window of its schedule.
 
-Windows on the schedule's time: first the profile (for the envelope), then one window a search
-round; the final assignment is judged on a window of its own, the same for every system, so that
-comparisons are paired and nobody is judged on the sample that it fitted itself to.
+Windows on the schedule's time: the profile (for the envelope) lies before instant 0, then comes one
+window a search round; the final assignment is judged on a window of its own beyond any search, the
+same for every system, so that comparisons are paired and nobody is judged on the sample that it
+fitted itself to.
 """
 
 from math import ceil
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
-from core.errors import SpecError
+from core.errors import SystemFault
 from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from core.units import duration_ns as duration_of_text
@@ -19,8 +20,8 @@ from systems.api import Broker, BrokerMeasure, Measured, System
 from systems.parts.assignment import rates_of
 from systems.parts.envelope import RATE_FACTOR
 from systems.parts.md1 import smallest_burst
-from systems.parts.token_bucket import TOKEN, InfeasibleSplit, release_quantum, split_bucket
-from testbed.rounds import Controlled, DeploymentConfig, Round
+from systems.parts.token_bucket import InfeasibleSplit, release_quantum, split_bucket
+from testbed.rounds import TRIALS_MAXIMUM, Controlled, DeploymentConfig, Round
 from testbed.topology import Topology
 from testbed.virtual import envelope_kernel
 from testbed.virtual.broker_model import BrokerModel
@@ -28,7 +29,6 @@ from testbed.virtual.fleet import Fleet
 from testbed.virtual.plane import FleetPlane
 from testbed.virtual.request_run import RequestJournal, event_loop
 
-JUDGE_AT_NS = 3_600 * SECOND_NS  # beyond any search: 70 s of profile and at most some 30 rounds
 FOREVER_NS = 2**62  # the p99 of what cannot work
 _SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
 
@@ -64,15 +64,18 @@ class Deployment:
         schedule: Schedule,
         others: list[Schedule | None],
         rule: DeploymentConfig,
+        round_ns: int,
         journal_rows: int = 0,
     ):
         self.model, self.names, self.schedule, self.rule = model, names, schedule, rule
         self._window = Remembered(schedule)
         source = self._window if rule.envelope == "conformant" else schedule
-        self.fleet = Fleet(model, self.topic, source, others, journal_rows, drop=rule.non_conformant == "drop")
+        self.fleet = Fleet(
+            model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum
+        )
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
-        self.now_ns = duration_of_text(rule.profile)
+        self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * round_ns
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -86,7 +89,8 @@ class Deployment:
             burst = self.rule.model_batch * smallest_burst(1 / RATE_FACTOR)
             return Envelope(RATE_FACTOR * self.schedule.population.total_rps, float(ceil(burst * self.rule.margin)))
         if self.rule.envelope == "profiled":
-            start_ns, duration_ns, settle_ns = 0, duration_of_text(self.rule.profile), 0
+            duration_ns, settle_ns = duration_of_text(self.rule.profile), 0
+            start_ns = -duration_ns
         else:
             settle_ns = duration_ns // _SETTLE
         window = (start_ns, start_ns + duration_ns)
@@ -101,18 +105,13 @@ class Deployment:
         """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
         start_ns = self.now_ns
         self.now_ns += duration_ns
-        assert self.now_ns <= JUDGE_AT_NS
-        try:
-            return self._round(start_ns, assignment, duration_ns)
-        except InfeasibleSplit as error:
-            return self._infeasible(start_ns, assignment, duration_ns, str(error))
+        if self.now_ns > self.judge_at_ns:
+            raise SystemFault("the search is too long", f"at most {TRIALS_MAXIMUM} rounds of the spec's length")
+        return self._round(start_ns, assignment, duration_ns)
 
     def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
-        """Measure the final assignment on the window kept for it.  SpecError where its bucket cannot be split."""
-        try:
-            return self._round(JUDGE_AT_NS, assignment, duration_ns)
-        except InfeasibleSplit as error:
-            raise SpecError(f"the topic's bucket: {error}", "use fewer brokers or a larger margin") from None
+        """Measure the final assignment on the window kept for it."""
+        return self._round(self.judge_at_ns, assignment, duration_ns)
 
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
@@ -124,8 +123,6 @@ class Deployment:
         for broker, part in enumerate(parts):
             if part is not None:
                 self.fleet.set_bucket(broker, part, full=True)
-                if self.rule.release_quantum:
-                    self.fleet.state.quantum[broker] = release_quantum(part.burst_count) * TOKEN
         return parts
 
     def control(
@@ -152,14 +149,17 @@ class Deployment:
         end_ns, settle_ns = start_ns + duration_ns, duration_ns // _SETTLE
         from_ns, until_ns = start_ns + settle_ns, end_ns - settle_ns
         envelope = self.envelope_for(start_ns, duration_ns)
-        parts = self.start(start_ns, assignment, envelope)
+        try:
+            parts = self.start(start_ns, assignment, envelope)
+        except InfeasibleSplit as error:
+            return self._infeasible(start_ns, assignment, duration_ns, str(error))
         self.fleet.record(from_ns, until_ns)
         self.fleet.advance(end_ns)
         rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
         latency, access_delay = self.fleet.state.latency, self.fleet.state.access_delay
         return Round(
             start_ns, duration_ns, assignment, rates, envelope, parts, latency, access_delay,
-            _measured(latency, rates), self.fleet.state.dropped_count,
+            _measured(latency, rates, self.fleet.state.dropped_count), self.fleet.state.dropped_count,
         )  # fmt: skip
 
     def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
@@ -190,11 +190,19 @@ def _sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quant
     return tuple(parts)
 
 
-def _measured(latency: Int64, rates_rps: Float64) -> Measured:
-    """What the search is told: 99th percentiles by broker and over all."""
+def _measured(latency: Int64, rates_rps: Float64, dropped_count: Int64) -> Measured:
+    """What the search is told: 99th percentiles by broker and over all, of which a dropped message is beyond any."""
     brokers = tuple(
-        BrokerMeasure(quantile(counts, 0.99) if counts.any() else None, int(counts.sum()), float(rate))
-        for counts, rate in zip(latency, rates_rps, strict=True)
+        BrokerMeasure(_p99_ns(counts, dropped), int(counts.sum()), float(rate))
+        for counts, rate, dropped in zip(latency, rates_rps, dropped_count, strict=True)
     )
-    pooled = latency.sum(axis=0)
-    return Measured(brokers, quantile(pooled, 0.99) if pooled.any() else 0)
+    return Measured(brokers, _p99_ns(latency.sum(axis=0), int(dropped_count.sum())) or 0)
+
+
+def _p99_ns(counts: Int64, dropped: int) -> int | None:
+    """None without a message."""
+    carried = int(counts.sum())
+    if carried + dropped == 0:
+        return None
+    share = 0.99 * (carried + dropped) / carried if carried else 2.0
+    return quantile(counts, share) if share <= 1 else FOREVER_NS

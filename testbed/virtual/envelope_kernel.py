@@ -5,10 +5,10 @@ A test compares it with the array version.
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
-from numba import njit
 
 from core.records import Envelope, Int64, Schedule
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
+from testbed.virtual.compiled import njit
 from testbed.virtual.fleet import CHUNK_NS
 
 

@@ -21,7 +21,8 @@ _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int3
 class Fleet:
     """One topic's publishers on brokers, each with other topics' load (``others``).
 
-    ``drop``: messages without a token are dropped instead of delayed.
+    ``drop``: messages without a token are dropped instead of delayed.  ``release_quantum``: those that
+    wait are released several at a time, as the artifact does.
     """
 
     def __init__(
@@ -32,9 +33,10 @@ class Fleet:
         others: Sequence[Schedule | None],
         journal_rows: int = 0,
         drop: bool = False,
+        release_quantum: bool = False,
     ):
         self.model, self.topic, self.schedule, self.others = model, topic, schedule, others
-        self.journal_rows, self.drop = journal_rows, drop
+        self.journal_rows, self.drop, self.release_quantum = journal_rows, drop, release_quantum
         self.broker_of: Int32 = np.full(schedule.population.count, -1, np.int32)
         self.restart(0)
 
@@ -62,6 +64,8 @@ class Fleet:
     def set_bucket(self, broker: int, envelope: Envelope, full: bool = False) -> None:
         """A new sub-bucket: ``full``, or with the tokens that the old one has."""
         self.state.set_bucket(broker, envelope, self.now_ns, full)
+        if self.release_quantum:
+            self.state.quantum[broker] = token_bucket.release_quantum(envelope.burst_count) * token_bucket.TOKEN
 
     def record(self, from_ns: int, until_ns: int) -> None:
         """Count only messages with an intended instant in this window."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.errors import MachineError
@@ -48,34 +49,40 @@ def test_equal_points_are_one_run(tmp_path):
 
 _KILLED = """
 import sys
-from tests.harness.test_campaign import SPECS, run
 from pathlib import Path
-import harness.campaign, time
-work = harness.campaign.work
-def slowly(*item):
-    found = work(*item)
-    print("done", flush=True)
-    time.sleep(0.2)
-    return found
-harness.campaign.work = slowly
-run(Path(sys.argv[1]), SPECS)
+from harness.campaign import Campaign, LocalExecutor
+from tests.harness.test_campaign import LONGER
+if __name__ == "__main__":
+    campaign = Campaign(Path(sys.argv[1]))
+    campaign.add(LONGER)
+    campaign.run(LocalExecutor(2), lambda finished: print("done", flush=True))
 """
+# Some 300 ms each, so that a kill after the third comes in the middle of others.
+LONGER = [small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(8)]
 
 
 def test_kill_in_the_middle_and_restart(tmp_path):
-    folder = tmp_path / "killed"
-    child = subprocess.Popen([sys.executable, "-c", _KILLED, str(folder)], stdout=subprocess.PIPE, text=True)
+    """Two workers: they die with the command, and nothing finished is run again."""
+    folder, script = tmp_path / "killed", tmp_path / "script.py"
+    script.write_text(_KILLED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(script), str(folder)]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     assert child.stdout is not None
     for _ in range(3):
         assert child.stdout.readline() == "done\n"
+    workers = psutil.Process(child.pid).children(recursive=True)
+    assert len(workers) >= 2
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
+    _, alive = psutil.wait_procs(workers, timeout=20)
+    assert not alive, "a worker outlived the command"
     left = [path.name for path in folder.iterdir() if path.is_dir() and "." not in path.name]
-    assert 3 <= len(left) < len(SPECS)
-    _, finished, failures = run(folder, SPECS)
+    assert 3 <= len(left) < len(LONGER)
+    _, finished, failures = run(folder, LONGER)
     assert not failures and {done.run_id for done in finished}.isdisjoint(left)
-    run(tmp_path / "whole", SPECS)
+    run(tmp_path / "whole", LONGER)
     assert parquet_hashes(folder) == parquet_hashes(tmp_path / "whole")
     assert not list(folder.glob("*partial*"))
 

@@ -1,6 +1,7 @@
 """The command line without Spark: words, errors of one line, exit codes."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -96,3 +97,62 @@ def test_claims_without_results_are_undecided(tmp_path):
     assert done.returncode == 3
     assert {claim["id"] for claim in found} == {f"R{n}" for n in range(1, 27)}
     assert {claim["verdict"] for claim in found} <= {"undecided", "not run"}
+
+
+def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path):
+    out = tmp_path / "out"
+    words = ["run", "srtm-fig5", "--scale", "tiny", "--jobs", "2", "--out", str(out)]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ratebed", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    while not child.stdout.readline().startswith("[2/"):
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    assert len(list((out / "runs").glob("*/manifest.json"))) >= 2
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"),
+    [
+        ("workload = 'poisson'\nprocedure_options = { envelope = 'guessed' }", "grid 1: procedure: envelope"),
+        ("workload = 'poisson'\ntopology = 'full-mesh'", "no brokers"),
+        ("workload = 'requests'", "requests"),
+        ("workload = 'poisson'\ncalibration = 'none'", "srtm-paper"),
+        ("workload = 'poisson'\nworkload_options = 3", "workload_options"),
+        ("workload = 'poisson'\nworkload_options = { rate_rps = -1.0 }", "grid 1: workload"),
+        ("workload = 'poisson'\nprocedure_options = { initial_loads_rps = [[1.0]] }", "brokers"),
+    ],
+)
+def test_an_impossible_grid_is_said_before_anything_runs(tmp_path, grid, words):
+    path = tmp_path / "matrix.toml"
+    path.write_text(f"[[grid]]\nsystem = 'lb'\n{grid}\n")
+    done = ratebed("run", str(path), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and words in done.stderr and str(path) in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1 and not (tmp_path / "out").exists()
+
+
+def test_a_broken_trace_and_a_missing_calibration_are_said_before_anything_runs(tmp_path):
+    trace = tmp_path / "broken.csv"
+    trace.write_text("publisher,instant\n" + "".join(f"p{n % 3},{n}\n" for n in range(50)) + "p1,soon\n")
+    out = tmp_path / "out"
+    done = ratebed(
+        "run",
+        "srtm-trace",
+        "--trace",
+        str(trace),
+        "--columns",
+        "publisher=publisher,instant=instant",
+        "--out",
+        str(out),
+    )
+    assert done.returncode == 2 and "52" in done.stderr and "soon" in done.stderr and not out.exists()
+    done = ratebed("run", "srtm-fig7", "--scale", "tiny", "--calibration", "mine.toml", "--out", str(out))
+    assert done.returncode == 2 and "mine.toml" in done.stderr and not out.exists()
+
+
+def test_a_figure_that_compares_no_systems_takes_no_further_one(tmp_path):
+    done = ratebed("run", "srtm-table1", "--system", "docs/examples/weighted.py:SYSTEM", "--out", str(tmp_path))
+    assert done.returncode == 2 and "srtm-table1" in done.stderr

@@ -1,11 +1,12 @@
 """Deployments: windows, envelopes, the limiter's options."""
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
-from core.errors import SpecError
+from core.errors import SpecError, SystemFault
 from core.units import SECOND_NS
-from harness.run import resolve
+from harness.run import execute, resolve
 from systems.parts import md1
 from testbed.rounds import DeploymentConfig
 from testbed.virtual.deployment import FOREVER_NS, Deployment
@@ -38,7 +39,8 @@ def test_conformant_traffic_has_no_access_delay_at_p99_on_one_broker():
 def test_the_profiled_envelope_is_that_of_the_trace_before():
     deployment = deployed(profile="20s")
     rounds = [deployment.next_round(everybody_on(deployment, 1), ROUND_NS) for _ in range(2)]
-    assert rounds[0].envelope == rounds[1].envelope and rounds[0].start_ns == 20 * SECOND_NS
+    assert rounds[0].envelope == rounds[1].envelope == deployment.envelope_for(10**12, ROUND_NS)
+    assert [found.start_ns for found in rounds] == [0, ROUND_NS]
 
 
 def test_a_margin_enlarges_the_bucket():
@@ -74,12 +76,22 @@ def test_all_systems_are_judged_on_the_same_messages():
     assert (results[0].latency == results[1].latency).all()
 
 
-def test_a_bucket_that_cannot_be_split_is_infinitely_bad_in_a_search_and_an_error_at_the_end():
+def test_a_bucket_that_cannot_be_split_is_infinitely_bad_and_reported(tmp_path):
     deployment = deployed(publishers=7, batch=1, profile="20ms")
     found = deployment.next_round(everybody_on(deployment, 6), ROUND_NS)
     assert found.measured.p99_ns == FOREVER_NS and "infeasible split" in found.note
-    with pytest.raises(SpecError, match="margin"):
-        deployment.fresh_round(everybody_on(deployment, 6), ROUND_NS)
+    options = {"publishers": 7, "batch": 1}
+    spec = small(system="lb", workload_options=options, procedure_options={"profile": "20ms"})
+    execute(spec, "infeasible", tmp_path / "infeasible")
+    (row,) = parquet.read_table(tmp_path / "infeasible" / "runs.parquet").to_pylist()
+    notes = parquet.read_table(tmp_path / "infeasible" / "decisions.parquet")["note"].to_pylist()
+    assert row["outcome"] == "infeasible" and all("infeasible split" in note for note in notes)
+
+
+def test_a_search_that_does_not_end_is_its_systems_fault():
+    deployment = deployed(envelope="conformant")
+    with pytest.raises(SystemFault, match="too long"):
+        deployment.next_round(everybody_on(deployment, 1), 101 * ROUND_NS)
 
 
 def test_a_limiter_that_drops_delays_nobody():
@@ -89,6 +101,7 @@ def test_a_limiter_that_drops_delays_nobody():
     assert delayed.dropped_count.sum() == 0 < dropped.dropped_count.sum()
     assert dropped.access_delay[:, 1:].sum() == 0 < delayed.access_delay[:, 1:].sum()
     assert dropped.latency.sum() + dropped.dropped_count.sum() == delayed.latency.sum()
+    assert dropped.measured.p99_ns == FOREVER_NS, "a limiter that drops more than 1 % does not meet a p99"
 
 
 def test_a_release_quantum_makes_waiting_messages_wait_longer():

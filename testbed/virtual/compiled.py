@@ -1,0 +1,30 @@
+"""``njit`` for kernels: compiled once and kept on disk, in a folder named by the code.
+
+Numba's cache notices changes of the decorated file alone, not of functions that it inlines from
+elsewhere (``systems.parts.token_bucket``): old machine code would run under new run ids.  So the
+folder's name is a hash of everything that a kernel can be made of.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numba
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SOURCES = ("systems/parts/*.py", "testbed/virtual/*_kernel.py", "testbed/virtual/compiled.py")
+
+
+def _cache_folder() -> Path:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for pattern in _SOURCES:
+        for path in sorted(_ROOT.glob(pattern)):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    base = _ROOT if os.access(_ROOT, os.W_OK) else Path.home() / ".cache" / "ratebed"
+    return base / ".numba" / digest.hexdigest()[:16]
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+
+njit = numba.njit
