@@ -5,12 +5,14 @@ the same point share its run.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from core.seeds import child_seed
 
 Options = dict[str, Any]  # plain JSON values
 
@@ -110,17 +112,17 @@ class Experiment:
     points: Callable[[Scale, Mapping[str, Any]], list[RunSpec]]
     options: tuple[Option, ...] = ()
     skip_reason: Callable[[Mapping[str, Any]], str] | None = None
-    open_to_systems: bool = False  # may ``--system`` join the grid?
-    repetitions: Callable[[Scale], int] = field(default=lambda scale: scale.repetitions)
-    open_to_systems: bool = False  # may another system join the grid, beside the figure's own?
+    open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
 
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
-        """All runs: the grid times the repetitions, each repetition with a seed of its own."""
-        from core.seeds import child_seed
+        """All runs: the grid times the repetitions."""
+        return repeated(self.points(scale, options), scale.repetitions, seed)
 
-        specs = self.points(scale, options)
-        return [
-            msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
-            for repetition in range(self.repetitions(scale))
-            for spec in specs
-        ]
+
+def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int) -> list[RunSpec]:
+    """Each spec once a repetition, with that repetition's seed: the same for all points, so that they are paired."""
+    return [
+        msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
+        for repetition in range(repetitions)
+        for spec in specs
+    ]
