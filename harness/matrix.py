@@ -21,8 +21,7 @@ import msgspec
 
 from core.errors import SpecError
 from core.registry import hint
-from core.seeds import child_seed
-from harness.experiment import RunSpec
+from harness.experiment import RunSpec, repeated
 from systems.api import Report, System
 from systems.loader import is_file, load_system
 
@@ -48,15 +47,6 @@ def read_matrix(path: Path, seed: int) -> list[RunSpec]:
         raise SpecError(f"{path}: no grid", "write at least one [[grid]] table")
     points = [point for n, grid in enumerate(grids, start=1) for point in _points(grid, f"{path}: grid {n}")]
     return repeated(points, repetitions, seed)
-
-
-def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int) -> list[RunSpec]:
-    """Each spec once a repetition, with that repetition's seed."""
-    return [
-        msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
-        for repetition in range(repetitions)
-        for spec in specs
-    ]
 
 
 def ad_hoc(
