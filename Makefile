@@ -15,7 +15,7 @@ compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup figures smoke test lint format bench lock clean distclean
+.PHONY: help setup figures reference smoke test lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -25,6 +25,9 @@ setup: ## .venv and Java, nothing else
 
 figures: setup ## every figure and claim at SCALE=quick, and the report
 	@$(bin)/ratebed figures --all --scale "$(SCALE)" --out "$(OUT)" $(if $(SEED),--seed "$(SEED)") $(if $(JOBS),--jobs "$(JOBS)")
+
+reference: figures ## renew results/claims-quick.json, on purpose
+	@$(bin)/ratebed claims --json --out "$(OUT)" > results/claims-quick.json || true
 
 smoke: setup ## every figure at tiny scale, in out/smoke
 	@$(bin)/ratebed figures --all --scale tiny --out out/smoke
