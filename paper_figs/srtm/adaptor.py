@@ -93,8 +93,8 @@ def draw(found: FigureTables) -> "Drawing":
     """Above: p99 access delay over time; below: rates of traffic and sub-buckets.  A column a shift."""
     drawing, axes = panels(2, len(SHARES), sharex=True, sharey="row")
     for column, share in enumerate(SHARES):
-        _draw_delay(axes[0][column], where(found["p99"], share=share))
-        _draw_rates(axes[1][column], where(found["rates"], share=share))
+        _draw_delay(axes[0][column], found["p99"][found["p99"].share == share])
+        _draw_rates(axes[1][column], found["rates"][found["rates"].share == share])
         letter(axes[0][column], f"({'ab'[column]}) share of broker 1: 50 % to {100 * share:.0f} %")
         axes[1][column].set_xlabel("time (s)")
     axes[0][0].set_ylabel("p99 access delay (ms)")
@@ -107,7 +107,7 @@ def draw(found: FigureTables) -> "Drawing":
 def _draw_delay(axes: "Axes", points: "pd.DataFrame") -> None:
     """Mean over repetitions and 95 % interval of the mean, a line a case."""
     for enabled, key in CASES:
-        part = where(points, enabled=enabled).sort_values("middle_s")
+        part = points[points.enabled == enabled].sort_values("middle_s")
         style = style_of(key)
         label = "with TB Adaptor" if enabled else "without"
         axes.plot(part.middle_s, part["mean"], color=style.colour, linestyle=style.dashes, marker=style.marker,
@@ -121,7 +121,7 @@ def _draw_delay(axes: "Axes", points: "pd.DataFrame") -> None:
 def _draw_rates(axes: "Axes", points: "pd.DataFrame") -> None:
     """Traffic and token rate of each broker under the adaptor; without it the token rates stay at r/2."""
     for broker, colour in zip(BROKERS, SERIES, strict=False):
-        part = where(points, broker=broker, enabled=True)
+        part = points[(points.broker == broker) & points.enabled]
         part = part.groupby("at_s")[["message_rate_rps", "bucket_rate_rps"]].mean().reset_index()
         axes.plot(part.at_s, part.message_rate_rps / 1e3, color=colour, linewidth=0.8, alpha=0.6,
                   label=f"traffic, broker {broker[-1]}")  # fmt: skip
@@ -140,9 +140,11 @@ def _mark_shift(axes: "Axes") -> None:
 def measure_r20(tables: Tables) -> Evidence:
     """p99 access delay of the last 30 s against the 30 s before the shift, with and without.
 
-    "Removes the added penalty": what is left of it is at most 15 % (the tolerance of ratios).
+    "Removes the added penalty": what is left of it is at most 15 % (the tolerance of ratios).  That is
+    judged where the sub-bucket's rate still suffices; beyond it the delay without the adaptor has no
+    end, a part of it says how long the run was, and only the sign counts.
     """
-    phases = tables["srtm-adaptor/phases"]
+    phases = where(tables["srtm-adaptor/phases"], system="tb-adaptor")
     exact: list[Check] = []
     direction: list[Check] = []
     for share in sorted(set(phases.share)):
@@ -151,8 +153,9 @@ def measure_r20(tables: Tables) -> Evidence:
             for enabled, phase in ((True, "before"), (True, "settled"), (False, "settled"))
         )
         label = f"share {share:.0%}"
-        left = samples((settled - before) / (without - before))
-        exact.append(at_most(f"{label}: part of the added p99 that is left", left, RATIO_TOLERANCE))
+        if share == min(SHARES):
+            left = samples((settled - before) / (without - before))
+            exact.append(at_most(f"{label}: part of the added p99 that is left", left, RATIO_TOLERANCE))
         direction.append(above(f"{label}: p99 without, after minus before", samples(without - before), 0.0, "ms"))
         direction.append(above(f"{label}: p99 without minus with", samples(without - settled), 0.0, "ms"))
     return Evidence(tuple(exact), tuple(direction))

@@ -1,14 +1,24 @@
 """What Figs. 5 and 6 have in common: four panels (arrivals x batch) over the number of publishers."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.units import MILLISECOND_NS
 from paper_figs.figure import FigureTables
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import by_repetition, draw_p99, legend_above, log_axis, per_run, summary, whole, with_point
-from paper_figs.style import letter, panels, style_of
+from paper_figs.srtm.series import (
+    by_repetition,
+    draw_p99,
+    legend_above,
+    log_axis,
+    per_run,
+    summary,
+    where,
+    whole,
+    with_point,
+)
+from paper_figs.srtm.strips import draw_strips, panels_with_strips
+from paper_figs.style import letter, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,16 +30,12 @@ if TYPE_CHECKING:
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
 FACTORS = {"publishers": "workload.publishers", "batch": "workload.batch"}
 POINT = ["arrivals", "batch", "system", "publishers"]
-COMPANIONS = (("residual_rps", "left\n(kmsg/s)", 1e-3), ("violation_s", "violated\n(s)", 1.0))
 
 
 def publisher_tables(data: "Data", by_broker: bool = False) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: one row a run and broker."""
     runs = per_run(data, FACTORS).sort_values([*POINT, "repetition"], ignore_index=True)
-    point = summary(runs, POINT)
-    for value, _, _ in COMPANIONS:
-        point[value] = runs.groupby(POINT, sort=False)[value].mean().to_numpy()
-    found = {"runs": runs, "p99": point}
+    found = {"runs": runs, "p99": summary(runs, POINT)}
     if by_broker:
         found["brokers"] = p99_by_broker(data)
     return found
@@ -69,8 +75,8 @@ def title(kind: str, batch: int) -> str:
 
 def by_size(part: "pd.DataFrame", system: str) -> "dict[int, pd.Series]":
     """p99 by number of publishers, ascending: each a series over repetitions."""
-    sizes = sorted(set(part.publishers))
-    return {int(size): by_repetition(part, "p99_ms", system=system, publishers=size) for size in sizes}
+    found = where(part, system=system)
+    return {int(size): by_repetition(found, "p99_ms", publishers=size) for size in sorted(set(found.publishers))}
 
 
 def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
@@ -79,36 +85,31 @@ def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
     import pandas as pd
 
     frame = pd.DataFrame(p99).dropna()
+    if len(frame) == 0 or len(p99) < 2:
+        return []
     return [
         float(slope) for slope in np.polyfit(np.log(frame.columns.to_numpy(float)), np.log(frame.T.to_numpy()), 1)[0]
     ]
 
 
 def draw_panels(points: "pd.DataFrame", systems: Sequence[str], highest_ms: float | None = None) -> "Drawing":
-    """(a) to (d); below each, as thin bars, the capacity left and the time in violation during the search.
-
-    Points above ``highest_ms`` are written at the upper edge instead.
-    """
-    drawing, axes = panels(6, 2, sharex=True, sharey="row", gridspec_kw={"height_ratios": [5, 1, 1] * 2})
-    drawing.set_size_inches(7.0, 8.6)
-    for n, (kind, batch) in enumerate(PANELS):
-        row, column = divmod(n, 2)
+    """(a) to (d) and their strips; points above ``highest_ms`` are written at the upper edge instead."""
+    drawing, places = panels_with_strips(2, 2, (7.0, 8.6))
+    for n, ((kind, batch), (top, strips)) in enumerate(zip(PANELS, places, strict=True)):
         found = points[(points.arrivals == kind) & (points.batch == batch)]
-        top, *below = axes[3 * row : 3 * row + 3, column]
         draw_p99(top, found, "publishers", systems, slo_in_legend=True)
         log_axis(top, (1, 2, 5) if highest_ms is None else (1, 1.5, 2, 3, 5, 7))
         if highest_ms is not None:
             _write_above(top, found, highest_ms)
         letter(top, f"({'abcd'[n]}) {title(kind, batch)}")
-        for strip, (value, label, factor) in zip(below, COMPANIONS, strict=True):
-            _bars(strip, found, value, factor, systems)
-            if column == 0:
-                strip.set_ylabel(label, fontsize=7)
-        if column == 0:
+        draw_strips(strips, found, "publishers", systems, labels=n % 2 == 0)
+        if n % 2 == 0:
             top.set_ylabel("p99 end-to-end latency (ms)")
-    for bottom in axes[-1]:
-        bottom.set_xlabel("publishers (thousands)")
-    legend_above(drawing, axes[0][0])
+        if n >= 2:
+            strips[-1].set_xlabel("publishers (thousands)")
+    sizes = sorted(set(points.publishers))
+    places[0][0].set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])
+    legend_above(drawing, places[0][0])
     return drawing
 
 
@@ -119,15 +120,3 @@ def _write_above(axes: "Axes", found: "pd.DataFrame", highest_ms: float) -> None
         axes.annotate(f"{row['mean']:,.0f} ms \u2191 {whole(row['broker_count'])}", (row["publishers"], highest_ms),
                       xytext=(4, -1), textcoords="offset points", ha="right", va="top", fontsize=6.5,
                       color=style_of(row["system"]).colour)  # fmt: skip
-
-
-def _bars(axes: "Axes", found: "pd.DataFrame", value: str, factor: float, systems: Sequence[str]) -> None:
-    """One thin bar a system and size."""
-    sizes = sorted(set(found.publishers))
-    width = 0.15 * min([high - low for low, high in pairwise(sizes)] or [2_000])
-    for n, system in enumerate(systems):
-        part = found[found.system == system]
-        style: dict[str, Any] = {"color": style_of(system).colour, "width": width}
-        axes.bar(part["publishers"] + (n - 0.5) * width, part[value] * factor, **style)
-    axes.set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])
-    axes.margins(y=0.2)

@@ -12,7 +12,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, log_axis, samples, steps, with_point
+from paper_figs.srtm.series import by_repetition, log_axis, samples, steps, where, with_point
 from paper_figs.style import SERIES, panels, slo_line
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def latency_by_k(data: "Data", metric: str = "end_to_end_latency") -> "pd.DataFr
     columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
     found = found.selectExpr("run_id", *columns).join(data.runs.select("run_id", "calibration"), "run_id")
     frame = with_point(data, found, {"k": "topology.brokers"})
-    return frame.sort_values(["calibration", "k", "repetition"], ignore_index=True)
+    return frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"], ignore_index=True)
 
 
 def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -86,7 +86,7 @@ def draw(found: FigureTables) -> "Drawing":
 
 def measure_r3(tables: Tables) -> Evidence:
     """p99 at k = 1 against k = 2, and its steps from k = 2 on."""
-    runs = tables["srtm-fig4/runs"]
+    runs = where(tables["srtm-fig4/runs"], system="lb")
     one, two = (by_repetition(runs, "p99_ms", k=k) for k in (1, 2))
     exact = [above("p99 at k = 1 over p99 at k = 2", samples(one / two), VERY_LARGE)]
     exact += steps(runs[runs.k >= 2], "p99_ms", "k", unit="ms")

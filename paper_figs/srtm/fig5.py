@@ -14,6 +14,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, log_slope, publisher_tables
 from paper_figs.srtm.grids import topic
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, samples
+from paper_figs.srtm.strips import STRIPS_NOTE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -48,7 +49,9 @@ def measure_r5(tables: Tables) -> Evidence:
         lb, conc = by_size(part, "lb"), by_size(part, "conc")
         for size in conc:
             where = f"{label}, {size} publishers"
-            exact.append(at_most(f"{where}: p99 of Conc", samples(conc[size]), SLO_MARGIN * SLO_MS, "ms"))
+            meets = at_most(f"{where}: p99 of Conc", samples(conc[size]), SLO_MARGIN * SLO_MS, "ms")
+            exact.append(meets)
+            direction.append(meets)
             exact.append(above(f"{where}: p99 of LB", samples(lb[size]), SLO_MS, "ms"))
             direction.append(above(f"{where}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms"))
     return Evidence(tuple(exact), tuple(direction))
@@ -60,6 +63,8 @@ def measure_r6(tables: Tables) -> Evidence:
     for label, part in cases(tables[KEY]):
         lb = by_size(part, "lb")
         fewest, most = min(lb), max(lb)
+        if fewest == most:
+            raise KeyError("two numbers of publishers")
         change = samples(lb[most] - lb[fewest])
         exact.append(below(f"{label}: p99 of LB, {most} minus {fewest} publishers", change, 0.0, "ms"))
         exact.append(below(f"{label}: slope of log p99 against log publishers", log_slope(lb), 0.0))
@@ -97,7 +102,9 @@ CLAIMS = (
     Claim(
         "R7", "Fig. 5, VI-B", "Burstiness amplifies the DRL penalty: LB is worse at batch 10 than at batch 1.",
         ("srtm-fig5",), measure_r7,
+        why="A bucket is larger for batches (b is the smallest that the traffic needs): if that gave it as much slack "
+        "for its parts as single messages have, batches would cost nothing more.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("srtm-fig5", "The benefit of concentration", "SRTM, Fig. 5", points)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=COUNTS_NOTE + " " + ENVELOPE_NOTE)
+EXPERIMENT = Experiment("srtm-fig5", "The benefit of concentration", "SRTM, Fig. 5", points, open_to_systems=True)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")

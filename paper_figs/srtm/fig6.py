@@ -13,6 +13,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, publisher_tables
 from paper_figs.srtm.grids import topic
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, by_repetition, samples
+from paper_figs.srtm.strips import STRIPS_NOTE
 from paper_figs.style import PUBLISHED, style_of
 
 if TYPE_CHECKING:
@@ -65,18 +66,22 @@ def draw(found: FigureTables) -> "Drawing":
 
 
 def measure_r8(tables: Tables) -> Evidence:
-    """Conc against Max-Min: the same up to 4,000 publishers; different above, where one broker is too few."""
+    """Conc against Max-Min: the same up to 4,000 publishers, different above; the sign at batch 1."""
     exact: list[Check] = []
+    direction: list[Check] = []
     for label, part in cases(tables[KEY]):
         conc, other = by_size(part, "conc"), by_size(part, "max-min")
         for size in conc:
             if size <= FITS_ONE:
                 ratio = samples(conc[size] / other[size])
-                exact.append(within(f"{label}, {size} publishers: p99, Conc over Max-Min", ratio, 1.0, RATIO_TOLERANCE))
-            elif int(part.batch.iloc[0]) == 1:  # at batch 10 our broker 1 takes them all
+                check = within(f"{label}, {size} publishers: p99, Conc over Max-Min", ratio, 1.0, RATIO_TOLERANCE)
+            else:
                 apart = samples(conc[size] - other[size])
-                exact.append(above(f"{label}, {size} publishers: p99, Conc minus Max-Min", apart, 0.0, "ms"))
-    return Evidence(tuple(exact))
+                check = above(f"{label}, {size} publishers: p99, Conc minus Max-Min", apart, 0.0, "ms")
+            exact.append(check)
+            if int(part.batch.iloc[0]) == 1:
+                direction.append(check)
+    return Evidence(tuple(exact), tuple(direction))
 
 
 def measure_r9(tables: Tables) -> Evidence:
@@ -108,6 +113,8 @@ def measure_r10(tables: Tables) -> Evidence:
                 exact.append(at_most(label, samples(ratio), 1 + RATIO_TOLERANCE))
             busy = [ratio for size, ratio in ratios.items() if size > FITS_ONE]
             label = f"{kind}, {system}: mean of that above {FITS_ONE} publishers"
+            if not busy:
+                raise KeyError(f"more than {FITS_ONE} publishers")
             direction.append(at_most(label, samples(sum(busy) / len(busy)), 1 + RATIO_TOLERANCE))
     return Evidence(tuple(exact), tuple(direction))
 
@@ -127,7 +134,9 @@ CLAIMS = (
     Claim(
         "R8", "Fig. 6, VI-C", "Conc and Max-Min perform identically up to 4,000 publishers, and part above, where the "
         "topic needs several brokers.", ("srtm-fig6",), measure_r8, fitted=True,
-        why="Judged apart at batch 1 only: at batch 10 our broker 1 takes every topic of the figure alone.",
+        why="At batch 10 they do not part: our broker 1 takes every topic of the figure alone (see R11). At batch 1, "
+        "where the sign is judged, 6,000 periodic publishers are hardly more than broker 1 takes, and in some "
+        "repetitions both systems end with the same p99.",
     ),
     Claim(
         "R9", "Fig. 6, VI-C", "8,000 publishers: the publishers on broker 3 have a 99th percentile of 1.50 ms under "
@@ -150,5 +159,5 @@ CLAIMS = (
         "penalty at this batch size, and Fig. 5b says that Conc meets the SLO on idle brokers at 10,000 publishers.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("srtm-fig6", "The benefit of max-min shares", "SRTM, Fig. 6", points)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=COUNTS_NOTE + " " + ENVELOPE_NOTE)
+EXPERIMENT = Experiment("srtm-fig6", "The benefit of max-min shares", "SRTM, Fig. 6", points, open_to_systems=True)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.srtm.grids import ARRIVALS, group_sizes, grouped
+from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, group_sizes, grouped
 from paper_figs.srtm.series import (
     COUNTS_NOTE,
     ENVELOPE_NOTE,
@@ -19,48 +21,67 @@ from paper_figs.srtm.series import (
     SLO_MS,
     by_repetition,
     doublings,
-    draw_p99,
-    legend_above,
-    panel_per_arrivals,
     per_run,
     samples,
     summary,
     where,
 )
+from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
 
 SYSTEMS = ("srtm", "max-min")
+TITLES = ("Poisson", "periodic")  # in the order of ARRIVALS
+GROUP_SIZE = "group size (publishers)"
 HALF = 0.5  # published counts are whole numbers: half a unit is their rounding
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """The paper's grid, and a few of its points under the literal envelope."""
+    return main_points(scale) + literal_points(scale)
+
+
+def main_points(scale: Scale) -> list[RunSpec]:
     """Group sizes x arrivals x systems."""
     return [grouped(system, kind, size) for kind in ARRIVALS for size in group_sizes(scale) for system in SYSTEMS]
 
 
+def literal_points(scale: Scale) -> list[RunSpec]:
+    """Both systems, Poisson, with b from a trace recorded before, as the paper finds it ("profiled", no margin)."""
+    sizes = scale.pick(tiny=[5], quick=[5, 15, 30])
+    conformant = [grouped(system, "poisson", size) for size in sizes for system in SYSTEMS]
+    return [msgspec.structs.replace(spec, procedure_options={}) for spec in conformant]
+
+
 def tables(data: "Data") -> FigureTables:
-    """``runs``: one row a run; ``p99``: over the repetitions."""
-    runs = per_run(data, {"group_size": "workload.group_size"})
-    return {"runs": runs, "p99": summary(runs, ["arrivals", "system", "group_size"])}
+    """``runs``: one row a run; ``p99``: over the repetitions; ``literal``: that of the literal envelope."""
+    every = per_run(data, {"group_size": "workload.group_size", "envelope": "procedure.envelope"})
+    conformant = every.envelope == CONFORMANT["envelope"]
+    every = every.drop(columns="envelope")
+    runs = every[conformant].reset_index(drop=True)
+    by = ["arrivals", "system", "group_size"]
+    return {"runs": runs, "p99": summary(runs, by), "literal": summary(every[~conformant], by)}
 
 
 def draw(found: FigureTables) -> "Drawing":
-    """Two panels, one a kind of arrivals."""
-    drawing, axes = panel_per_arrivals("group size (publishers)")
-    for panel, kind in zip(axes, ARRIVALS, strict=True):
-        draw_p99(panel, where(found["p99"], arrivals=kind), "group_size", SYSTEMS, slo_in_legend=True)
-        panel.set_xticks(sorted(set(found["p99"].group_size)))
-    legend_above(drawing, axes[0])
-    return drawing
+    """A panel a kind of arrivals, and one with the literal envelope."""
+    columns = columns_of(found["p99"])
+    return draw_columns([*columns, ("Poisson, literal envelope", found["literal"])], "group_size", GROUP_SIZE, SYSTEMS)
 
 
-def _cases(runs: Any) -> list[tuple[str, list[int]]]:
-    """Kinds of arrivals and the group sizes that they were run with, ascending."""
-    return [(kind, sorted(set(part.group_size))) for kind, part in runs.groupby("arrivals", sort=False)]
+def columns_of(points: "pd.DataFrame") -> "list[tuple[str, pd.DataFrame]]":
+    """A panel's title and points for each kind of arrivals."""
+    return [(title, points[points.arrivals == kind]) for kind, title in zip(ARRIVALS, TITLES, strict=True)]
+
+
+def _cases(runs: Any) -> "list[tuple[str, list[int], pd.DataFrame]]":
+    """Kinds of arrivals, the group sizes that the figure's systems were run with, ascending, and the rows."""
+    runs = runs[runs.system.isin(SYSTEMS)]
+    return [(kind, sorted(set(part.group_size)), part) for kind, part in runs.groupby("arrivals", sort=False)]
 
 
 def measure_r12(tables: Tables) -> Evidence:
@@ -68,12 +89,14 @@ def measure_r12(tables: Tables) -> Evidence:
     runs = tables["srtm-fig7/runs"]
     exact: list[Check] = []
     direction: list[Check] = []
-    for kind, sizes in _cases(runs):
-        srtm = where(runs, arrivals=kind, system="srtm")
+    for kind, sizes, part in _cases(runs):
+        srtm = where(part, system="srtm")
         count = {size: by_repetition(srtm, "broker_count", group_size=size) for size in sizes}
         for size in sizes:
             p99 = by_repetition(srtm, "p99_ms", group_size=size)
-            exact.append(at_most(f"{kind}, groups of {size}: p99", samples(p99), SLO_MARGIN * SLO_MS, "ms"))
+            meets = at_most(f"{kind}, groups of {size}: p99", samples(p99), SLO_MARGIN * SLO_MS, "ms")
+            exact.append(meets)
+            direction.append(meets)
         for smaller, larger in pairwise(sizes):
             steps = samples(count[larger] - count[smaller])
             exact.append(at_least(f"{kind}: brokers from {smaller} to {larger}", steps, -HALF, "brokers"))
@@ -89,20 +112,20 @@ def measure_r13(tables: Tables) -> Evidence:
     runs = tables["srtm-fig7/runs"]
     exact: list[Check] = []
     direction: list[Check] = []
-    for kind, sizes in _cases(runs):
+    for kind, sizes, part in _cases(runs):
         small, large = sizes[0], sizes[-1]
 
-        def of(value: str, system: str, size: int, kind: str = kind) -> Any:
-            return by_repetition(runs, value, arrivals=kind, system=system, group_size=size)
+        def of(value: str, system: str, size: int, part: "pd.DataFrame" = part) -> "pd.Series":
+            return by_repetition(part, value, system=system, group_size=size)
 
         p99 = of("p99_ms", "max-min", large)
         fewer = of("broker_count", "max-min", large) - of("broker_count", "srtm", large)
         exact.append(below(f"{kind}, groups of {large}: brokers, Max-Min minus SRTM", samples(fewer), 0.0, "brokers"))
-        over = doublings(p99, SLO_MS)
+        over = samples(doublings(p99, SLO_MS))
         exact.append(above(f"{kind}, groups of {large}: log2 p99, Max-Min over the SLO", over, 0.0, "doublings"))
-        growth = doublings(p99, of("p99_ms", "max-min", small))
+        growth = samples(doublings(p99, of("p99_ms", "max-min", small)))
         direction.append(above(f"{kind}: log2 p99 of Max-Min, {large} over {small}", growth, 0.0, "doublings"))
-        worse = doublings(p99, of("p99_ms", "srtm", large))
+        worse = samples(doublings(p99, of("p99_ms", "srtm", large)))
         direction.append(above(f"{kind}, groups of {large}: log2 p99, Max-Min over SRTM", worse, 0.0, "doublings"))
     return Evidence(tuple(exact), tuple(direction))
 
@@ -112,7 +135,9 @@ CLAIMS = (
         "R12", "Fig. 7, VI-D", "SRTM meets the SLO for every group size up to 30; it needs more brokers as groups "
         "grow, and all six at 30.", ("srtm-fig7",), measure_r12, fitted=True,
         why="The cost of one wake-up decides how large a burst a broker takes within 1 ms; the paper prints no number "
-        "for it, so the count of brokers is as good as the fit.",
+        "for it, so the count of brokers is as good as the fit: for groups of 30 five are enough in many repetitions. "
+        "A fresh minute has larger bursts of Poisson groups than the minutes of the search in some repetitions, and "
+        "its p99 is then above the SLO.",
     ),
     Claim(
         "R13", "Fig. 7, VI-D", "Max-Min uses fewer brokers than SRTM, and violates the SLO as groups grow.",
@@ -121,8 +146,12 @@ CLAIMS = (
         "which one that is depends on how the cost of a burst and the DRL penalty balance in the broker model.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("srtm-fig7", "Impact of correlation-aware allocation", "SRTM, Fig. 7", points)
+EXPERIMENT = Experiment(
+    "srtm-fig7", "Impact of correlation-aware allocation", "SRTM, Fig. 7", points, open_to_systems=True
+)
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{COUNTS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE}",
+    notes=f"{COUNTS_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
+    "(c), in no claim, has the paper's literal rule, b from a 70 s trace before: what it shows is access delay of the "
+    "envelope itself, which one bucket has as well as several, so that no distribution of the publishers removes it.",
 )  # fmt: skip

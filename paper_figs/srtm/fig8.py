@@ -16,14 +16,12 @@ from paper_figs.srtm.grids import ARRIVALS, BROKERS, group_sizes, grouped
 from paper_figs.srtm.series import (
     COUNTS_NOTE,
     ENVELOPE_NOTE,
-    draw_p99,
-    legend_above,
-    panel_per_arrivals,
     per_run,
     samples,
     summary,
     where,
 )
+from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +42,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         for size in group_sizes(scale)
         for count in range(1, BROKERS + 1)
     ]
-    return fig7.points(scale, options) + forced
+    return fig7.main_points(scale) + forced
 
 
 def tables(data: "Data") -> FigureTables:
@@ -66,12 +64,7 @@ def chosen(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 def draw(found: FigureTables) -> "Drawing":
     """Two panels, one a kind of arrivals."""
-    drawing, axes = panel_per_arrivals("group size (publishers)")
-    for panel, kind in zip(axes, ARRIVALS, strict=True):
-        draw_p99(panel, where(found["p99"], arrivals=kind), "group_size", SYSTEMS, slo_in_legend=True)
-        panel.set_xticks(sorted(set(found["p99"].group_size)))
-    legend_above(drawing, axes[0])
-    return drawing
+    return draw_columns(fig7.columns_of(found["p99"]), "group_size", fig7.GROUP_SIZE, SYSTEMS)
 
 
 def measure_r14(tables: Tables) -> Evidence:
@@ -82,10 +75,11 @@ def measure_r14(tables: Tables) -> Evidence:
     import numpy as np
 
     runs = tables["srtm-fig8/runs"]
+    runs = runs[runs.system.isin(SYSTEMS)]
     exact: list[Check] = []
     for kind in sorted(set(runs.arrivals), reverse=True):
         part = where(runs, arrivals=kind)
-        wide = part.pivot_table(index=["repetition", "group_size"], columns="system", values=["p99_ms", "broker_count"])
+        wide = part.pivot(index=["repetition", "group_size"], columns="system", values=["p99_ms", "broker_count"])
         p99, count = wide["p99_ms"], wide["broker_count"]
         apart = p99[count["srtm"] > count["max-min"]]
         for other, name in (("srtm", "SRTM"), ("max-min", "Max-Min")):
@@ -105,5 +99,6 @@ CLAIMS = (
 EXPERIMENT = Experiment("srtm-fig8", "Max-Min forced to SRTM's number of brokers", "SRTM, Fig. 8", points)
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{COUNTS_NOTE} The forced Max-Min has the number that SRTM took in the same repetition. {ENVELOPE_NOTE}",
+    notes=f"{COUNTS_NOTE} {STRIPS_NOTE} The forced Max-Min has the number that SRTM took in the same repetition. "
+    f"{ENVELOPE_NOTE}",
 )  # fmt: skip

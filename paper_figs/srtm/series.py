@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, above, below
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.style import letter, panels, slo_line, style_of
+from paper_figs.style import slo_line, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,23 +83,19 @@ def _value(text: Any) -> Any:
 
 
 def summary(runs: "pd.DataFrame", by: list[str], value: str = "p99_ms") -> "pd.DataFrame":
-    """Over the repetitions of each point: mean and std of ``value``, mean broker_count, number of repetitions."""
+    """Over the repetitions of each point: mean and std of ``value``, their ``count``, means of what is drawn beside.
+
+    Those are broker_count, residual_rps, violation_s and round_count.
+    """
     groups = runs.groupby(by, sort=False)
-    found = groups.agg(
-        mean=(value, "mean"), std=(value, "std"), broker_count=("broker_count", "mean"), count=(value, "count")
-    )
+    beside = {name: (name, "mean") for name in ("broker_count", "residual_rps", "violation_s", "round_count")}
+    found = groups.agg(mean=(value, "mean"), std=(value, "std"), count=(value, "count"), **beside)
     return found.fillna({"std": 0.0}).reset_index()
 
 
-def panel_per_arrivals(x: str) -> "tuple[Drawing, Sequence[Axes]]":
-    """Two panels, in the order of ``grids.ARRIVALS``, with a common log axis for the p99."""
-    drawing, axes = panels(1, 2, sharey=True)
-    for panel, name in zip(axes[0], ("(a) Poisson", "(b) periodic"), strict=True):
-        log_axis(panel)
-        panel.set_xlabel(x)
-        letter(panel, name)
-    axes[0][0].set_ylabel("p99 end-to-end latency (ms)")
-    return drawing, axes[0]
+def with_others(systems: Sequence[str], points: "pd.DataFrame") -> list[str]:
+    """``systems``, and after them those that joined the figure's grid."""
+    return [*systems, *sorted(set(points.system) - set(systems))]
 
 
 def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
@@ -112,8 +108,10 @@ def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
 
 
 def by_repetition(frame: "pd.DataFrame", value: str, **values: Any) -> "pd.Series":
-    """The values of one point, indexed by repetition."""
-    return where(frame, **values).groupby("repetition")[value].mean().sort_index()
+    """The values of one point, indexed by repetition: one row each, or ``values`` do not name a point."""
+    found = where(frame, **values).set_index("repetition")[value].sort_index()
+    assert found.index.is_unique, f"several rows a repetition of {value} at {values}"
+    return found
 
 
 def samples(series: "pd.Series") -> list[float]:
@@ -121,15 +119,16 @@ def samples(series: "pd.Series") -> list[float]:
     return [float(value) for value in series.dropna()]
 
 
-def doublings(one: "pd.Series", other: "pd.Series | float") -> list[float]:
-    """log2(one / other), paired by repetition: above 0 where ``one`` is larger.
+def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
+    """log2(one / other), paired by repetition (without the unpaired ones): above 0 where ``one`` is larger.
 
     For orders between latencies that span decades: in a plain difference one repetition's burst of
     waiting for tokens would outweigh all others.
     """
     import numpy as np
 
-    return samples(np.log2(one / other))
+    ratio: pd.Series = np.log2(one / other)
+    return ratio.dropna()
 
 
 def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str], slo_in_legend: bool = False) -> None:
@@ -138,7 +137,7 @@ def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str
     ``points``: one row a system and x, with ``mean``, ``std`` and ``broker_count``.  Systems beyond
     ``systems`` are drawn after these.
     """
-    for system in [*systems, *sorted(set(points.system) - set(systems))]:
+    for system in with_others(systems, points):
         found = points[points.system == system].sort_values(x)
         style = style_of(system)
         axes.errorbar(found[x], found["mean"], yerr=_bars(found), label=style.label, color=style.colour,

@@ -16,22 +16,25 @@ from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MS, log_axis, per_run, summary, whole
-from paper_figs.style import letter, panels, slo_line, style_of
+from paper_figs.srtm.series import ENVELOPE_NOTE, draw_p99, log_axis, per_run, summary, with_others
+from paper_figs.srtm.strips import COMPANIONS, STRIPS_NOTE, draw_strips, panels_with_strips
+from paper_figs.style import letter, style_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
 
-ROUND_S = 60  # SRTM VI-E
+STRIPS = (*COMPANIONS, ("round_count", "rounds", 1.0))
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
 OPTIONS = (
     Option("trace", "trace of sensors: publisher, instant[, size, group]"),
     Option("format", "csv, parquet or ulb-wsn; default: by the file's looks"),
     Option("columns", "csv and parquet: publisher=NAME,instant=NAME, by header name or 0-based number", ""),
     Option("instant-unit", "csv and parquet: s, ms, us, ns or iso", "s"),
+    Option("separator", "csv: one character, tab, or a blank for any white space", ","),
+    Option("decimal", "csv: decimal mark of instants, . or ,", "."),
+    Option("header", "csv: does the first line name the columns? yes or no", "yes"),
     Option("replicas", "copies of the trace", 53, int),
     Option("speed", "time compression", 600.0, float),
 )
@@ -48,6 +51,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     }  # fmt: skip
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}
+    if kind == "csv":
+        workload |= csv_options(options)
     return [
         RunSpec(
             system=system,
@@ -58,6 +63,15 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         )
         for system in SYSTEMS
     ]
+
+
+def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
+    header = {"yes": True, "no": False}.get(options["header"])
+    if header is None:
+        raise SpecError(f"--header {options['header']!r}", "give yes or no")
+    separator = "\t" if options["separator"] == "tab" else options["separator"]
+    return {"separator": separator, "decimal": options["decimal"], "header": header}
 
 
 def skip_reason(options: Mapping[str, Any]) -> str:
@@ -97,55 +111,20 @@ def tables(data: "Data") -> FigureTables:
 
 
 def draw(found: FigureTables) -> "Drawing":
-    """(a) p99 with the number of brokers; (b) rounds of the search, and those of them that violated the SLO."""
-    drawing, axes = panels(1, 2)
-    order = [*SYSTEMS, *sorted(set(found["p99"].system) - set(SYSTEMS))]
-    _draw_p99(axes[0][0], found, order)
-    _draw_rounds(axes[0][1], found, order)
-    letter(axes[0][0], f"(a) copies start over {found['wraps']['mean'].iloc[0]:.0f} times a minute in all")
-    letter(axes[0][1], "(b) search")
+    """p99 of each system with the number of brokers; strips: capacity left, time in violation, rounds."""
+    order = with_others(SYSTEMS, found["p99"])
+    points = found["p99"].assign(place=[order.index(system) for system in found["p99"].system])
+    drawing, [(panel, strips)] = panels_with_strips(1, 1, (3.8, 4.4), STRIPS)
+    draw_p99(panel, points, "place", SYSTEMS)
+    log_axis(panel)
+    panel.set_ylabel("p99 end-to-end latency (ms)")
+    draw_strips(strips, points, "place", SYSTEMS, companions=STRIPS, side_by_side=False)
+    strips[-1].set_xticks(range(len(order)), [style_of(system).label for system in order])
+    strips[-1].set_xlim(-0.6, len(order) - 0.4)
+    wraps = found["wraps"]["mean"].dropna()
+    if len(wraps):
+        letter(panel, f"copies start over {wraps.iloc[0]:.0f} times a minute in all")
     return drawing
-
-
-def _draw_p99(axes: "Axes", found: FigureTables, order: list[str]) -> None:
-    """Mean and standard deviation, number of brokers beside."""
-    for place, system in enumerate(order):
-        row = found["p99"][found["p99"].system == system].iloc[0]
-        style = style_of(system)
-        bars = [[min(row["std"], 0.9 * row["mean"])], [row["std"]]]  # a log axis has no room below 0
-        axes.errorbar([place], [row["mean"]], yerr=bars, marker=style.marker, color=style.colour, capsize=3)
-        axes.annotate(whole(row["broker_count"]), (place, row["mean"]), xytext=(7, 0), textcoords="offset points",
-                      va="center", fontsize=7, color=style.colour)  # fmt: skip
-    log_axis(axes)
-    slo_line(axes, SLO_MS)
-    axes.set_ylabel("p99 end-to-end latency (ms)")
-    _name_systems(axes, order)
-
-
-def _draw_rounds(axes: "Axes", found: FigureTables, order: list[str]) -> None:
-    """A bar a system, the violating rounds hatched."""
-    from matplotlib.patches import Patch
-    from matplotlib.ticker import MaxNLocator
-
-    rounds = found["runs"].groupby("system")[["round_count", "violation_s"]].mean()
-    for place, system in enumerate(order):
-        style = style_of(system)
-        axes.bar(place, rounds.round_count[system], width=0.6, color=style.colour, alpha=0.35)
-        bad = rounds.violation_s[system] / ROUND_S
-        axes.bar(place, bad, width=0.6, fill=False, edgecolor=style.colour, hatch="///", linewidth=0)
-    axes.set_ylabel("rounds of the search")
-    axes.set_ylim(0, max(1.3, 1.3 * rounds.round_count.max()))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(
-        handles=[Patch(facecolor="none", edgecolor="#555555", hatch="///", label="violated the SLO")], fontsize=7
-    )
-    _name_systems(axes, order)
-
-
-def _name_systems(axes: "Axes", order: list[str]) -> None:
-    axes.set_xticks(range(len(order)), [style_of(system).label for system in order])
-    axes.set_xlim(-0.6, len(order) - 0.4)
-    axes.grid(visible=False, axis="x")
 
 
 EXPERIMENT = Experiment(
@@ -155,11 +134,12 @@ EXPERIMENT = Experiment(
     points,
     OPTIONS,
     skip_reason,
+    open_to_systems=True,
 )
 FIGURE = Figure(
     EXPERIMENT, tables, draw,
     notes="Mean and standard deviation over repetitions, in each of which the copies start from other places in the "
     "trace; numbers beside points: brokers. The motes of a copy are a correlation group (what SRTM knows of the "
     "trace). "
-    + ENVELOPE_NOTE,
+    + f"{STRIPS_NOTE} {ENVELOPE_NOTE}",
 )  # fmt: skip
