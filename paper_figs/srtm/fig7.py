@@ -135,7 +135,7 @@ CLAIMS = (
         "R12", "Fig. 7, VI-D", "SRTM meets the SLO for every group size up to 30; it needs more brokers as groups "
         "grow, and all six at 30.", ("srtm-fig7",), measure_r12, fitted=True,
         why="The cost of one wake-up decides how large a burst a broker takes within 1 ms; the paper prints no number "
-        "for it, so the count of brokers is as good as the fit: for groups of 30 five are enough in many repetitions. "
+        "for it, so the count of brokers is as good as the fit: for groups of 30 four or five often do. "
         "A fresh minute has larger bursts of Poisson groups than the minutes of the search in some repetitions, and "
         "its p99 is then above the SLO.",
     ),

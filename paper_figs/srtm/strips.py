@@ -41,13 +41,14 @@ def draw_strips(
     labels: bool = True,
     companions: Sequence[Companion] = COMPANIONS,
     side_by_side: bool = True,
+    at: Sequence[float] = (),
 ) -> None:
     """One thin bar a system and x in each strip; ``found``: a row a system and x, means over the repetitions.
 
-    Bars of one x stand ``side_by_side``, unless every system has an x of its own.
+    ``at``: all x of the figure, if not those of ``found``.  Bars of one x stand ``side_by_side``, unless every system has an x of its own.
     """
     order = with_others(systems, found)
-    gap = min([high - low for low, high in pairwise(sorted(set(found[x])))] or [1])
+    gap = min([high - low for low, high in pairwise(sorted({*found[x], *at}))] or [1])
     width = gap * (min(0.15, 0.6 / len(order)) if side_by_side else 0.4)
     for axes, (value, label, factor) in zip(strips, companions, strict=True):
         for n, system in enumerate(order):
@@ -64,14 +65,15 @@ def draw_columns(
     columns: "Sequence[tuple[str, pd.DataFrame]]", x: str, label: str, systems: Sequence[str]
 ) -> "Drawing":
     """Panels side by side with a common log axis, each a title and its points (see ``draw_p99``)."""
-    drawing, places = panels_with_strips(1, len(columns), (3.5 * len(columns), 3.4))
+    drawing, places = panels_with_strips(1, len(columns), (7.0 if len(columns) == 2 else 9.5, 3.4))
+    at = sorted({value for _, found in columns for value in found[x]})
     for n, ((panel, strips), (title, found)) in enumerate(zip(places, columns, strict=True)):
         draw_p99(panel, found, x, systems, slo_in_legend=True)
         log_axis(panel)
         letter(panel, f"({'abcd'[n]}) {title}")
-        draw_strips(strips, found, x, systems, labels=n == 0)
+        draw_strips(strips, found, x, systems, labels=n == 0, at=at)
         strips[-1].set_xlabel(label)
     places[0][0].set_ylabel("p99 latency (ms)")
-    places[0][0].set_xticks(sorted({value for _, found in columns for value in found[x]}))
+    places[0][0].set_xticks(at)
     legend_above(drawing, places[0][0])
     return drawing

@@ -13,8 +13,8 @@ from analysis.verdicts import Check, Claim, Evidence, Judgement, Status, judge, 
 SURE, WIDE = (1.0, 1.01, 0.99, 1.0), (0.0, 2.0)
 
 
-def claim(measure, **options):
-    return Claim("X1", "section 1", "a sentence", ("fig",), measure, **options)
+def claim(measure, minimum_repetitions=2, **options):
+    return Claim("X1", "section 1", "a sentence", ("fig",), measure, minimum_repetitions=minimum_repetitions, **options)
 
 
 def judged(exact=(), direction=(), **options):
@@ -137,6 +137,14 @@ def test_a_substitute_earns_at_most_direction_only():
 def test_minimum_repetitions_of_the_claim_count():
     assert judged([HOLDS], minimum_repetitions=len(SURE)) is Judgement.REPRODUCED
     assert judged([HOLDS], minimum_repetitions=len(SURE) + 1) is Judgement.UNDECIDED
+
+
+def test_a_claim_on_random_quantities_takes_five_repetitions():
+    def verdict(count):
+        check = Check("holds", SURE[:1] * count, 0, 2)
+        return judge(Claim("X1", "section 1", "a sentence", ("fig",), lambda tables: Evidence((check,))), {}).judgement
+
+    assert [verdict(count) for count in (4, 5)] == [Judgement.UNDECIDED, Judgement.REPRODUCED]
 
 
 def test_no_measure_is_not_run():

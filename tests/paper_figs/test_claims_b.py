@@ -62,9 +62,9 @@ def fig9_runs() -> Frames:
 def table1_searches() -> Frames:
     """Table I as printed, for both kinds of arrivals; nobody moves back, brokers come one by one."""
     points = [
-        {"arrivals": kind, "group_size": size, "round_count": float(sum(rounds)), "iteration_count": len(rounds),
-         "last_round_count": rounds[-1], "first_reach": 1, "search_s": float(seconds), "moved_back_count": 0,
-         "reach_step": 1}
+        {"system": "srtm", "arrivals": kind, "group_size": size, "round_count": float(sum(rounds)),
+         "iteration_count": len(rounds), "last_round_count": rounds[-1], "first_reach": 1, "moved_back_count": 0,
+         "reach_step": 1, "search_s": float(seconds)}
         for kind in ARRIVALS
         for size, (rounds, seconds) in table1.PUBLISHED.items()
     ]  # fmt: skip
@@ -75,9 +75,10 @@ def adaptor_phases() -> Frames:
     """3 ms before the shift; afterwards 3 ms with the adaptor, 40 ms without."""
     settled = {True: 3.0, False: 40.0}
     points = [
-        {"share": share, "enabled": enabled, "phase": phase, "p99_ms": settled[enabled] if phase == "settled" else 3.0}
+        {"system": "tb-adaptor", "share": share, "enabled": enabled, "phase": phase,
+         "p99_ms": settled[enabled] if phase == "settled" else 3.0}
         for share, enabled, phase in product(adaptor.SHARES, (True, False), ("before", "settled"))
-    ]
+    ]  # fmt: skip
     return {"srtm-adaptor/phases": repeated(points)}
 
 
@@ -125,11 +126,12 @@ CASES = [
     Case("R17", table1_searches, {
         "order reversed": on("srtm-table1/searches", reversed_over, "group_size"),
         "half as many rounds": on("srtm-table1/searches", scaled, "round_count", 0.5),
-        "twice as long": on("srtm-table1/searches", scaled, "search_s", 2.0),
+        "a larger group takes fewer": on("srtm-table1/searches", scaled, "round_count", 0.74, group_size=20),
         "one size off": on("srtm-table1/searches", scaled, "round_count", 1.5, group_size=30),
     }),
     Case("R18", table1_searches, {
         "three rounds at the end": on("srtm-table1/searches", scaled, "last_round_count", 3),
+        "three for one kind": on("srtm-table1/searches", scaled, "last_round_count", 3, arrivals="periodic"),
         "two brokers at first": on("srtm-table1/searches", scaled, "first_reach", 2, arrivals="poisson"),
     }),
     Case("R26", table1_searches, {
