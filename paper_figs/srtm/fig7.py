@@ -153,5 +153,5 @@ FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
     notes=f"{COUNTS_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
     "(c), in no claim, has the paper's literal rule, b from a 70 s trace before: what it shows is access delay of the "
-    "envelope itself, which one bucket has as well as several, so that no distribution of the publishers removes it.",
+    "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it.",
 )  # fmt: skip

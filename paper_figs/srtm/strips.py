@@ -45,7 +45,8 @@ def draw_strips(
 ) -> None:
     """One thin bar a system and x in each strip; ``found``: a row a system and x, means over the repetitions.
 
-    ``at``: all x of the figure, if not those of ``found``.  Bars of one x stand ``side_by_side``, unless every system has an x of its own.
+    ``at``: all x of the figure, if not those of ``found``.  Bars of one x stand
+    ``side_by_side``, unless every system has an x of its own.
     """
     order = with_others(systems, found)
     gap = min([high - low for low, high in pairwise(sorted({*found[x], *at}))] or [1])

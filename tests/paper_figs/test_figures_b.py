@@ -212,6 +212,32 @@ def test_p99_is_drawn(module: Any, tables: Any, x: str) -> None:
     drawn(module.FIGURE, {"p99": points, "literal": points[points.arrivals == "poisson"]})
 
 
+@pytest.mark.parametrize(("module", "tables", "x"), [
+    (fig7, fig7_runs, "group_size"), (fig8, fig8_runs, "group_size"), (fig9, fig9_runs, "spread_ms"),
+])  # fmt: skip
+@pytest.mark.parametrize(("column", "value"), [("system", "srtm"), ("arrivals", "periodic"), ("arrivals", "poisson")])
+def test_what_is_there_is_drawn(module: Any, tables: Any, x: str, column: str, value: str) -> None:
+    from matplotlib import pyplot
+
+    (runs,) = tables().values()
+    points = summary(with_companions(runs[runs[column] != value]), ["arrivals", "system", x])
+    drawing = module.FIGURE.draw({"p99": points, "literal": points[points.arrivals == "poisson"]})
+    drawing.canvas.draw()
+    pyplot.close(drawing)
+
+
+@pytest.mark.parametrize("missing", ["srtm", ""])
+def test_a_foreign_system_is_drawn_beside_the_figures_own(missing: str) -> None:
+    from matplotlib import pyplot
+
+    runs = fig9_runs()["srtm-fig9/runs"]
+    more = runs[runs.system == "max-min"].assign(system="mine.py:SYSTEM")
+    points = with_companions(pd.concat([runs[runs.system != missing], more]))
+    drawing = fig9.FIGURE.draw({"p99": summary(points, ["arrivals", "system", "spread_ms"])})
+    assert "mine.py:SYSTEM" in drawing.axes[0].get_legend_handles_labels()[1]
+    pyplot.close(drawing)
+
+
 def test_the_table_is_drawn() -> None:
     searches = table1_searches()["srtm-table1/searches"]
     steps = [
