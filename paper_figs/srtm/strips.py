@@ -56,8 +56,8 @@ def draw_strips(
             part = found[found.system == system]
             place = part[x] + side_by_side * (n - (len(order) - 1) / 2) * width
             axes.bar(place, part[value] * factor, width=width, color=style_of(system).colour)
+        axes.update_datalim([(0.0, 1.0)], updatex=False)  # nothing but zeros: an axis up to 1, not to 0.05
         axes.margins(y=0.2)
-        axes.set_ylim(bottom=0)
         if labels:
             axes.set_ylabel(label, fontsize=7)
 
