@@ -58,6 +58,8 @@ def draw_strips(
             axes.bar(place, part[value] * factor, width=width, color=style_of(system).colour)
         axes.update_datalim([(0.0, 1.0)], updatex=False)  # nothing but zeros: an axis up to 1, not to 0.05
         axes.margins(y=0.2)
+        if not found[value].any():
+            axes.annotate("none", (0.5, 0.4), xycoords="axes fraction", ha="center", fontsize=6, color="#555555")
         if labels:
             axes.set_ylabel(label, fontsize=7)
 

@@ -160,3 +160,11 @@ def test_missing_tables_are_undecided_and_named():
 def test_the_status_of_each_check_is_kept():
     found = judge(claim(lambda tables: Evidence((HOLDS, FAILS), (UNSURE,))), {})
     assert found.statuses == {"holds": Status.HOLDS, "fails": Status.FAILS, "unsure": Status.UNSURE}
+
+
+def test_a_measure_that_stumbles_is_undecided_and_says_why():
+    def stumble(tables):
+        raise IndexError("no row 3")
+
+    result = judge(Claim("X1", "here", "a sentence", (), stumble), {})
+    assert result.judgement is Judgement.UNDECIDED and "IndexError: no row 3" in result.problem
