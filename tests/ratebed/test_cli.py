@@ -1,6 +1,7 @@
 """The command line without Spark: words, errors of one line, exit codes."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -85,10 +86,21 @@ def test_an_unwritable_output_is_one_line_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_missing_java_is_one_line(tmp_path):
-    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "JAVA_HOME": str(tmp_path)}
-    done = ratebed("doctor", env=environment)
-    assert done.returncode == 1 and "missing" in done.stdout and "Java" in done.stdout
+@pytest.mark.parametrize(("words", "stream"), [(["doctor"], "stdout"), (["run", "srtm-fig9"], "stderr")])
+def test_missing_java_is_said_before_anything_runs(tmp_path, words, stream):
+    """No JAVA_HOME, none in the checkout, none on the PATH."""
+    code = (
+        "import sys; from pathlib import Path; import analysis.spark\n"
+        f"analysis.spark.CHECKOUT = Path({str(tmp_path)!r}); sys.argv = ['ratebed', *{words!r}]\n"
+        "from ratebed.cli import main; main()"
+    )
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60
+    )
+    said = getattr(done, stream)
+    assert done.returncode == 1 and "Java" in said and "make setup" in said and "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_claims_without_results_are_undecided(tmp_path):
