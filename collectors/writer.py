@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -98,13 +99,13 @@ def remove_partials(root: Path) -> int:
 
 
 def _is_alive(pid: int) -> bool:
+    """Does the process run?  One that has ended and waits for its parent to notice does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:  # somebody else's
+    except psutil.AccessDenied:  # somebody else's
         return True
-    return True
 
 
 def _typed(name: str, data: pa.Table | Columns) -> pa.Table:

@@ -67,12 +67,15 @@ class Campaign:
         missing = self.missing()
         order = sorted(missing, key=lambda run_id: -expected_seconds(missing[run_id]))
         failures = []
-        for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in order]):
-            if finished.fatal:
-                raise MachineError(finished.error)
-            notify(finished)
-            if finished.error:
-                failures.append(finished)
+        try:
+            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in order]):
+                if finished.fatal:
+                    raise MachineError(finished.error)
+                notify(finished)
+                if finished.error:
+                    failures.append(finished)
+        finally:
+            remove_partials(self.runs)  # of workers of a killed command that had not quite ended when this one began
         return failures
 
 
