@@ -127,7 +127,15 @@ class UnexpectedEvent(AssertionError):
 
 
 class Node(Protocol):
-    """One protocol participant; ``handle`` is its only mutator."""
+    """One protocol participant; ``handle`` is its only mutator.
+
+    A node may also say, for whoever watches it:
+
+    * ``idle() -> bool``: nothing is left to send; all nodes idle and nothing under way = converged;
+    * ``state_bytes() -> int``: what its state weighs in the model of its source;
+    * ``allocated_bytes() -> int``: what it really takes in memory;
+    * ``snapshot() -> Message``: its state, for ``Start(snapshot)`` of a node that re-joins by copying it.
+    """
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event, change state, say what shall happen."""

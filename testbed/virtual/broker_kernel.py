@@ -7,7 +7,7 @@
 import numpy as np
 
 from systems.parts import token_bucket
-from testbed.virtual.compiled import njit
+from core.compiled import njit
 
 _refill = njit(cache=True, inline="always")(token_bucket.refill)
 _rounded_debt = njit(cache=True, inline="always")(token_bucket.rounded_debt)

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.records import Envelope, Int64, Schedule
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
-from testbed.virtual.compiled import njit
+from core.compiled import njit
 from testbed.virtual.fleet import CHUNK_NS
 
 

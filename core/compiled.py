@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numba
 
-_ROOT = Path(__file__).resolve().parents[2]
-_SOURCES = ("systems/parts/*.py", "testbed/virtual/*_kernel.py", "testbed/virtual/compiled.py")
+_ROOT = Path(__file__).resolve().parents[1]
+_SOURCES = ("systems/parts/*.py", "systems/*/*_kernel.py", "testbed/virtual/*_kernel.py", "core/compiled.py")
 
 
 def _cache_folder() -> Path:

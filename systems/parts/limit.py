@@ -1,0 +1,65 @@
+"""A rate limit (c, r) in exact integers: c tokens at most, r = p/q tokens a nanosecond.
+
+Rates are rationals and balances integers, so that ties are ties.  Instants and lives are counted in
+*ticks* of 1/p nanosecond, where one token takes exactly q ticks to come back: a token bucket, the
+deaths of a queue's elements and GCRA's theoretical arrival time are then whole numbers of ticks.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+
+_FINEST_RATE = 10**6  # p at most: instants of a day still fit in 64 bits
+_LONGEST_LIFE = 2**61  # c tokens' worth of ticks, at most
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``capacity`` tokens; a nanosecond is ``ticks_per_ns`` ticks, a token ``token_ticks`` ticks."""
+
+    capacity: int
+    ticks_per_ns: int
+    token_ticks: int
+
+    @property
+    def rate_rps(self) -> Fraction:
+        """Tokens a second."""
+        return Fraction(self.ticks_per_ns * SECOND_NS, self.token_ticks)
+
+    def ticks(self, at_ns: int) -> int:
+        """An instant in ticks."""
+        return at_ns * self.ticks_per_ns
+
+    def instant_ns(self, ticks: int) -> int:
+        """The first nanosecond at or after an instant in ticks."""
+        return -(-ticks // self.ticks_per_ns)
+
+
+def limit_of(capacity: int, rate: str) -> Limit:
+    """The limit of ``capacity`` tokens and ``rate`` tokens a second, written ``"0.3"`` or ``"1/3"``.
+
+    SpecError where there is less than one token, or the rate is no positive rational of at most
+    six digits' precision.
+    """
+    if capacity < 1:
+        raise SpecError(f"capacity = {capacity}", "give at least 1 token")
+    try:
+        per_ns = Fraction(rate) / SECOND_NS
+    except (ValueError, ZeroDivisionError):
+        raise SpecError(f"rate = {rate!r}", 'give tokens a second, as in "0.3" or "1/3"') from None
+    if not 0 < per_ns.numerator <= _FINEST_RATE or capacity * per_ns.denominator > _LONGEST_LIFE:
+        raise SpecError(f"rate = {rate!r}", "give a positive rate of fewer digits, and a smaller capacity")
+    return Limit(capacity, per_ns.numerator, per_ns.denominator)
+
+
+def gcra(arrival_ticks: int, full_at_ticks: int, limit: Limit, cost: int = 1) -> int | None:
+    """One step of the token bucket as GCRA: the new instant at which it is full again, None = rejected.
+
+    ``full_at_ticks``: when the bucket is full if nothing more is taken; any past instant means full.
+    A request conforms if ``cost`` whole tokens are there at ``arrival_ticks``; a token is back exactly
+    1/r after it was taken.
+    """
+    full_at = max(full_at_ticks, arrival_ticks) + cost * limit.token_ticks
+    return full_at if full_at - arrival_ticks <= limit.capacity * limit.token_ticks else None
