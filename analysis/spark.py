@@ -160,7 +160,7 @@ class Data:
     A table that no run wrote is an empty frame.
     """
 
-    spark: "SparkSession"
+    spark: "SparkSession | None"  # None: there are no runs, and nothing asks for tables
     folders: tuple[Path, ...]  # named by run id
 
     @cached_property
@@ -204,6 +204,7 @@ class Data:
     def _table(self, name: str) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        assert self.spark is not None, "an analytic figure has no runs to ask for"
         schema = from_arrow_schema(TABLES[name])
         files = [folder / f"{name}.parquet" for folder in self.folders]
         paths = [f"file://{_literally(file)}" for file in files if file.is_file()]

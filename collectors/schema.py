@@ -7,7 +7,7 @@ Parquet file a table.  Instants and spans are integer nanoseconds.  Every table 
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MANIFEST = "manifest.json"
 
 RUNS = pa.schema(
@@ -36,9 +36,9 @@ RUNS = pa.schema(
 LATENCY_HISTOGRAM = pa.schema(
     [
         ("run_id", pa.string()),
-        ("round", pa.int32()),  # search rounds from 1; 0 = the fresh round after the final assignment
+        ("round", pa.int32()),  # search rounds from 1; 0 = the fresh round after the final assignment, or no search
         ("broker", pa.int32()),
-        ("metric", pa.string()),  # end_to_end_latency | access_delay
+        ("metric", pa.string()),  # end_to_end_latency | access_delay | decision_latency
         ("low_ns", pa.int64()),
         ("high_ns", pa.int64()),
         ("count", pa.int64()),
@@ -65,6 +65,7 @@ REQUESTS = pa.schema(
         ("node", pa.string()),
         ("user", pa.string()),
         ("request_id", pa.int64()),
+        ("cost", pa.int32()),  # tokens asked for
         ("intended_at_ns", pa.int64()),
         ("decided_at_ns", pa.int64()),  # null = lost
         ("decision", pa.string()),  # admit | reject | lost

@@ -90,7 +90,7 @@ SCALES = {
 
 @dataclass(frozen=True)
 class Option:
-    """An option that a figure declares for the command line, ``--trace FILE``."""
+    """An option that a figure declares for the command line, ``--trace FILE``; one of type bool is a bare flag."""
 
     name: str
     help: str
@@ -113,6 +113,7 @@ class Experiment:
     options: tuple[Option, ...] = ()
     skip_reason: Callable[[Mapping[str, Any]], str] | None = None
     open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
+    analytic: bool = False  # its tables are computed from formulas alone: no points, and yet not skipped
 
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
         """All runs: the grid times the repetitions."""

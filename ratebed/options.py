@@ -59,7 +59,7 @@ class Request:
         declared = {option.name for option in load_figure(key).experiment.options}
         for flag, value in _pairs(self.extra):
             if flag in declared:
-                words += [f"--{flag}", value]
+                words += [f"--{flag}={value}"] if flag in _flags() else [f"--{flag}", value]
         return " ".join(words)
 
 
@@ -96,8 +96,10 @@ def _figures_and_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Options that only a figure knows come mixed with the figures' names: ``--trace FILE`` is two words."""
     names: list[str] = []
     options: list[str] = []
+    flags = _flags() if any(word.startswith("--") for word in words) else frozenset()
     for word in words:
-        waiting = len(options) > 0 and options[-1].startswith("--") and "=" not in options[-1]
+        last = options[-1] if options else ""
+        waiting = last.startswith("--") and "=" not in last and last[2:] not in flags
         (options if word.startswith("--") or waiting else names).append(word)
     return names, options
 
@@ -117,15 +119,24 @@ def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[
     return values
 
 
+def _flags() -> frozenset[str]:
+    """Options of any figure that take no value."""
+    options = [option for key in FIGURES for option in load_figure(key).experiment.options]
+    return frozenset(option.name for option in options if option.type is bool)
+
+
 def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
-    """``--trace FILE`` and ``--trace=FILE`` as (name, text)."""
+    """``--trace FILE`` and ``--trace=FILE`` as (name, text); a flag stands for ``--flag=yes``."""
     pairs, words = [], list(extra)
+    flags = _flags() if words else frozenset()
     while words:
         word = words.pop(0)
         if not word.startswith("--"):
             raise SpecError(f"unexpected word {word!r}", "options start with --")
         name, equals, text = word[2:].partition("=")
-        if not equals:
+        if not equals and name in flags:
+            text = "yes"
+        elif not equals:
             if not words:
                 raise SpecError(f"option --{name} has no value", f"write --{name} VALUE")
             text = words.pop(0)
@@ -134,6 +145,10 @@ def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _converted(kind: type, name: str, text: str) -> Any:
+    if kind is bool:
+        if text not in ("yes", "no"):
+            raise SpecError(f"--{name} {text!r}", f"write --{name} alone, or --{name}=no")
+        return text == "yes"
     try:
         return kind(text)
     except ValueError:

@@ -59,7 +59,7 @@ def make_plan(request: Request) -> Plan:
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
         specs += joined(specs, request.extra_system)
-        if not specs:
+        if not specs and not experiment.analytic:
             skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
         run_ids[key] = campaign.add(specs)
     check_all(campaign.wanted.values())
@@ -105,15 +105,22 @@ def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, st
             _write_section(request, key, [], {}, reason)
     missing, errors = plan.campaign.missing(), {failure.run_id: failure.error for failure in failures}
     undrawn: dict[str, str] = {}
+    from analysis.spark import Data
+
+    nothing = Data(None, ())  # what an analytic figure's tables are made of
     with _spark(plan, request, missing) as data:
         for key, ids in plan.run_ids.items():
             if key in plan.skipped:
                 continue
+            analytic = load_figure(key).experiment.analytic
             done = [run_id for run_id in ids if run_id not in missing]
             failed = {run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing}
-            problem = (
-                _draw_one(key, data, done, request.out) if data is not None and done else "none of its runs worked"
-            )
+            if analytic:
+                problem = _draw_one(key, nothing, done, request.out)
+            elif data is not None and done:
+                problem = _draw_one(key, data, done, request.out)
+            else:
+                problem = "none of its runs worked"
             if problem:
                 undrawn[key] = problem
             _write_section(request, key, done, failed, problem)
@@ -138,7 +145,7 @@ def _spark(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> "Ite
 
 def _draw_one(key: str, data: "Data", run_ids: list[str], out: Path) -> str:
     """Aggregate and draw one figure; returns what went wrong, so that the others can go on."""
-    print(f"drawing {key} ({len(run_ids)} runs)", flush=True)
+    print(f"drawing {key} ({len(run_ids)} runs)" if run_ids else f"drawing {key}", flush=True)
     figure = load_figure(key)
     try:
         tables = figure.tables(data.select(run_ids))
