@@ -1,0 +1,136 @@
+"""The update law of a distributed system throttler, Eqs. (3)-(4), for all servers at once (Siami & Skaf, "DST").
+
+In cycle k server i is asked for r_i requests, has the limit x_i and admits min(x_i, r_i).  Then
+x_i += g sum_j w_ij (p_i - p_j), with one of four measures p of how well a server is doing (Table 1).
+This is the law in matrices, against which the nodes of the system ``throttler`` are tested.  All arrays
+have the servers on their last axis; any axes before it are independent repetitions.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from core.errors import SpecError
+from core.registry import hint
+
+Array = NDArray[np.float64]
+
+MEASURES = ("throttled", "throttled-ratio", "log-ratio", "allowed")  # Cases I, II, III, IV of Table 1
+SMALLEST = 1.0  # requests a cycle: II and III divide by r and by x; less counts as this (ours: the paper has r > 0)
+
+
+def performance(measure: str, x: ArrayLike, r: ArrayLike) -> Array:
+    """The measure p of Table 1 by limits ``x`` and requests ``r`` of a cycle; SpecError for an unknown one."""
+    limits, asked = np.asarray(x, float), np.asarray(r, float)
+    if measure == "throttled":
+        return asked - limits
+    if measure == "throttled-ratio":
+        return (asked - limits) / np.maximum(asked, SMALLEST)
+    if measure == "log-ratio":
+        return np.log(np.maximum(asked, SMALLEST) / np.maximum(limits, SMALLEST))
+    if measure == "allowed":
+        return limits + np.zeros_like(asked)
+    raise SpecError(f"measure = {measure!r}", hint(measure, MEASURES))
+
+
+def step(
+    graph_laplacian: ArrayLike,
+    x: ArrayLike,
+    r: ArrayLike,
+    measure: str,
+    g: float,
+    freeze: bool = True,
+    clamp: bool = False,
+    literal: bool = False,
+) -> Array:
+    """Limits of the next cycle, x(k+1) of Eq. (4); ``graph_laplacian`` is L, ``g`` the update cycle gamma.
+
+    ``freeze`` is the rule of Case IV (appendix) and does nothing in the others: a server whose limit is at
+    r_i or above and would grow, or at 0 or below and would shrink, keeps it, and its links carry nothing in
+    this cycle.  ``literal`` takes the paper's "x_i = r_i" and "x_i = 0" at their word: steps of finite length
+    jump over them.  ``clamp`` (ours) cuts the flow of every link so that no limit falls below 0, nor in
+    Case IV grows beyond r_i.  None of these changes the sum of the limits if L is symmetric (Lemma 1).
+    """
+    limits, asked = np.asarray(x, float), np.asarray(r, float)
+    matrix = np.asarray(graph_laplacian, float)
+    p = performance(measure, limits, asked)
+    change = g * (p @ matrix.T)
+    active = np.ones_like(limits)
+    if freeze and measure == "allowed":
+        active[frozen(limits, asked, change, literal)] = 0.0
+    if clamp:
+        room = asked - limits if measure == "allowed" else np.full_like(limits, np.inf)
+        return limits + _clamped(g * _weights(matrix), p, active, room, limits)
+    if active.all():
+        return limits + change
+    weights = _weights(matrix)
+    return limits + g * active * (p * (active @ weights.T) - (active * p) @ weights.T)
+
+
+def frozen(x: Array, r: Array, change: Array, literal: bool = False) -> NDArray[np.bool_]:
+    """Case IV: which servers sit out a cycle, by their limits, requests and the change that Eq. (3) asks for."""
+    at_most, at_least = (x == r, x == 0.0) if literal else (x >= r, x <= 0.0)
+    return (at_most & (change > 0.0)) | (at_least & (change < 0.0))
+
+
+def _weights(matrix: Array) -> Array:
+    """W of L = D - W."""
+    weights = -matrix
+    np.fill_diagonal(weights, 0.0)
+    return weights
+
+
+def _clamped(weights: Array, p: Array, active: Array, room: Array, limits: Array) -> Array:
+    """The change of each limit when every link's flow is cut to what both its ends can take or give.
+
+    A server takes in at most ``room`` and gives at most its limit: each scales its links' flows in that
+    direction by a factor of its own, and a link obeys the smaller one of its two ends.
+    """
+    flow = (
+        weights * (p[..., :, None] - p[..., None, :]) * (active[..., :, None] * active[..., None, :])
+    )  # into i from j
+    taken, given = np.maximum(flow, 0.0), np.maximum(-flow, 0.0)
+    take = _factor(np.maximum(room, 0.0), taken.sum(-1))
+    give = _factor(np.maximum(limits, 0.0), given.sum(-1))
+    in_scale = np.minimum(take[..., :, None], give[..., None, :])
+    out_scale = np.minimum(give[..., :, None], take[..., None, :])
+    return np.asarray((taken * in_scale - given * out_scale).sum(-1), float)
+
+
+def _factor(most: Array, wanted: Array) -> Array:
+    """How much of ``wanted`` fits into ``most``, at most all of it."""
+    return np.where(wanted > most, most / np.where(wanted > most, wanted, 1.0), 1.0)
+
+
+def trajectory(
+    graph_laplacian: ArrayLike,
+    x: ArrayLike,
+    requests: Iterable[ArrayLike],
+    measure: str,
+    g: float,
+    freeze: bool = True,
+    clamp: bool = False,
+    literal: bool = False,
+) -> Array:
+    """x(0), x(1), … on the first axis, one more than there are cycles in ``requests`` (r(0), r(1), …)."""
+    found = [np.asarray(x, float)]
+    for r in requests:
+        found.append(step(graph_laplacian, found[-1], r, measure, g, freeze, clamp, literal))
+    return np.array(found)
+
+
+def admitted(x: ArrayLike, r: ArrayLike) -> Array:
+    """a_i = min(x_i, r_i), and nothing by a limit below 0: Eq. (4) does not keep limits positive."""
+    return np.minimum(np.maximum(np.asarray(x, float), 0.0), np.asarray(r, float))
+
+
+def over_throttling(x: ArrayLike, r: ArrayLike) -> Array:
+    """Share (0 to 1) of what could have been admitted that was not (Example 2); cycles on the first axis.
+
+    The ideal, Eq. (8), is min(l_total, r_total), with l_total = sum x(0).
+    """
+    limits, asked = np.asarray(x, float), np.asarray(r, float)
+    ideal = np.minimum(limits[0].sum(-1), asked.sum(-1))
+    actual = admitted(limits, asked).sum(-1)
+    return np.asarray((ideal - actual).sum(0) / ideal.sum(0), float)
