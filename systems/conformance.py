@@ -35,11 +35,20 @@ _SEED = 20_240_601
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """What goes wrong: loss on every link all the time; a crash and restart, or a partition, in ``trouble_ns``."""
+    """What goes wrong.
+
+    On every link all the time: loss, doubled messages, messages held back; a clock that is ahead all
+    the time; in ``trouble_ns`` a crash and restart, empty or with a copy of ``copy_from``'s state, or
+    a partition.
+    """
 
     name: str
     loss_probability: float = 0.0
+    duplication_probability: float = 0.0
+    reordering_probability: float = 0.0
+    clocks_ahead_ns: Mapping[str, int] = dataclasses.field(default_factory=dict)
     crash: str | None = None
+    copy_from: str = ""
     cut_off: str | None = None
     trouble_ns: tuple[int, int] = (SECOND_NS, 2 * SECOND_NS)
     duration_ns: int = 13 * SECOND_NS
@@ -47,7 +56,11 @@ class Scenario:
 
 CALM = Scenario("a calm network")
 CRASH = Scenario("a crash", crash="n2")
-SCENARIOS = (CALM, Scenario("20 % loss", loss_probability=0.2), Scenario("a partition", cut_off="n2"), CRASH)
+COPIED = Scenario("a crash and a re-join by copying", crash="n2", copy_from="n3")
+DISORDER = Scenario("doubled and reordered messages", duplication_probability=0.2, reordering_probability=0.2)
+SKEW = Scenario("skewed clocks", clocks_ahead_ns={"n2": 150 * MILLISECOND_NS, "n3": -80 * MILLISECOND_NS})
+LOSS, PARTITION = Scenario("20 % loss", loss_probability=0.2), Scenario("a partition", cut_off="n2")
+SCENARIOS = (CALM, LOSS, DISORDER, SKEW, PARTITION, CRASH, COPIED)
 
 
 class Step(Protocol):
@@ -141,9 +154,9 @@ def _check_nodes(system: System, bench: Bench, config: Any) -> None:
             again = bench.run_nodes(system, config, NAMES, requests, reports, scenario, _SEED)
             check_same(first, again)
             check_timers(first)
-            if scenario in (CALM, CRASH):
+            if not (scenario.loss_probability or scenario.cut_off):
                 # The restarted node has lost what it was asked before, not what it is asked then.
-                since_ns = 0 if scenario is CALM else scenario.trouble_ns[1] + 1
+                since_ns = scenario.trouble_ns[1] + 1 if scenario.crash else 0
                 check_decided(first, since_ns)
         except SystemFault as fault:
             raise SystemFault(f"in {scenario.name}: {fault.what}", fault.fix) from fault

@@ -29,8 +29,13 @@ class Backend(Protocol):
         """Brokers of ``topology`` with the calibration of ``spec``, ready to be offered ``schedule``."""
         ...
 
-    def limit(self, system: Any, config: Any, topology: Any, requests: Any, duration_ns: int, seed: int) -> Any:
-        """Offer ``requests`` to the nodes of a limiter; returns columns of ``requests()`` and ``samples()``."""
+    def limit(
+        self, system: Any, config: Any, topology: Any, requests: Any, duration_ns: int, seed: int, **more: Any
+    ) -> Any:
+        """Offer ``requests`` to the nodes of a limiter; returns columns of ``requests()`` and ``samples()``.
+
+        ``more``: ``faults``, ``drain_ns``, ``clock_skew_ns``, as for ``testbed.virtual.request_run.run_requests``.
+        """
         ...
 
 

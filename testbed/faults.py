@@ -20,10 +20,14 @@ class Crash:
 
 @dataclass(frozen=True)
 class Restart:
-    """A crashed node begins anew with ``Start(None)``."""
+    """A crashed node begins anew: empty, with ``Start(None)``, or with a copy of ``copy_from``'s state.
+
+    The copy counts as sent by the peer; one that is down, or that knows no ``snapshot()``, gives none.
+    """
 
     at_ns: int
     node: str
+    copy_from: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Heal:
 
 @dataclass(frozen=True)
 class LinkLoss:
-    """From now on the link between two hosts loses packets with this probability."""
+    """From now on the link between two hosts (``*`` and ``*``: every link) loses packets with this probability."""
 
     at_ns: int
     a: str
@@ -52,7 +56,42 @@ class LinkLoss:
     loss_probability: float
 
 
-Fault = Crash | Restart | Partition | Heal | LinkLoss
+@dataclass(frozen=True)
+class LinkDuplication:
+    """From now on a message over the link arrives twice with this probability.
+
+    On a stream the copy stands for a sender that repeats itself after a reconnection: it comes right behind.
+    """
+
+    at_ns: int
+    a: str
+    b: str
+    duplication_probability: float
+
+
+@dataclass(frozen=True)
+class LinkReordering:
+    """From now on a datagram over the link is held back with this probability, for ``hold_ns``; streams keep order."""
+
+    at_ns: int
+    a: str
+    b: str
+    reordering_probability: float
+    hold_ns: int
+
+
+@dataclass(frozen=True)
+class ClockSkew:
+    """From now on a node's clock is ``offset_ns`` ahead of true time, or behind it."""
+
+    at_ns: int
+    node: str
+    offset_ns: int
+
+
+LinkFault = LinkLoss | LinkDuplication | LinkReordering
+Fault = Crash | Restart | Partition | Heal | LinkFault | ClockSkew
+EVERY = "*"
 
 KINDS: dict[str, type[Any]] = {
     "crash": Crash,
@@ -60,23 +99,35 @@ KINDS: dict[str, type[Any]] = {
     "partition": Partition,
     "heal": Heal,
     "link-loss": LinkLoss,
+    "link-duplication": LinkDuplication,
+    "link-reordering": LinkReordering,
+    "clock-skew": ClockSkew,
 }
 
 
 def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
-    """Faults written as plain values: ``{"kind": "crash", "at": "2s", "node": "n1"}``; SpecError names the row."""
+    """Faults written as plain values: ``{"kind": "crash", "at": "2s", "node": "n1"}``; SpecError names the row.
+
+    Spans are text and lose their unit's suffix: ``at``, ``offset`` (``"-5ms"`` is behind) and ``hold``.
+    """
     faults = []
     for number, row in enumerate(rows, 1):
         fields = dict(row)
         kind = fields.pop("kind", None)
         if kind not in KINDS:
             raise SpecError(f"fault {number}: kind {kind!r}", hint(str(kind), KINDS))
-        try:
-            fields["at_ns"] = duration_ns(fields.pop("at"))
-        except (KeyError, ValueError, TypeError):
-            raise SpecError(f"fault {number}: at = {row.get('at')!r}", 'give an instant such as "2s"') from None
+        for span in ("at", "offset", "hold"):
+            if span in fields or span == "at":
+                try:
+                    fields[f"{span}_ns"] = _signed_ns(fields.pop(span, None))
+                except (ValueError, TypeError, AttributeError):
+                    raise SpecError(f"fault {number}: {span} = {row.get(span)!r}", 'write it as in "2s"') from None
         faults.append(configure(f"fault {number} ({kind})", KINDS[kind], fields))
     return tuple(faults)
+
+
+def _signed_ns(text: Any) -> int:
+    return -duration_ns(text[1:]) if str(text).startswith("-") else duration_ns(text)
 
 
 def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
@@ -88,8 +139,10 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
         if fault.at_ns < 0:
             raise SpecError(f"{fault}: before the start", "give an instant from 0 on")
         match fault:
-            case Crash(_, node) | Restart(_, node):
+            case Crash(_, node) | Restart(_, node, _):
                 _known_node(node, fault, topology)
+                if isinstance(fault, Restart) and fault.copy_from:
+                    _known_node(fault.copy_from, fault, topology)
                 if isinstance(fault, Crash) == (node in down):
                     raise SpecError(
                         f"{fault}: {node} is {'down already' if node in down else 'up'}", "crash, then restart"
@@ -103,12 +156,22 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                 if side and side not in cut:
                     raise SpecError(f"{fault}: no such partition", "name the side that was cut off")
                 cut = [other for other in cut if side and other != side]
-            case LinkLoss(_, a, b, loss_probability):
-                if not any({a, b} == {link.a, link.b} for link in topology.links):
-                    raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", "name two hosts that a link joins")
-                if not 0 <= loss_probability <= 1:
-                    raise SpecError(f"{fault}: loss_probability", "give a value from 0 to 1")
+            case LinkLoss(_, a, b, probability) | LinkDuplication(_, a, b, probability):
+                _check_link(a, b, probability, fault, topology)
+            case LinkReordering(_, a, b, probability, hold_ns):
+                _check_link(a, b, probability, fault, topology)
+                if hold_ns <= 0:
+                    raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
+            case ClockSkew(_, node, _):
+                _known_node(node, fault, topology)
     return ordered
+
+
+def _check_link(a: str, b: str, probability: float, fault: Fault, topology: Topology) -> None:
+    if not (a == b == EVERY or any({a, b} == {link.a, link.b} for link in topology.links)):
+        raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", "name two hosts that a link joins, or * and *")
+    if not 0 <= probability <= 1:
+        raise SpecError(f"{fault}: probability {probability}", "give a value from 0 to 1")
 
 
 def _known_node(node: str, fault: Fault, topology: Topology) -> None:

@@ -55,12 +55,12 @@ class VirtualBackend:
         return Deployment(model, names, schedule, others, config, duration_ns(spec.round), rows)
 
     def limit(
-        self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int
+        self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> "RequestJournal":
         """See ``testbed.Backend``."""
         from testbed.virtual.request_run import run_requests
 
-        return run_requests(system, config, topology, requests, duration_ns, seed)
+        return run_requests(system, config, topology, requests, duration_ns, seed, **more)
 
 
 def _broker_names(topology: "Topology") -> list[str]:

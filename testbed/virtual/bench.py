@@ -6,7 +6,7 @@ from typing import Any
 from core.records import Request
 from systems.api import Report, System
 from systems.conformance import Scenario
-from testbed.faults import Crash, Fault, Heal, Partition, Restart
+from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkReordering, Partition, Restart
 from testbed.topology import mesh
 from testbed.virtual.request_run import event_loop
 from testbed.virtual.scheduler import Step
@@ -32,20 +32,26 @@ class VirtualBench:
         assert system.nodes is not None
         everyone = list(system.nodes(list(names), config, seed))
         topology = mesh("bench", everyone, self.delay_ns, self.jitter_ns, scenario.loss_probability)
-        loop = event_loop(system, config, topology, names, seed, keep_steps=True)
+        loop = event_loop(
+            system, config, topology, names, seed, keep_steps=True, clock_offsets_ns=scenario.clocks_ahead_ns
+        )
         for node, offered in requests.items():
             loop.offer(node, offered)
         for at_ns, node, measurement in reports:
             loop.inject(node, at_ns, Report(measurement))
-        loop.fail(_faults(scenario))
+        loop.fail(_faults(scenario, self.delay_ns))
         return loop.run(scenario.duration_ns).steps
 
 
-def _faults(scenario: Scenario) -> list[Fault]:
+def _faults(scenario: Scenario, hold_ns: int) -> list[Fault]:
     begin, end = scenario.trouble_ns
     faults: list[Fault] = []
+    if scenario.duplication_probability:
+        faults.append(LinkDuplication(0, EVERY, EVERY, scenario.duplication_probability))
+    if scenario.reordering_probability:
+        faults.append(LinkReordering(0, EVERY, EVERY, scenario.reordering_probability, hold_ns))
     if scenario.crash:
-        faults += [Crash(begin, scenario.crash), Restart(end, scenario.crash)]
+        faults += [Crash(begin, scenario.crash), Restart(end, scenario.crash, scenario.copy_from)]
     if scenario.cut_off:
         faults += [Partition(begin, (scenario.cut_off,)), Heal(end, (scenario.cut_off,))]
     return faults

@@ -6,8 +6,8 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
 
-from systems.parts import token_bucket
 from core.compiled import njit
+from systems.parts import token_bucket
 
 _refill = njit(cache=True, inline="always")(token_bucket.refill)
 _rounded_debt = njit(cache=True, inline="always")(token_bucket.rounded_debt)

@@ -6,9 +6,9 @@ A test compares it with the array version.
 # mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
 
+from core.compiled import njit
 from core.records import Envelope, Int64, Schedule
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
-from core.compiled import njit
 from testbed.virtual.fleet import CHUNK_NS
 
 

@@ -3,12 +3,12 @@
 * Delay: the links' delays along the shortest path, their jitter (uniform, plus or minus, drawn per
   link as tc-netem does by default) and the time to put the bytes on each link.  Links do not queue:
   control traffic is far below their rates.
-* Datagrams may be lost and, with jitter, overtake each other; a partition loses them.
+* Datagrams may be lost, doubled, and, with jitter or when held back, overtake each other; a partition loses them.
 * Streams keep their order.  A lost message is sent again after a round trip and 200 ms, twice as
   long each further time (Linux's TCP without fast retransmit), at most 15 times; messages of a
-  partition wait for its end.  A stream dies with either end's incarnation.
+  partition wait for its end.  A stream dies with either end's incarnation.  What is doubled stays in order.
 
-Randomness is named by path, loss and jitter apart: traffic of one path shifts no other's.
+Randomness is named by path; loss, jitter and disorder are apart: traffic of one path shifts no other's.
 """
 
 from collections import Counter
@@ -20,6 +20,7 @@ import numpy as np
 from core.seeds import generator
 from core.units import MILLISECOND_NS
 from systems.api import Transport
+from testbed.faults import EVERY, LinkDuplication, LinkFault, LinkLoss, LinkReordering
 from testbed.topology import Link, Path, Topology
 
 RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
@@ -44,6 +45,7 @@ class _Route:
     cut: bool
     loss: np.random.Generator
     jitter: np.random.Generator
+    disorder: np.random.Generator  # doubling and holding back
     last_arrival_ns: int = 0  # streams: nothing arrives before this
 
 
@@ -55,26 +57,30 @@ class Network:
         self.lost_count: Counter[str] = Counter()  # by source
         self._routes: dict[tuple[str, str], _Route] = {}
         self._loss = {_ends(link): link.loss_probability for link in topology.links}
+        self._duplication: dict[frozenset[str], float] = {}
+        self._reordering: dict[frozenset[str], tuple[float, int]] = {}  # probability, how long it is held back
         self._sides: list[frozenset[str]] = []  # hosts cut off from the others
         self._held: list[Parcel] = []
 
-    def send(self, parcel: Parcel, now_ns: int) -> int | None:
-        """The instant at which the parcel arrives, or None: lost, or held until a partition ends."""
+    def send(self, parcel: Parcel, now_ns: int) -> list[int]:
+        """The instants at which the parcel arrives: none (lost, or held until a partition ends), one, or two."""
         route = self._route(parcel.source, parcel.target)
         stream = self.transport is Transport.STREAM
         if route.cut and stream:
             self._held.append(parcel)
-            return None
+            return []
         tries = self._tries(route, RETRANSMITS_MAXIMUM if stream else 0)
         if route.cut or tries is None:
             self.lost_count[parcel.source] += 1
-            return None
+            return []
         at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
         if stream:
             first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.path.one_way_delay_ns
             at_ns = max(at_ns + (2**tries - 1) * first_wait_ns, route.last_arrival_ns)
             route.last_arrival_ns = at_ns
-        return at_ns
+        elif self._reordering:
+            at_ns += self._held_back_ns(route)
+        return [at_ns] * (1 + self._is_doubled(route))
 
     def partition(self, side: tuple[str, ...]) -> None:
         """Cut the hosts of ``side`` off."""
@@ -89,10 +95,17 @@ class Network:
         held, self._held = self._held, []
         return held
 
-    def set_loss(self, a: str, b: str, loss_probability: float) -> None:
-        """Change the loss of the link between two hosts."""
-        assert frozenset((a, b)) in self._loss
-        self._loss[frozenset((a, b))] = loss_probability
+    def disturb(self, fault: LinkFault) -> None:
+        """Change the loss, duplication or reordering of the link between two hosts, or of every link."""
+        ends = list(self._loss) if fault.a == EVERY else [frozenset((fault.a, fault.b))]
+        for link in ends:
+            match fault:
+                case LinkLoss(loss_probability=probability):
+                    self._loss[link] = probability
+                case LinkDuplication(duplication_probability=probability):
+                    self._duplication[link] = probability
+                case LinkReordering(reordering_probability=probability, hold_ns=hold_ns):
+                    self._reordering[link] = probability, hold_ns
 
     def crash(self, node: str) -> None:
         """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
@@ -112,8 +125,10 @@ class Network:
     def _route(self, source: str, target: str) -> _Route:
         if (source, target) not in self._routes:
             path = self.topology.path(source, target)
-            loss, jitter = (generator(self.seed, "network", what, source, target) for what in ("loss", "jitter"))
-            self._routes[source, target] = _Route(path, self._is_cut(source, target), loss, jitter)
+            loss, jitter, disorder = (
+                generator(self.seed, "network", what, source, target) for what in ("loss", "jitter", "disorder")
+            )
+            self._routes[source, target] = _Route(path, self._is_cut(source, target), loss, jitter, disorder)
         return self._routes[source, target]
 
     def _tries(self, route: _Route, again_maximum: int) -> int | None:
@@ -127,6 +142,14 @@ class Network:
             if route.loss.random() < through:
                 return tries
         return None
+
+    def _is_doubled(self, route: _Route) -> bool:
+        chances = [self._duplication.get(_ends(link), 0.0) for link in route.path.links] if self._duplication else []
+        return any([chance > 0 and bool(route.disorder.random() < chance) for chance in chances])
+
+    def _held_back_ns(self, route: _Route) -> int:
+        chances = [self._reordering.get(_ends(link), (0.0, 0)) for link in route.path.links]
+        return sum(hold_ns for chance, hold_ns in chances if chance > 0 and route.disorder.random() < chance)
 
     @staticmethod
     def _delay_ns(route: _Route, size_bytes: int) -> int:

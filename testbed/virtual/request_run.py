@@ -8,7 +8,8 @@ from typing import Any
 from core.errors import SpecError
 from core.records import Request
 from core.registry import hint
-from core.seeds import child_seed
+from core.seeds import child_seed, generator
+from core.units import SECOND_NS
 from systems.api import Node, System
 from testbed.faults import Fault
 from testbed.topology import Topology
@@ -16,6 +17,7 @@ from testbed.virtual.network import Network
 from testbed.virtual.scheduler import DataPlane, EventLoop, Journal
 
 LOST = "lost"  # a request without a verdict
+SETTLE_NS = 5 * SECOND_NS  # for late verdicts of nodes that do not say whether they are idle
 
 
 def event_loop(
@@ -27,6 +29,7 @@ def event_loop(
     plane: DataPlane | None = None,
     keep_steps: bool = False,
     start_ns: int = 0,
+    clock_offsets_ns: Mapping[str, int] | None = None,
 ) -> EventLoop:
     """The loop for ``system.nodes(names, ...)`` on ``topology``; a restarted node has a seed of its own.
 
@@ -40,7 +43,7 @@ def event_loop(
         return make(list(names), config, child_seed(seed, "nodes", restart) >> 1)
 
     network = Network(topology, seed, system.transport)
-    return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns)
+    return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns, clock_offsets_ns=clock_offsets_ns)
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,9 @@ class RequestJournal:
         for node, request in self.journal.offered.values():
             decided_at_ns, _, verdict = self.journal.verdicts.get(request.id, (None, None, None))
             decision = verdict.value if verdict else LOST
-            rows.append((node, request.user, request.id, request.at_ns, decided_at_ns, decision))
-        return _columns(("node", "user", "request_id", "intended_at_ns", "decided_at_ns", "decision"), rows)
+            rows.append((node, request.user, request.id, request.cost, request.at_ns, decided_at_ns, decision))
+        names = ("node", "user", "request_id", "cost", "intended_at_ns", "decided_at_ns", "decision")
+        return _columns(names, rows)
 
     def samples(self) -> dict[str, list[Any]]:
         """Columns of ``samples``."""
@@ -91,20 +95,50 @@ def run_requests(
     duration_ns: int,
     seed: int,
     faults: Iterable[Fault] = (),
+    drain_ns: int = 0,
+    clock_skew_ns: int = 0,
 ) -> RequestJournal:
     """Offer ``requests`` (node -> requests in order of time) to the system's nodes, one on each node of ``topology``.
 
-    Events up to ``duration_ns`` are handled; a request without a verdict by then is lost.
+    Events up to ``duration_ns`` are handled, and then up to ``drain_ns`` longer: until all nodes are
+    idle with nothing under way (thesis 4.3.1), or for 5 s where nodes do not say.  A request without
+    a verdict by then is lost.  Each node's clock is off by a uniform draw from plus or minus
+    ``clock_skew_ns``.  Samples of node "": ``load_end_ns``, ``convergence_ns`` (both instants; the
+    latter is missing where the run was cut off).
     """
     names = topology.node_names()
     for node in requests:
         if node not in names:
             raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
-    loop = event_loop(system, config, topology, names, seed)
+    offsets_ns = {
+        name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
+        for name in names
+    }
+    loop = event_loop(system, config, topology, names, seed, clock_offsets_ns=offsets_ns)
     for node, offered in requests.items():
         loop.offer(node, offered)
-    loop.fail(faults)
-    return RequestJournal(loop.run(duration_ns))
+    planned = tuple(faults)
+    loop.fail(planned)
+    last_request_ns = max((offered[-1].at_ns for offered in requests.values() if offered), default=0)
+    journal = loop.run(duration_ns)
+    journal.samples.append((duration_ns, "", "load_end_ns", float(last_request_ns)))
+    _drain(loop, duration_ns, drain_ns, max((fault.at_ns for fault in planned), default=0))
+    return RequestJournal(journal)
+
+
+def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int) -> None:
+    """Run on until nothing is left to send, in steps of a second; at most ``drain_ns``."""
+    until_ns = load_end_ns
+    while True:
+        quiet = loop.is_quiet()
+        if quiet and until_ns >= last_fault_ns:
+            loop.journal.samples.append((until_ns, "", "convergence_ns", float(loop.last_traffic_ns)))
+            return
+        end_ns = load_end_ns + (min(drain_ns, SETTLE_NS) if quiet is None else drain_ns)
+        if until_ns >= end_ns:
+            return
+        until_ns = min(until_ns + SECOND_NS, end_ns)
+        loop.run(until_ns)
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:

@@ -35,7 +35,7 @@ from systems.api import (
     Verdict,
 )
 from systems.referee import Referee
-from testbed.faults import Crash, Fault, Heal, LinkLoss, Partition, Restart, check_faults
+from testbed.faults import ClockSkew, Crash, Fault, Heal, LinkFault, Partition, Restart, check_faults
 from testbed.virtual.network import Network, Parcel
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
@@ -61,7 +61,7 @@ class DataPlane(Protocol):
 
 
 class Step(NamedTuple):
-    """One event that a node handled, and its answer."""
+    """One event that a node handled, and its answer; ``at_ns`` is the node's own time."""
 
     at_ns: int
     node: str
@@ -91,6 +91,7 @@ class _Member:
     incarnation: int = 0
     alive: bool = True
     timers: dict[str, int] = field(default_factory=dict)  # name -> number of the setting that counts
+    clock_offset_ns: int = 0  # how far the node's clock is ahead of true time
     instant_ns: int = -1
     events_at_instant: int = 0
 
@@ -100,7 +101,8 @@ class EventLoop:
 
     ``boot(restart)`` makes all nodes anew; ``restart`` is 0 at the start and counts the run's
     restarts, each of which takes its node from a fresh set: nothing survives a crash.  Time begins
-    at ``start_ns``; ``plane`` is what carries messages, if anything does.
+    at ``start_ns``; ``plane`` is what carries messages, if anything does.  ``clock_offsets_ns``: how
+    far nodes' clocks are ahead of true time (0 where not given).
     """
 
     def __init__(
@@ -112,8 +114,9 @@ class EventLoop:
         keep_steps: bool = False,
         start_ns: int = 0,
         events_maximum: int = EVENTS_MAXIMUM,
+        clock_offsets_ns: Mapping[str, int] | None = None,
     ):
-        self.now_ns = start_ns
+        self.now_ns = self.last_traffic_ns = start_ns
         self.in_flight_count = 0
         self.journal = Journal()
         self._boot, self._network, self._messages, self._plane = boot, network, messages, plane
@@ -127,6 +130,7 @@ class EventLoop:
         self._members = {name: _Member(node, Referee(name, nodes, messages)) for name, node in nodes.items()}
         for name in self._members:
             network.topology.host_of(name)
+            self._members[name].clock_offset_ns = (clock_offsets_ns or {}).get(name, 0)
             self._push(start_ns, self._handle, name, Start(None))
         self._push(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
@@ -145,7 +149,7 @@ class EventLoop:
     def fail(self, faults: Iterable[Fault]) -> None:
         """Let faults happen; SpecError where one cannot."""
         for fault in check_faults(faults, self._network.topology):
-            if isinstance(fault, Crash | Restart):
+            if isinstance(fault, Crash | Restart | ClockSkew):
                 self._known(fault.node)
             self._push(fault.at_ns, self._apply_fault, fault)
 
@@ -163,6 +167,15 @@ class EventLoop:
         self._advance(until_ns)
         self._flush_traffic()
         return self.journal
+
+    def is_quiet(self) -> bool | None:
+        """Is nothing queued at any node, and nothing under way?  None where a node does not say (``idle()``)."""
+        if self.in_flight_count or self._network.held_count:
+            return False
+        nodes = [member.node for member in self._members.values() if member.alive]
+        if not all(hasattr(node, "idle") for node in nodes):
+            return None
+        return all(node.idle() for node in nodes)  # type: ignore[attr-defined]
 
     def _known(self, node: str) -> None:
         if node not in self._members:
@@ -189,16 +202,17 @@ class EventLoop:
             return
         self._bound(name, member, event)
         member.referee.saw(event)
+        clock_ns = self.now_ns + member.clock_offset_ns
         try:
-            effects = member.node.handle(event, self.now_ns)
+            effects = member.node.handle(event, clock_ns)
         except HarnessError:
             raise
         except Exception as error:
             what = f"{name} failed on {event!r} at {duration_text(self.now_ns)}: {type(error).__name__}: {error}"
             raise SystemFault(what, "mend the node's handle") from error
-        member.referee.check(effects, self.now_ns)
+        member.referee.check(effects, clock_ns)
         if self._keep_steps:
-            self.journal.steps.append(Step(self.now_ns, name, member.incarnation, event, tuple(effects)))
+            self.journal.steps.append(Step(clock_ns, name, member.incarnation, event, tuple(effects)))
         for effect in effects:
             self._carry_out(name, member, effect)
 
@@ -228,14 +242,16 @@ class EventLoop:
         self.journal.offered[request.id] = node, request
         self._handle(node, Arrival(request))
 
-    def _ring(self, name: str, timer: str, serial: int, due_at_ns: int) -> None:
+    def _ring(self, name: str, timer: str, serial: int) -> None:
         member = self._members[name]
         if member.timers.get(timer) == serial:  # not replaced since, nor lost in a crash
             del member.timers[timer]
+            due_at_ns = self.now_ns + member.clock_offset_ns  # a step of the clock does not move what was set before
             self._handle(name, Timer(timer, due_at_ns))
 
     def _deliver(self, parcel: Parcel) -> None:
         self.in_flight_count -= 1
+        self.last_traffic_ns = self.now_ns
         member = self._members[parcel.target]
         broken = self._network.transport is Transport.STREAM and member.incarnation != parcel.target_incarnation
         if broken or not member.alive:
@@ -262,7 +278,8 @@ class EventLoop:
             case SetTimer(timer, at_ns):
                 self._timer_serial += 1
                 member.timers[timer] = self._timer_serial
-                self._push(at_ns, self._ring, name, timer, self._timer_serial, at_ns)
+                true_ns = at_ns - member.clock_offset_ns
+                self._push(true_ns, self._ring, name, timer, self._timer_serial)
             case Decide(request_id, verdict):
                 self.journal.verdicts[request_id] = self.now_ns, name, verdict
             case Actuate(command):
@@ -277,13 +294,16 @@ class EventLoop:
         if len(content) > DATAGRAM_BYTES_MAXIMUM and self._network.transport is Transport.DATAGRAM:
             what = f"{source} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
             raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
-        self._traffic[source, "sent_count"] += 1
-        self._traffic[source, "sent_bytes"] += len(content)
+        self._count_sent(source, content)
         self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
 
+    def _count_sent(self, source: str, content: bytes) -> None:
+        self.last_traffic_ns = self.now_ns
+        self._traffic[source, "sent_count"] += 1
+        self._traffic[source, "sent_bytes"] += len(content)
+
     def _dispatch(self, parcel: Parcel) -> None:
-        at_ns = self._network.send(parcel, self.now_ns)
-        if at_ns is not None:
+        for at_ns in self._network.send(parcel, self.now_ns):
             self.in_flight_count += 1
             self._push(at_ns, self._deliver, parcel)
 
@@ -294,15 +314,18 @@ class EventLoop:
         match fault:
             case Crash(_, node):
                 self._crash(node)
-            case Restart(_, node):
-                self._restart(node)
+            case Restart(_, node, copy_from):
+                self._restart(node, copy_from)
             case Partition(_, side):
                 self._network.partition(side)
             case Heal(_, side):
                 for parcel in self._network.heal(side):
                     self._dispatch(parcel)
-            case LinkLoss(_, a, b, loss_probability):
-                self._network.set_loss(a, b, loss_probability)
+            case ClockSkew(_, node, offset_ns):
+                self._members[node].clock_offset_ns = offset_ns
+            case _:
+                assert isinstance(fault, LinkFault)
+                self._network.disturb(fault)
 
     def _crash(self, name: str) -> None:
         member = self._members[name]
@@ -310,21 +333,33 @@ class EventLoop:
         member.timers.clear()
         self._network.crash(name)
 
-    def _restart(self, name: str) -> None:
+    def _restart(self, name: str, copy_from: str) -> None:
         self._restarts_count += 1
         member = self._members[name]
         member.node = self._boot(self._restarts_count)[name]
         member.referee = Referee(name, self._members, self._messages)
+        snapshot = self._copied(copy_from) if copy_from else None
         member.alive, member.incarnation = True, member.incarnation + 1
-        self._handle(name, Start(None))
+        self._handle(name, Start(snapshot))
+
+    def _copied(self, peer: str) -> Any:
+        """The state of ``peer`` as a message, or None where it is down or keeps it to itself."""
+        member = self._members[peer]
+        take = getattr(member.node, "snapshot", None)
+        if take is None or not member.alive:
+            return None
+        content = self._codec.encode(take())
+        self._count_sent(peer, content)
+        return self._codec.decode(content)
 
     def _tick(self) -> None:
         self._push(self.now_ns + SAMPLE_PERIOD_NS, self._tick)
         self._flush_traffic()
         for name, member in self._members.items():
-            weigh = getattr(member.node, "state_bytes", None)
-            if weigh is not None and member.alive:
-                self.journal.samples.append((self.now_ns, name, "state_bytes", float(weigh())))
+            for metric in ("state_bytes", "allocated_bytes"):
+                weigh = getattr(member.node, metric, None)
+                if weigh is not None and member.alive:
+                    self.journal.samples.append((self.now_ns, name, metric, float(weigh())))
 
     def _flush_traffic(self) -> None:
         """What was sent and lost since the last time, in the samples of now."""

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -6,7 +7,18 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from systems.api import Transport
-from testbed.faults import Crash, Heal, LinkLoss, Partition, Restart, check_faults, read_faults
+from testbed.faults import (
+    ClockSkew,
+    Crash,
+    Heal,
+    LinkDuplication,
+    LinkLoss,
+    LinkReordering,
+    Partition,
+    Restart,
+    check_faults,
+    read_faults,
+)
 from testbed.topology import Host, Link, Topology, mesh
 from testbed.virtual.network import RETRANSMIT_MINIMUM_NS, Network, Parcel
 
@@ -17,17 +29,24 @@ def parcel(source: str = "n1", target: str = "n2", size_bytes: int = 100) -> Par
     return Parcel(source, target, b"", size_bytes, 0)
 
 
+def sent(network: Network, content: Parcel, now_ns: int) -> int | None:
+    """When the parcel arrives: once, or never."""
+    found = network.send(content, now_ns)
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
 def arrivals(network: Network, count: int, source: str = "n1", target: str = "n2") -> list[int | None]:
     """One parcel each millisecond."""
-    return [network.send(parcel(source, target), n * MS) for n in range(count)]
+    return [sent(network, parcel(source, target), n * MS) for n in range(count)]
 
 
 def test_delay_is_the_sum_of_links_and_transmission() -> None:
     hosts = (Host("a"), Host("s", role="switch"), Host("b"))
     topology = Topology("t", hosts, (Link("a", "s", 3 * MS, rate_bps=8_000_000), Link("s", "b", 4 * MS)))
     network = Network(topology, 1)
-    assert network.send(parcel("a", "b", 1_000), 10) == 10 + 7 * MS + MS  # 1,000 bytes at 8 Mbit/s: 1 ms
-    assert network.send(parcel("a", "a"), 10) == 10
+    assert sent(network, parcel("a", "b", 1_000), 10) == 10 + 7 * MS + MS  # 1,000 bytes at 8 Mbit/s: 1 ms
+    assert sent(network, parcel("a", "a"), 10) == 10
 
 
 def test_the_same_seed_gives_the_same_network_and_paths_do_not_disturb_each_other() -> None:
@@ -38,9 +57,9 @@ def test_the_same_seed_gives_the_same_network_and_paths_do_not_disturb_each_othe
     shared = Network(topology, 7)
     mixed = []
     for n in range(200):
-        shared.send(parcel("n3", "n2"), n * MS)
-        mixed.append(shared.send(parcel(), n * MS))
-        shared.send(parcel("n2", "n1"), n * MS)
+        sent(shared, parcel("n3", "n2"), n * MS)
+        mixed.append(sent(shared, parcel(), n * MS))
+        sent(shared, parcel("n2", "n1"), n * MS)
     assert mixed == alone
 
 
@@ -59,7 +78,7 @@ def test_streams_keep_their_order_and_lose_nothing(seed: int, loss: float, gaps_
     now_ns, found = 0, []
     for gap_ns in gaps_ns:
         now_ns += gap_ns
-        at_ns = network.send(parcel(), now_ns)
+        at_ns = sent(network, parcel(), now_ns)
         if at_ns is not None:  # after 15 retransmissions in vain a connection gives up
             assert at_ns >= now_ns
             found.append(at_ns)
@@ -75,7 +94,7 @@ def test_a_lost_stream_message_comes_after_doubling_timeouts() -> None:
     seen = set()
     for n in range(200):
         now_ns = n * 10**15  # far apart, so that order holds nothing back
-        at_ns = network.send(parcel(), now_ns)
+        at_ns = sent(network, parcel(), now_ns)
         assert at_ns is not None
         seen.add(at_ns - now_ns)
     assert seen <= possible and {5 * MS, 5 * MS + wait_ns, 5 * MS + 3 * wait_ns} <= seen
@@ -86,32 +105,53 @@ def test_loss_has_its_probability_and_can_change() -> None:
     lost = arrivals(network, 4_000).count(None)
     assert abs(lost - 1_000) < 140  # five standard deviations
     assert network.lost_count["n1"] == lost
-    network.set_loss("n2", "n1", 0.0)
+    network.disturb(LinkLoss(0, "n2", "n1", 0.0))
     assert None not in arrivals(network, 100)
-    network.set_loss("n1", "n2", 1.0)
+    network.disturb(LinkLoss(0, "*", "*", 1.0))
     assert set(arrivals(network, 100)) == {None}
+
+
+def test_a_doubled_message_arrives_twice_and_a_stream_keeps_it_in_order() -> None:
+    for transport in Transport:
+        network = Network(mesh("m", ["n1", "n2"], 5 * MS, 3 * MS), 1, transport)
+        network.disturb(LinkDuplication(0, "n1", "n2", 0.25))
+        found = [network.send(parcel(), n * MS) for n in range(4_000)]
+        doubled = [times for times in found if len(times) == 2]
+        assert abs(len(doubled) - 1_000) < 140
+        assert all(first == second for first, second in doubled)
+        if transport is Transport.STREAM:
+            flat = [at_ns for times in found for at_ns in times]
+            assert flat == sorted(flat)
+
+
+def test_held_back_datagrams_are_overtaken_and_streams_are_not() -> None:
+    for transport in Transport:
+        network = Network(mesh("m", ["n1", "n2"], 5 * MS), 1, transport)
+        network.disturb(LinkReordering(0, "*", "*", 0.5, 2 * MS))
+        delays = {sent(network, parcel(), n * 10 * MS) - n * 10 * MS for n in range(50)}  # type: ignore[operator]
+        assert delays == ({5 * MS} if transport is Transport.STREAM else {5 * MS, 7 * MS})
 
 
 def test_a_partition_loses_datagrams_until_it_heals() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1)
-    assert network.send(parcel("n1", "n2"), 0) == MS
+    assert sent(network, parcel("n1", "n2"), 0) == MS
     network.partition(("n1",))
-    assert network.send(parcel("n1", "n2"), 0) is None
-    assert network.send(parcel("n2", "n1"), 0) is None
-    assert network.send(parcel("n2", "n3"), 0) == MS
+    assert sent(network, parcel("n1", "n2"), 0) is None
+    assert sent(network, parcel("n2", "n1"), 0) is None
+    assert sent(network, parcel("n2", "n3"), 0) == MS
     network.partition(("n3",))
     assert network.heal(("n1",)) == []
-    assert network.send(parcel("n1", "n2"), 0) == MS
-    assert network.send(parcel("n2", "n3"), 0) is None
+    assert sent(network, parcel("n1", "n2"), 0) == MS
+    assert sent(network, parcel("n2", "n3"), 0) is None
     network.heal(())
-    assert network.send(parcel("n2", "n3"), 0) == MS
+    assert sent(network, parcel("n2", "n3"), 0) == MS
 
 
 def test_a_partition_holds_streams_until_it_heals() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
     network.partition(("n1",))
     first, second = parcel("n1", "n2", 1), parcel("n2", "n1", 2)
-    assert network.send(first, 0) is None and network.send(second, 0) is None
+    assert sent(network, first, 0) is None and sent(network, second, 0) is None
     assert network.held_count == 2 and not network.lost_count
     network.crash("n3")
     assert network.heal(("n1",)) == [first, second]
@@ -121,8 +161,8 @@ def test_a_partition_holds_streams_until_it_heals() -> None:
 def test_a_crash_ends_the_streams_of_a_node() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
     network.partition(("n1",))
-    network.send(parcel("n1", "n2"), 0)
-    network.send(parcel("n1", "n3"), 0)
+    sent(network, parcel("n1", "n2"), 0)
+    sent(network, parcel("n1", "n3"), 0)
     network.crash("n2")
     assert [held.target for held in network.heal(())] == ["n3"]
     assert network.lost_count == {"n1": 1}
@@ -132,12 +172,14 @@ TOPOLOGY = mesh("m", ["n1", "n2", "n3"], MS)
 
 
 def test_faults_are_read_from_plain_values() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"kind": "heal", "at": "3s"},
         {"kind": "partition", "at": "2s", "side": ["n1", "n2"]},
         {"kind": "crash", "at": "500ms", "node": "n3"},
         {"kind": "restart", "at": "900ms", "node": "n3"},
         {"kind": "link-loss", "at": 7, "a": "n1", "b": "n2", "loss_probability": 0.5},
+        {"kind": "clock-skew", "at": "4s", "node": "n1", "offset": "-5ms"},
+        {"kind": "link-reordering", "at": "5s", "a": "*", "b": "*", "reordering_probability": 0.1, "hold": "2ms"},
     ]
     assert check_faults(read_faults(rows), TOPOLOGY) == [
         LinkLoss(7, "n1", "n2", 0.5),
@@ -145,6 +187,8 @@ def test_faults_are_read_from_plain_values() -> None:
         Restart(900 * MS, "n3"),
         Partition(2_000 * MS, ("n1", "n2")),
         Heal(3_000 * MS),
+        ClockSkew(4_000 * MS, "n1", -5 * MS),
+        LinkReordering(5_000 * MS, "*", "*", 0.1, 2 * MS),
     ]
 
 
