@@ -1,0 +1,164 @@
+"""What limiters cost: memory, bandwidth and convergence, from ``samples``; Spark frames in, Spark frames out.
+
+A sample of state_bytes or allocated_bytes says what a living node held at that instant; one of
+sent_bytes or sent_count, what a node sent since the sample before (none where it sent nothing).
+Sums are integer, or taken in order of time.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from core.units import SECOND_NS
+
+HELD = ("state_bytes", "allocated_bytes")  # memory, as modelled (digest A18) and as measured
+SENT = "sent_bytes"
+
+
+def usage_over_time(samples: DataFrame, step_ns: int = SECOND_NS) -> DataFrame:
+    """A node's mean memory and bandwidth over time: run_id, t_ns, state_bytes, allocated_bytes, sent_bytes.
+
+    The step at t covers (t - step_ns, t]; steps go from the first (from 0, where something was
+    sampled then) to the one of the run's last sample.  Memory: the last sample of each node in the
+    step, averaged over the nodes that have one, so crashed nodes are left out; null where none has,
+    as with steps shorter than the period of samples.  sent_bytes: sent in the step, over the number
+    of nodes that the run has samples of.
+    """
+    value = F.col("value").cast("long")
+    held = {name: F.when(F.col("metric") == name, F.struct("at_ns", value.alias("value"))) for name in HELD}
+    step = F.expr(f"(at_ns + {step_ns - 1}) div {step_ns}").alias("step")
+    grouped = _of_nodes(samples, (*HELD, SENT)).groupBy("run_id", "node", step)
+    by_node = grouped.agg(
+        *(F.max(sample)["value"].alias(name) for name, sample in held.items()),
+        F.sum(F.when(F.col("metric") == SENT, value)).alias(SENT),
+    )
+    stepped = by_node.groupBy("run_id", "step").agg(
+        *(F.try_divide(F.sum(name), F.count(name)).alias(name) for name in HELD), F.sum(SENT).alias(SENT)
+    )
+    return (
+        _every_step(stepped)
+        .join(F.broadcast(_node_counts(by_node)), "run_id")
+        .select("run_id", (F.col("step") * step_ns).alias("t_ns"), *HELD, (F.col(SENT) / F.col("nodes")).alias(SENT))
+    )
+
+
+def _of_nodes(samples: DataFrame, metrics: Sequence[str]) -> DataFrame:
+    """The samples of these metrics that belong to a node; those of the whole run have no node."""
+    return samples.where(F.col("metric").isin(*metrics) & (F.col("node") != ""))
+
+
+def _node_counts(by_node: DataFrame) -> DataFrame:
+    return by_node.groupBy("run_id").agg(F.count_distinct("node").alias("nodes"))
+
+
+def _every_step(stepped: DataFrame) -> DataFrame:
+    """Steps without samples added: nothing was sent, and what was held is not known."""
+    order = Window.partitionBy("run_id").orderBy("step")
+    before = F.lag("step").over(order)
+    first = F.when(before.isNull(), F.least(F.col("step"), F.lit(1).cast("long"))).otherwise(before + 1)
+    covered = stepped.withColumn("at", F.sequence(first, "step")).select(
+        "run_id", "step", *HELD, SENT, F.explode("at").alias("at")
+    )
+    sampled = F.col("at") == F.col("step")
+    held = [F.when(sampled, F.col(name)).alias(name) for name in HELD]
+    sent = F.when(sampled, F.coalesce(F.col(SENT), F.lit(0))).otherwise(F.lit(0)).alias(SENT)
+    return covered.select("run_id", F.col("at").alias("step"), *held, sent)
+
+
+def usage_area(samples: DataFrame, until_ns: int | None = None) -> DataFrame:
+    """Areas under the curves of ``usage_over_time`` by seconds, and their peaks; one row a run.
+
+    run_id, state_byte_seconds, allocated_byte_seconds (memory over time), sent_bytes (what a node
+    sent in all), state_peak_bytes, allocated_peak_bytes, sent_peak_bytes (in one second), end_ns
+    (the last second that counts).  A second without a sample of memory adds nothing; null where there is none.
+
+    The curves of a run end with the run, when it has converged, as the thesis' do (4.3.1): a system
+    that converges early has the smaller area.  ``until_ns`` cuts all at one instant instead.
+    """
+    curves = usage_over_time(samples)
+    if until_ns is not None:
+        curves = curves.where(F.col("t_ns") <= until_ns)
+    areas = {"state_bytes": "state_byte_seconds", "allocated_bytes": "allocated_byte_seconds", SENT: "sent_bytes"}
+    peaks = {"state_bytes": "state_peak_bytes", "allocated_bytes": "allocated_peak_bytes", SENT: "sent_peak_bytes"}
+    return curves.groupBy("run_id").agg(
+        *(_sum_in_time(name).alias(area) for name, area in areas.items()),
+        *(F.max(name).alias(peak) for name, peak in peaks.items()),
+        F.max("t_ns").alias("end_ns"),
+    )
+
+
+def _sum_in_time(name: str) -> Column:
+    """The sum of doubles in the order of t_ns; null where all are null."""
+    known = F.when(F.col(name).isNotNull(), F.struct("t_ns", name))
+    in_order = F.sort_array(F.collect_list(known))
+    total = F.aggregate(in_order, F.lit(0.0), lambda so_far, row: so_far + row[name])
+    return F.when(F.size(in_order) > 0, total)
+
+
+def ratio_to(
+    frame: DataFrame, runs: DataFrame, value: str, reference: Mapping[str, str], alike: Sequence[str] = ()
+) -> DataFrame:
+    """``frame`` + {value}_ratio: ``value`` over that of the reference run of the same load and repetition.
+
+    ``frame`` has run_id; ``reference`` says which runs are references, ``{"system": "crdt-counter"}``:
+    columns of ``runs``, or names with a dot for factors.  A run's reference shares its workload_id and
+    repetition, and whatever ``alike`` names (``["topology.nodes"]``; where a factor is absent, it is
+    absent in both).  The reference's value is its greatest: of a frame with one row a run that is the
+    value itself, of a curve the peak, so that curves come out with the counter's peak as 1
+    (thesis, 5.1.3).
+
+    Rows of runs without a reference are dropped; null where the reference is 0.  Several references
+    for a run are an error: narrow ``reference`` or widen ``alike``.
+    """
+    shared = {name: _fact(name) for name in ("workload_id", "repetition", *alike)}
+    keys = [f"key{i}" for i in range(len(shared))]
+    facts = runs.select("run_id", *(fact.alias(key) for key, fact in zip(keys, shared.values(), strict=True)))
+    wanted = F.lit(True)
+    for name, text in reference.items():
+        wanted &= _fact(name).eqNullSafe(text)
+    references = runs.where(wanted).select("run_id").join(frame.select("run_id", value), "run_id").join(facts, "run_id")
+    several = F.raise_error(F.concat(F.lit(f"several references of {value} for run "), F.min("run_id")))
+    greatest = F.when(F.min("run_id") == F.max("run_id"), F.max(value).cast("double")).otherwise(several.cast("double"))
+    their = references.groupBy(*keys).agg(greatest.alias("reference"))
+    same = [F.col(f"mine.{key}").eqNullSafe(F.col(f"their.{key}")) for key in keys]
+    paired = facts.alias("mine").join(F.broadcast(their.alias("their")), same).select("mine.run_id", "reference")
+    return (
+        frame.join(paired, "run_id")
+        .withColumn(f"{value}_ratio", F.try_divide(F.col(value).cast("double"), "reference"))
+        .drop("reference")
+    )
+
+
+def _fact(name: str) -> Column:
+    """A column of ``runs`` as text, or with a dot in its name a factor."""
+    return F.col("factors")[name] if "." in name else F.col(name).cast("string")
+
+
+def convergence(samples: DataFrame, runs: DataFrame) -> DataFrame:
+    """When the systems came to rest: one row for each of ``runs``.
+
+    run_id, load_end_ns (the last request), converged_at_ns (nothing queued or under way; null where
+    that had not happened by the cap, or the system cannot say), convergence_ns (after the load's
+    end, at least 0; null likewise), last_sent_at_ns (the end of the last second in which any node
+    sent anything; null where none ever did).
+    """
+    value = F.col("value").cast("long")
+    of_run = F.col("node") == ""
+    sent = (F.col("metric") == "sent_count") & (F.col("value") > 0)
+    marks = (
+        samples.where(F.col("metric").isin("load_end_ns", "convergence_ns", "sent_count"))
+        .groupBy("run_id")
+        .agg(
+            F.max(F.when(of_run & (F.col("metric") == "load_end_ns"), value)).alias("load_end_ns"),
+            F.max(F.when(of_run & (F.col("metric") == "convergence_ns"), value)).alias("converged_at_ns"),
+            F.max(F.when(sent, F.col("at_ns"))).alias("last_sent_at_ns"),
+        )
+    )
+    after = F.col("converged_at_ns") - F.col("load_end_ns")
+    span = F.when(after.isNotNull(), F.greatest(after, F.lit(0).cast("long")))
+    return (
+        runs.select("run_id")
+        .join(marks, "run_id", "left")
+        .select("run_id", "load_end_ns", "converged_at_ns", span.alias("convergence_ns"), "last_sent_at_ns")
+    )
