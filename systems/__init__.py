@@ -6,4 +6,5 @@ SYSTEMS = {
     "max-min": "systems.distribution.max_min:SYSTEM",
     "srtm": "systems.distribution.srtm:SYSTEM",
     "tb-adaptor": "systems.distribution.tb_adaptor:SYSTEM",
+    "static-split": "systems.limiting.static_split:SYSTEM",
 }
