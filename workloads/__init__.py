@@ -13,6 +13,7 @@ WORKLOADS = {
     "shifting": "workloads.shifting:WORKLOAD",
     "trace": "workloads.trace:WORKLOAD",
     "requests": "workloads.requests:WORKLOAD",
+    "data-set": "workloads.data_set:WORKLOAD",
 }
 
 

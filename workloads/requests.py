@@ -66,6 +66,7 @@ class RequestLoad:
 
     config: RequestsConfig
     seed: int
+    duration_ns: None = None  # the users never stop
 
     def requests(self, nodes: Sequence[str], duration_ns: int) -> dict[str, list[Request]]:
         """Requests of each node in order of time, before ``duration_ns``."""
