@@ -70,8 +70,8 @@ def step(
 
 def frozen(x: Array, r: Array, change: Array, literal: bool = False) -> NDArray[np.bool_]:
     """Case IV: which servers sit out a cycle, by their limits, requests and the change that Eq. (3) asks for."""
-    at_most, at_least = (x == r, x == 0.0) if literal else (x >= r, x <= 0.0)
-    return (at_most & (change > 0.0)) | (at_least & (change < 0.0))
+    full, empty = (x == r, x == 0.0) if literal else (x >= r, x <= 0.0)
+    return (full & (change > 0.0)) | (empty & (change < 0.0))
 
 
 def _weights(matrix: Array) -> Array:
