@@ -5,18 +5,9 @@ from typing import TYPE_CHECKING
 
 from core.units import MILLISECOND_NS
 from paper_figs.figure import FigureTables
+from paper_figs.series import by_repetition, legend_above, log_axis, where, whole, with_point
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import (
-    by_repetition,
-    draw_p99,
-    legend_above,
-    log_axis,
-    per_run,
-    summary,
-    where,
-    whole,
-    with_point,
-)
+from paper_figs.srtm.series import draw_p99, per_run, summary
 from paper_figs.srtm.strips import draw_strips, panels_with_strips
 from paper_figs.style import letter, style_of
 

@@ -15,8 +15,8 @@ from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, a
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, log_axis, samples, where, with_point
 from paper_figs.srtm.grids import BROKERS, CONFORMANT, split
-from paper_figs.srtm.series import by_repetition, log_axis, samples, where, with_point
 from paper_figs.style import SERIES, letter, panels, style_of
 from systems.parts import md1
 

@@ -11,8 +11,8 @@ from analysis.verdicts import Claim, Evidence, Tables, above
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, log_axis, samples, steps, where, with_point
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, log_axis, samples, steps, where, with_point
 from paper_figs.style import SERIES, panels, slo_line
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, legend_above, samples, steps, where
 from paper_figs.srtm.fig4 import brokers, draw_percentiles, latency_by_k, over_repetitions
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import by_repetition, legend_above, samples, steps, where
 from paper_figs.style import PUBLISHED, letter, panels, slo_line
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import samples
 from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, log_slope, publisher_tables
 from paper_figs.srtm.grids import topic
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, samples
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS
 from paper_figs.srtm.strips import STRIPS_NOTE
 
 if TYPE_CHECKING:

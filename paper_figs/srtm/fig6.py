@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, samples
 from paper_figs.srtm.concentration import PANELS, by_arrivals, by_size, cases, draw_panels, publisher_tables
 from paper_figs.srtm.grids import topic
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, by_repetition, samples
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE
 from paper_figs.srtm.strips import STRIPS_NOTE
 from paper_figs.style import PUBLISHED, style_of
 

@@ -13,19 +13,9 @@ import msgspec
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, doublings, samples, where
 from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, group_sizes, grouped
-from paper_figs.srtm.series import (
-    COUNTS_NOTE,
-    ENVELOPE_NOTE,
-    SLO_MARGIN,
-    SLO_MS,
-    by_repetition,
-    doublings,
-    per_run,
-    samples,
-    summary,
-    where,
-)
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, per_run, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:

@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import samples, where
 from paper_figs.srtm import fig7
 from paper_figs.srtm.grids import ARRIVALS, BROKERS, group_sizes, grouped
-from paper_figs.srtm.series import (
-    COUNTS_NOTE,
-    ENVELOPE_NOTE,
-    per_run,
-    samples,
-    summary,
-    where,
-)
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:

@@ -11,17 +11,10 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, doublings, samples
 from paper_figs.srtm.fig7 import columns_of
 from paper_figs.srtm.grids import ARRIVALS, grouped
-from paper_figs.srtm.series import (
-    COUNTS_NOTE,
-    ENVELOPE_NOTE,
-    by_repetition,
-    doublings,
-    per_run,
-    samples,
-    summary,
-)
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import legend_above, with_point
 from paper_figs.srtm.grids import BROKERS, split
-from paper_figs.srtm.series import legend_above, with_point
 from paper_figs.style import SERIES, letter, panels
 
 if TYPE_CHECKING:

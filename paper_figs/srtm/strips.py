@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from paper_figs.srtm.series import draw_p99, legend_above, log_axis, with_others
+from paper_figs.series import legend_above, log_axis, with_others
+from paper_figs.srtm.series import draw_p99
 from paper_figs.style import letter, panels, style_of
 
 if TYPE_CHECKING:

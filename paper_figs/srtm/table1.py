@@ -15,8 +15,9 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import ARRIVALS, BROKERS, group_sizes, grouped
-from paper_figs.srtm.series import ENVELOPE_NOTE, by_repetition, samples, where, with_point
+from paper_figs.srtm.series import ENVELOPE_NOTE
 from paper_figs.style import letter, panels
 
 if TYPE_CHECKING:

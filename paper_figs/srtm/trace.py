@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import log_axis, with_others
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.srtm.series import ENVELOPE_NOTE, draw_p99, log_axis, per_run, summary, with_others
+from paper_figs.srtm.series import ENVELOPE_NOTE, draw_p99, per_run, summary
 from paper_figs.srtm.strips import COMPANIONS, STRIPS_NOTE, draw_strips, panels_with_strips
 from paper_figs.style import letter, style_of
 

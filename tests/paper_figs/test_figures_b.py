@@ -11,8 +11,9 @@ from core.errors import SpecError
 from harness.experiment import SCALES
 from harness.run import resolve
 from paper_figs import load_figure
+from paper_figs.series import plain
 from paper_figs.srtm import adaptor, fig7, fig8, fig9, table1, trace
-from paper_figs.srtm.series import plain, summary
+from paper_figs.srtm.series import summary
 from tests.paper_figs.test_claims_b import fig7_runs, fig8_runs, fig9_runs, table1_searches
 
 KEYS = ("srtm-fig7", "srtm-fig8", "srtm-fig9", "srtm-table1", "srtm-adaptor")

@@ -70,7 +70,7 @@ def test_empty_tables_are_no_data(case: Case) -> None:
 
 
 def test_two_rows_of_one_repetition_are_a_mistake() -> None:
-    from paper_figs.srtm.series import by_repetition
+    from paper_figs.series import by_repetition
 
     frame = pd.DataFrame({"system": ["lb", "lb"], "repetition": [0, 0], "p99_ms": [1.0, 3.0]})
     with pytest.raises(AssertionError):

@@ -1,0 +1,75 @@
+"""Points that several figures of the thesis share, so that their runs are made once.
+
+All run on the thesis' testbed in virtual time: 30 nodes, full mesh, gossip every 300 ms, no delay, no
+loss (Table 4.1).  The capacity c is secret there and 300 here (150 and 600 as sensitivity): it must be
+a multiple of 30, and the frequency threshold of 2.4 s is only "suspicious" for c of about 150 to 420.
+"""
+
+from typing import Any
+
+from harness.experiment import RunSpec
+
+NODES = 30  # Table 4.1
+CAPACITY = 300  # ours, see above
+CAPACITIES = (150, 300, 600)
+COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
+ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
+
+# label -> (system, its options)
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    COUNTER: ("crdt-counter", {}),
+    QUEUE: ("crdt-queue", {}),
+    L: ("crdt-queue", {"linf": True}),
+    F: ("crdt-queue", {"frequency": True}),
+    FL: ("crdt-queue", {"frequency": True, "linf": True}),
+}
+
+
+def rate(capacity: int) -> str:
+    """0.001 c tokens a second (Table 4.1), as text."""
+    return f"{capacity / 1000:g}"
+
+
+def limited(variant: str, data_set: str, capacity: int = CAPACITY, **more: Any) -> RunSpec:
+    """One variant on one data set; ``more``: further options of the system (``gossip="900ms"``)."""
+    system, options = VARIANTS[variant]
+    return _point(system, data_set, capacity, NODES, {**options, **more})
+
+
+def oracle(data_set: str, capacity: int = CAPACITY, **limit: Any) -> RunSpec:
+    """The centralised limiter with zero delay: the ground truth (thesis 4.3.1)."""
+    return _point("centralised", data_set, capacity, NODES, limit)
+
+
+def central(variant: str, data_set: str, capacity: int = CAPACITY) -> RunSpec:
+    """A system on one node alone: the thesis' centralised counter and queue (5.1.2)."""
+    system, options = VARIANTS[variant]
+    return _point(system, data_set, capacity, 1, options)
+
+
+def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[str, Any]) -> RunSpec:
+    load: dict[str, Any] = {"set": data_set}
+    limit: dict[str, Any] = {}
+    if capacity != CAPACITY:  # defaults are left out, so that equal points are one run
+        load["capacity"] = capacity
+        limit = {"capacity": capacity, "rate": rate(capacity)}
+    return RunSpec(
+        system=system,
+        system_options={**limit, **options},
+        workload="data-set",
+        workload_options=load,
+        topology="full-mesh",
+        topology_options={"nodes": nodes, "delay": "0ms"},
+        procedure="requests",
+    )
+
+
+def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:
+    """The variant that a run's factors mean (None: the option is absent)."""
+    if system == "centralised":
+        return ORACLE
+    if nodes == 1:
+        return {"crdt-counter": CENTRAL_COUNTER, "crdt-queue": CENTRAL_QUEUE}.get(system, system)
+    if system != "crdt-queue":
+        return {"crdt-counter": COUNTER}.get(system, system)
+    return QUEUE + ("+F" if frequency else "") + ("+L" if linf else "")
