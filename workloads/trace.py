@@ -17,7 +17,8 @@ from core.seeds import child_seed
 from core.units import SECOND_NS
 from workloads.api import INPUT_FILE, Workload, require
 from workloads.chunks import ChunkedSchedule, chunk_length_ns, ranges, sort_pairs
-from workloads.trace_reader import FORMATS, INSTANT_UNITS, ROLES, TraceFormat, TraceRows, read_trace
+from workloads.text_columns import INSTANT_UNITS, column_map
+from workloads.trace_reader import FORMATS, ROLES, TraceFormat, TraceRows, read_trace
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,7 @@ class TraceConfig:
         """SpecError that names the first impossible field."""
         require(bool(self.path), "path", self.path, "give the trace's file")
         require(self.format in FORMATS, "format", self.format, f"choose one of {', '.join(FORMATS)}")
-        for role in self.column_map():
-            require(role in ROLES, "columns", self.columns, f"{role!r} is none of {', '.join(ROLES)}")
+        self.column_map()
         units = ", ".join(INSTANT_UNITS)
         require(self.instant_unit in INSTANT_UNITS, "instant_unit", self.instant_unit, f"choose one of {units}")
         bad = len(self.separator) != 1 or self.separator in '\r\n"0123456789'
@@ -62,12 +62,7 @@ class TraceConfig:
 
     def column_map(self) -> dict[str, str | int]:
         """``columns`` as a map, whichever way it was written."""
-        if not isinstance(self.columns, str):
-            return dict(self.columns)
-        pairs = [part.partition("=") for part in self.columns.split(",") if part.strip()]
-        for role, equals, name in pairs:
-            require(bool(equals and name), "columns", self.columns, f"{role!r}: write role=column")
-        return {role.strip(): name.strip() for role, _, name in pairs}
+        return column_map(self.columns, ROLES)
 
     def read(self) -> TraceRows:
         """The file's rows, in canonical order."""

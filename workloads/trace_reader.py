@@ -5,25 +5,20 @@ Only blank lines are passed over.  ``.gz`` files are recognised by their first b
 """
 
 import csv
-import gzip
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from decimal import Decimal
 from operator import itemgetter
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from core.errors import SpecError
 from core.records import Int32, Int64
+from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, readable, scaled_int
 
 ROLES = ("publisher", "instant", "size", "group")
 OPTIONAL_ROLES = ("size", "group")
-UNIT_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # decimal digits from the unit to nanoseconds
-INSTANT_UNITS = (*UNIT_DIGITS, "iso")
 
 Columns = dict[str, Sequence[Any]]
 
@@ -67,12 +62,8 @@ class _Source:
 
 def read_trace(path: str, kind: str, form: TraceFormat, row_limit: int = 0) -> TraceRows:
     """The rows of a file of ``kind`` csv | parquet | ulb-wsn; a ``row_limit`` above 0 takes the first rows only."""
-    try:
+    with readable(path, "trace file"):
         columns, source = _READERS[kind](path, form, row_limit)
-    except OSError as error:  # a broken gzip header among them
-        raise SpecError(f"{path}: {error.strerror or error}", "give a readable trace file") from error
-    except (EOFError, zlib.error) as error:
-        raise SpecError(f"{path}: the compressed file is damaged ({error})", "copy it again") from error
     if len(columns["instant"]) == 0:
         raise SpecError(f"{path}: no messages in it", "give a trace with at least two rows")
     unit = "ms" if kind == "ulb-wsn" else form.instant_unit
@@ -82,16 +73,9 @@ def read_trace(path: str, kind: str, form: TraceFormat, row_limit: int = 0) -> T
 # --- files to columns of text --------------------------------------------------------------------
 
 
-def _open(path: str) -> IO[bytes]:
-    """The file's bytes, decompressed where it is gzip."""
-    with open(path, "rb") as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
-
-
 def _numbered(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of each line that is not blank; a separator of " " is any white space."""
-    with _open(path) as raw:
+    with open_bytes(path) as raw:
         if separator == " ":
             for number, line in enumerate(raw, 1):
                 if fields := line.split():
@@ -138,20 +122,9 @@ def _chain(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) 
 
 
 def _find_columns(path: str, form: TraceFormat, fields: list[str]) -> dict[str, int]:
-    """Position of each role's column: by header name, by 0-based number, or by the role's own name."""
+    """Position of each role's column in a file whose first line has these fields."""
     names = [field.strip() for field in fields] if form.header else []
-    found: dict[str, int] = {}
-    for role in ROLES:
-        wanted = form.columns.get(role, role)
-        if isinstance(wanted, str) and wanted in names:
-            found[role] = names.index(wanted)
-        elif str(wanted).isascii() and str(wanted).isdigit() and int(wanted) < len(fields):
-            found[role] = int(wanted)
-        elif role in form.columns or role not in OPTIONAL_ROLES:
-            seen = f"the header has {', '.join(names)}" if form.header else f"{len(fields)} columns, no header"
-            fix = f"map {role} to a column, columns={{{role!r}: NAME or 0-based number}}"
-            raise SpecError(f"{path}: no column {wanted!r} for {role} ({seen})", fix)
-    return found
+    return find_columns(path, form.columns, names, len(fields), ROLES, OPTIONAL_ROLES)
 
 
 def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _Source]:
@@ -208,7 +181,7 @@ def _read_ulb_wsn(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
     """
     lines, stamps, nodes = [], [], []
     width = 0
-    with _open(path) as raw:
+    with open_bytes(path) as raw:
         for number, line in enumerate(raw, 1):
             values = line.split()  # bytes: A0 is no white space here
             if not values:
@@ -251,11 +224,6 @@ def _rows(columns: Columns, source: _Source, unit: str, decimal: str) -> TraceRo
     return TraceRows(at_ns[order], publisher[order], names, group, size)
 
 
-_NUMBER = re.compile(r"([+-]?)(\d{1,40})(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
-_ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
-_INSTANT_LIMIT_NS = 2**62
-
-
 def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -> Int64:
     """Instants in nanoseconds; digits below a nanosecond are cut off."""
     if isinstance(values, np.ndarray):
@@ -265,40 +233,13 @@ def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -
     found = []
     for row, value in enumerate(values):
         text = str(value).strip()
-        at_ns = _iso_ns(text) if unit == "iso" else _decimal_ns(text.translate(marks), UNIT_DIGITS[unit])
-        if at_ns is None or abs(at_ns) >= _INSTANT_LIMIT_NS:
+        at_ns = instant_ns(text if unit == "iso" else text.translate(marks), unit)
+        if at_ns is None or abs(at_ns) >= INSTANT_LIMIT_NS:
             what = "beyond 146 years" if at_ns is not None else "not an instant" if unit == "iso" else "not a number"
             fix = f"mend it, or check instant_unit={unit!r}, decimal and columns"
             raise source.error(row, "instant", value, what, fix)
         found.append(at_ns)
     return np.array(found, np.int64)
-
-
-def _decimal_ns(text: str, digits: int) -> int | None:
-    """A decimal number times 10^digits, exactly, cut to an integer; None where it is not one."""
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return None
-    sign, whole, fraction, exponent = match.groups()
-    if exponent:
-        return int(Decimal(text).scaleb(digits))
-    fraction = (fraction or "")[:digits]
-    value = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
-    return -value if sign == "-" else value
-
-
-def _iso_ns(text: str) -> int | None:
-    """Nanoseconds since 1970 of ``2006-11-13T17:13:22.015Z``; without a zone it is UTC."""
-    match = _ISO.fullmatch(text)
-    if match is None:
-        return None
-    whole, fraction, zone = match.groups()
-    try:
-        moment = datetime.fromisoformat(whole + ("+00:00" if zone in (None, "Z") else zone))
-    except ValueError:
-        return None
-    past = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (past.days * 86_400 + past.seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
 
 
 def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
@@ -318,7 +259,7 @@ def _sizes(values: Sequence[Any], source: _Source) -> Int32:
     """Sizes in bytes."""
     found = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
-        size = _decimal_ns(str(value).strip(), 0)
+        size = scaled_int(str(value).strip(), 0)
         if size is None or not 0 <= size < 2**31:
             raise source.error(row, "size", value, "not a number of bytes", "give a whole number, 0 or more")
         found[row] = size

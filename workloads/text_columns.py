@@ -1,0 +1,111 @@
+"""What readers of recorded text files share: opening them, finding columns, exact instants."""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import IO
+
+from core.errors import SpecError
+from workloads.api import require
+
+UNIT_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # decimal digits from the unit to nanoseconds
+INSTANT_UNITS = (*UNIT_DIGITS, "iso")
+INSTANT_LIMIT_NS = 2**62  # instants are below it, on either side of 1970
+
+_NUMBER = re.compile(r"([+-]?)(\d{1,40})(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
+_ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+
+@contextmanager
+def readable(path: str, what: str) -> Iterator[None]:
+    """SpecError for a file that cannot be opened or unpacked while inside; ``what`` it ought to be."""
+    try:
+        yield
+    except OSError as error:  # a broken gzip header among them
+        raise SpecError(f"{path}: {error.strerror or error}", f"give a readable {what}") from error
+    except (EOFError, zlib.error) as error:
+        raise SpecError(f"{path}: the compressed file is damaged ({error})", "copy it again") from error
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """The file's bytes, decompressed where its first bytes say that it is gzip."""
+    with open(path, "rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
+
+
+def column_map(columns: Mapping[str, str | int] | str, roles: Sequence[str]) -> dict[str, str | int]:
+    """Option ``columns`` as a map from role to column, also where it was written as ``"role=column,..."``."""
+    if isinstance(columns, str):
+        pairs = [part.partition("=") for part in columns.split(",") if part.strip()]
+        for role, equals, name in pairs:
+            require(bool(equals and name.strip()), "columns", columns, f"{role!r}: write role=column")
+        found: dict[str, str | int] = {role.strip(): name.strip() for role, _, name in pairs}
+    else:
+        found = dict(columns)
+    for role in found:
+        require(role in roles, "columns", columns, f"{role!r} is none of {', '.join(roles)}")
+    return found
+
+
+def find_columns(
+    path: str,
+    columns: Mapping[str, str | int],
+    names: Sequence[str],
+    width: int,
+    roles: Sequence[str],
+    optional: Sequence[str],
+) -> dict[str, int]:
+    """Position of each role's column: by header name, by 0-based number, or by the role's own name.
+
+    ``names``: the header's, none where there is no header; ``width``: fields of a line.  SpecError for a
+    role whose column is not there, unless it is an ``optional`` one that ``columns`` does not mention.
+    """
+    found: dict[str, int] = {}
+    for role in roles:
+        wanted = columns.get(role, role)
+        if isinstance(wanted, str) and wanted in names:
+            found[role] = names.index(wanted)
+        elif str(wanted).isascii() and str(wanted).isdigit() and int(wanted) < width:
+            found[role] = int(wanted)
+        elif role in columns or role not in optional:
+            seen = f"the header has {', '.join(names)}" if names else f"{width} columns, no header"
+            fix = f"map {role} to a column, columns={{{role!r}: NAME or 0-based number}}"
+            raise SpecError(f"{path}: no column {wanted!r} for {role} ({seen})", fix)
+    return found
+
+
+def instant_ns(text: str, unit: str) -> int | None:
+    """Nanoseconds of an instant in ``unit``, one of INSTANT_UNITS; None where it is none."""
+    return iso_ns(text) if unit == "iso" else scaled_int(text, UNIT_DIGITS[unit])
+
+
+def scaled_int(text: str, digits: int) -> int | None:
+    """A decimal number times 10^digits, exactly, cut to an integer; None where it is not one."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return None
+    sign, whole, fraction, exponent = match.groups()
+    if exponent:
+        return int(Decimal(text).scaleb(digits))
+    fraction = (fraction or "")[:digits]
+    value = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
+    return -value if sign == "-" else value
+
+
+def iso_ns(text: str) -> int | None:
+    """Nanoseconds since 1970 of ``2006-11-13T17:13:22.015Z``; without a zone it is UTC."""
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    whole, fraction, zone = match.groups()
+    try:
+        moment = datetime.fromisoformat(whole + ("+00:00" if zone in (None, "Z") else zone))
+    except ValueError:
+        return None
+    past = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (past.days * 86_400 + past.seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
