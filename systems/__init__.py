@@ -6,5 +6,6 @@ SYSTEMS = {
     "max-min": "systems.distribution.max_min:SYSTEM",
     "srtm": "systems.distribution.srtm:SYSTEM",
     "tb-adaptor": "systems.distribution.tb_adaptor:SYSTEM",
+    "centralised": "systems.limiting.centralised:SYSTEM",
     "static-split": "systems.limiting.static_split:SYSTEM",
 }
