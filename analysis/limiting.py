@@ -105,15 +105,14 @@ def precision(requests: DataFrame, oracles: DataFrame) -> DataFrame:
     )
     joined = counts.join(oracles, "run_id").join(theirs, "oracle_run_id")
     joined = joined.join(_both_refused(requests, oracles), "run_id", "left").na.fill(0)
-    unequal = F.raise_error(F.concat(F.lit("not the same requests as its oracle: run "), F.col("run_id")))
+    wrong = F.raise_error(F.concat(F.lit("not offered the same requests as its oracle: run "), F.col("run_id")))
+    equal = F.col("offered_count") == F.col("oracle_offered_count")
+    joined = joined.where(F.when(equal, F.lit(True)).otherwise(wrong.cast("boolean")))
     false_admit = F.col("oracle_rejected_count") - F.col("both_count") - F.col("lost_here_count")
     false_reject = F.col("rejected_count") - F.col("both_count") - F.col("lost_there_count")
     return joined.select(
         "run_id",
-        F.when(F.col("offered_count") == F.col("oracle_offered_count"), F.col("offered_count"))
-        .otherwise(unequal.cast("long"))
-        .alias("offered_count"),
-        *("admitted_count", "rejected_count", "lost_count", "oracle_rejected_count"),
+        *("offered_count", "admitted_count", "rejected_count", "lost_count", "oracle_rejected_count"),
         F.try_divide("rejected_count", "oracle_rejected_count").alias("rejected_ratio"),
         F.try_divide("area", "oracle_area").alias("area_ratio"),
         false_admit.alias("false_admit_count"),

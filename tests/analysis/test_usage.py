@@ -1,0 +1,184 @@
+"""Memory, bandwidth, convergence: Spark's answers against a single-process twin, and cases worked by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.errors import PySparkException
+
+from analysis import usage
+from analysis.spark import collect
+from tests.analysis import limiting_twins as twins
+
+pytestmark = pytest.mark.slow
+
+SECOND_NS = 1_000_000_000
+
+
+@pytest.fixture
+def samples(frame_of):
+    """A frame of samples from (run, at, node, metric, value), instants in seconds."""
+
+    def build(rows):
+        run, at_s, node, metric, value = zip(*rows, strict=True)
+        at_ns = [round(at * SECOND_NS) for at in at_s]
+        columns = {"run_id": run, "at_ns": at_ns, "node": node, "metric": metric, "value": value}
+        return frame_of("samples", {name: list(column) for name, column in columns.items()})
+
+    return build
+
+
+def random_samples(seed):
+    """Runs of three nodes for some 20 s: one has a node that is down for a while, one never sends."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for run in ("a", "b", "c"):
+        for at in range(1, 20 + int(rng.integers(5))):
+            for node in ("n1", "n2", "n3"):
+                if run == "a" and node == "n2" and 5 <= at < 9:
+                    continue
+                rows.append((run, at, node, "state_bytes", float(rng.integers(0, 10**6))))
+                if run != "c" and rng.random() < 0.4:
+                    rows.append((run, at, node, "sent_bytes", float(rng.integers(1, 10**5))))
+                    rows.append((run, at, node, "sent_count", 3.0))
+        rows.append((run, 25, "", "load_end_ns", 2e10))
+        rows.append((run, 0, "bad line", "skipped_line_count", 4.0))
+    rows.append(("b", 25.5, "n1", "sent_bytes", 7.0))  # after a pause, off the beat
+    return rows
+
+
+def as_dicts(rows, run):
+    names = ("at_ns", "node", "metric", "value")
+    return [dict(zip(names, (round(at * SECOND_NS), *rest), strict=True)) for of, at, *rest in rows if of == run]
+
+
+@pytest.mark.parametrize("step_ns", [SECOND_NS, 3 * SECOND_NS, SECOND_NS // 2])
+def test_usage_over_time_is_that_of_the_twin(samples, step_ns):
+    rows = random_samples(step_ns)
+    found = collect(usage.usage_over_time(samples(rows), step_ns), ["run_id", "t_ns"])
+    assert found["allocated_bytes"].isna().all()
+    for run in ("a", "b", "c"):
+        part = found[found["run_id"] == run][["t_ns", "state_bytes", "sent_bytes"]]
+        wanted = pd.DataFrame(twins.usage_over_time(as_dicts(rows, run), step_ns), columns=part.columns)
+        pd.testing.assert_frame_equal(part.reset_index(drop=True), wanted, check_dtype=False, rtol=1e-12)
+
+
+def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(samples):
+    rows = random_samples(2)
+    frame = samples(rows)
+    found = collect(usage.usage_area(frame), ["run_id"])
+    for row in found.to_dict("records"):
+        curve = twins.usage_over_time(as_dicts(rows, row["run_id"]), SECOND_NS)
+        held, sent = [value for _, value, _ in curve if value is not None], [value for _, _, value in curve]
+        assert row["state_byte_seconds"] == pytest.approx(sum(held), rel=1e-12)
+        assert row["sent_bytes"] == pytest.approx(sum(sent), rel=1e-12)
+        assert (row["state_peak_bytes"], row["sent_peak_bytes"]) == (max(held), max(sent))
+        assert row["end_ns"] == curve[-1][0]
+        assert pd.isna(row["allocated_byte_seconds"]) and pd.isna(row["allocated_peak_bytes"])
+    shuffled = samples([rows[i] for i in np.random.default_rng(1).permutation(len(rows))]).repartition(3)
+    pd.testing.assert_frame_equal(collect(usage.usage_area(shuffled), ["run_id"]), found, check_exact=True)
+
+
+def test_areas_by_hand(samples):
+    rows = [("a", at, node, "state_bytes", value) for at, node, value in [(1, "n1", 10), (1, "n2", 30), (2, "n1", 50)]]
+    rows += [("a", 1, "n2", "sent_bytes", 100), ("a", 3, "n2", "sent_bytes", 40), ("a", 2, "n1", "allocated_bytes", 8)]
+    [whole] = collect(usage.usage_area(samples(rows)), ["run_id"]).to_dict("records")
+    assert whole == {
+        "run_id": "a",
+        "state_byte_seconds": 20.0 + 50.0,  # n2 is down in the second
+        "allocated_byte_seconds": 8.0,
+        "sent_bytes": 70.0,
+        "state_peak_bytes": 50.0,
+        "allocated_peak_bytes": 8.0,
+        "sent_peak_bytes": 50.0,
+        "end_ns": 3 * SECOND_NS,
+    }
+    [cut] = collect(usage.usage_area(samples(rows), until_ns=SECOND_NS), ["run_id"]).to_dict("records")
+    assert (cut["state_byte_seconds"], cut["sent_bytes"], cut["end_ns"]) == (20.0, 50.0, SECOND_NS)
+
+
+# --- ratios --------------------------------------------------------------------------------------
+
+COUNTER = {"system": "crdt-counter"}
+
+
+@pytest.fixture
+def runs(frame_of):
+    """Two repetitions of counter and queue; the counter also on five nodes, and a queue on another load."""
+    rows = [
+        ("c0", "crdt-counter", "w0", 0, "3"),
+        ("q0", "crdt-queue", "w0", 0, "3"),
+        ("c1", "crdt-counter", "w1", 1, "3"),
+        ("q1", "crdt-queue", "w1", 1, "3"),
+        ("c5", "crdt-counter", "w0", 0, "5"),
+        ("q5", "crdt-queue", "w0", 0, "5"),
+        ("x0", "crdt-queue", "v0", 0, "3"),
+    ]
+    run, system, workload, repetition, nodes = (list(column) for column in zip(*rows, strict=True))
+    factors = [[("topology.nodes", count)] for count in nodes]
+    columns = {"run_id": run, "system": system, "workload_id": workload, "repetition": repetition, "factors": factors}
+    return frame_of("runs", columns)
+
+
+def ratios(frame, runs, **options):
+    found = collect(usage.ratio_to(frame, runs, "area", **options), ["run_id"])
+    return dict(zip(found["run_id"], found["area_ratio"], strict=True))
+
+
+def test_ratios_pair_load_and_repetition(spark, runs):
+    frame = spark.createDataFrame([("c0", 10), ("q0", 80), ("c1", 0), ("q1", 7), ("x0", 5)], "run_id string, area long")
+    found = ratios(frame, runs, reference=COUNTER)
+    assert {run: found[run] for run in ("c0", "q0")} == {"c0": 1.0, "q0": 8.0}
+    assert pd.isna(found["q1"]) and pd.isna(found["c1"])  # the counter's is 0
+    assert "x0" not in found  # no counter had this load
+
+
+def test_ratios_among_what_is_alike(spark, runs):
+    values = [("c0", 10.0), ("q0", 80.0), ("c5", 20.0), ("q5", 30.0)]
+    frame = spark.createDataFrame(values, "run_id string, area double")
+    assert ratios(frame, runs, reference=COUNTER, alike=["topology.nodes"]) == {"c0": 1, "q0": 8, "c5": 1, "q5": 1.5}
+    three = {**COUNTER, "topology.nodes": "3"}
+    assert ratios(frame, runs, reference=three) == {"c0": 1.0, "q0": 8.0, "c5": 2.0, "q5": 3.0}
+    with pytest.raises(PySparkException, match="several references of area for run c0"):
+        usage.ratio_to(frame, runs, "area", COUNTER).collect()
+
+
+def test_curves_are_normalised_to_the_reference_peak(spark, runs):
+    curve = [("c0", 1, 5.0), ("c0", 2, 10.0), ("q0", 1, 20.0), ("q0", 2, 30.0), ("c0", 3, None)]
+    frame = spark.createDataFrame(curve, "run_id string, t_ns long, area double")
+    found = collect(usage.ratio_to(frame, runs, "area", COUNTER), ["run_id", "t_ns"])
+    assert list(found.columns) == ["run_id", "t_ns", "area", "area_ratio"]
+    assert list(found["area_ratio"])[:2] == [0.5, 1.0] and list(found["area_ratio"])[3:] == [2.0, 3.0]
+    assert pd.isna(found["area_ratio"][2])
+
+
+# --- convergence ---------------------------------------------------------------------------------
+
+
+def test_convergence_counts_from_the_last_request(samples, frame_of):
+    rows = [
+        ("late", 60, "", "load_end_ns", 60e9),
+        ("late", 75, "", "convergence_ns", 74.25e9),
+        ("late", 3, "n1", "sent_count", 2.0),
+        ("late", 74, "n2", "sent_count", 1.0),
+        ("late", 75, "n2", "sent_count", 0.0),
+        ("early", 60, "", "load_end_ns", 60e9),
+        ("early", 60, "", "convergence_ns", 14e9),
+        ("early", 14, "n1", "sent_count", 1.0),
+        ("never", 60, "", "load_end_ns", 60e9),
+        ("never", 660, "n1", "sent_count", 1.0),
+        ("silent", 60, "", "load_end_ns", 60e9),
+    ]
+    runs = frame_of("runs", {"run_id": ["late", "early", "never", "silent", "empty"]})
+    found = collect(usage.convergence(samples(rows), runs), ["run_id"]).set_index("run_id")
+    seconds = {run: [None if pd.isna(ns) else ns / SECOND_NS for ns in found.loc[run]] for run in found.index}
+    assert list(found.columns) == ["load_end_ns", "converged_at_ns", "convergence_ns", "last_sent_at_ns"]
+    assert seconds == {
+        "late": [60, 74.25, 14.25, 74],
+        "early": [60, 14, 0, 14],  # sent nothing more while requests still came
+        "never": [60, None, None, 660],
+        "silent": [60, None, None, None],
+        "empty": [None, None, None, None],
+    }
