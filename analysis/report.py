@@ -7,13 +7,15 @@ published values beside ours, the command that redraws it, and the manifests of 
 import base64
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from math import inf, isfinite, nextafter
+from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.report_numbers import interval_text, number, wanted_text
 from analysis.report_style import CSS
 from analysis.verdicts import Check, Judgement, Result, Status
 from collectors.schema import MANIFEST
@@ -57,6 +59,7 @@ class FigureSection:
     run_ids: Sequence[str] = ()
     tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)  # the numbers behind the drawing
     notes: str = ""
+    paper: str = ""  # sections of one paper stand together under its name
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,7 @@ class ReportContext:
     runs_folder: Path  # where the run folders are; links are relative to the report
     project: str = "Ratebed"
     notes: tuple[str, ...] = ()  # under the header: calibrations, degraded runs
+    papers: Mapping[str, str] = field(default_factory=dict)  # the first letter of claims' ids -> their paper
 
 
 def write_report(
@@ -165,8 +169,8 @@ def render(path: Path, sections: Sequence[FigureSection], results: Sequence[Resu
             f"<title>{escape(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>",
             _header(title, context, sections),
             "<main>",
-            _summary(results, sections),
-            *[_figure(section, runs) for section in sections],
+            _summary(results, sections, context.papers),
+            *_figures(sections, runs),
             "</main>\n</body>\n</html>\n",
         ]
     )
@@ -187,7 +191,7 @@ def _header(title: str, context: ReportContext, sections: Sequence[FigureSection
     return f"<header>\n<h1>{escape(title)}</h1>\n<dl>{rows}</dl>\n{notes}</header>"
 
 
-def _summary(results: Sequence[Result], sections: Sequence[FigureSection]) -> str:
+def _summary(results: Sequence[Result], sections: Sequence[FigureSection], papers: Mapping[str, str]) -> str:
     counts = "".join(
         f"<li><b>{sum(result.judgement is judgement for result in results)}</b>{_badge(judgement)}</li>"
         for judgement in Judgement
@@ -196,14 +200,21 @@ def _summary(results: Sequence[Result], sections: Sequence[FigureSection]) -> st
     for section in sections:
         for result in section.results:
             places.setdefault(result.claim.id, f"#{_anchor(section, result)}")
-    rows = "\n".join(_summary_row(result, places.get(result.claim.id)) for result in results)
-    links = "".join(f'<li><a href="#{_id(section.key)}">{escape(section.key)}</a></li>' for section in sections)
+    rows = []
+    for letter, group in groupby(results, lambda result: result.claim.id[0]):
+        if letter in papers:
+            rows.append(f'<tr><th colspan="4" class="paper">{escape(papers[letter])}</th></tr>')
+        rows += [_summary_row(result, places.get(result.claim.id)) for result in group]
+    links = []
+    for paper, some in groupby(sections, lambda section: section.paper):
+        items = "".join(f'<li><a href="#{_id(section.key)}">{escape(section.key)}</a></li>' for section in some)
+        links.append((f"<h3>{escape(paper)}</h3>" if paper else "") + f"<ul>{items}</ul>")
     return (
         f'<section id="claims">\n<h2>Claims</h2>\n<ul class="counts">{counts}</ul>\n'
         f'<p class="legend">{escape(_LEGEND)}</p>\n<table class="claims">\n<thead><tr><th>Claim</th>'
         "<th>What the paper says</th><th>Verdict</th><th>Measured: mean [95 % interval]; published</th></tr></thead>\n"
-        f"<tbody>\n{rows}\n</tbody>\n</table>\n</section>\n"
-        f"<section><h2>Figures</h2><nav><ul>{links}</ul></nav></section>"
+        f"<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>\n</section>\n"
+        f"<section><h2>Figures</h2><nav>{''.join(links)}</nav></section>"
     )
 
 
@@ -225,7 +236,7 @@ def _summary_row(result: Result, place: str | None) -> str:
 def _measured_line(check: Check, status: Status) -> str:
     sign = "" if status is Status.HOLDS else f'<span class="{status.value}">{_STATUS_SIGNS[status]}</span> '
     published = f"; published {number(check.published)}" if check.published is not None else ""
-    measured = f'{escape(check.label)}: <span class="number">{_interval(check)}</span>'
+    measured = f'{escape(check.label)}: <span class="number">{interval_text(check)}</span>'
     return f"<div>{sign}{measured}{escape(published)}</div>"
 
 
@@ -248,6 +259,15 @@ def _reason(result: Result) -> str:
 
 
 # --- one figure ----------------------------------------------------------------------------------
+
+
+def _figures(sections: Sequence[FigureSection], runs: str) -> list[str]:
+    """Every section, under its paper's name."""
+    parts = []
+    for paper, some in groupby(sections, lambda section: section.paper):
+        parts += [f'<h2 class="paper">{escape(paper)}</h2>'] * bool(paper)
+        parts += [_figure(section, runs) for section in some]
+    return parts
 
 
 def _figure(section: FigureSection, runs: str) -> str:
@@ -281,8 +301,8 @@ def _claim(section: FigureSection, result: Result) -> str:
     head = f"<p><b>{escape(claim.id)}</b> {_badges(result)} {escape(claim.sentence)}</p>"
     rows = "".join(
         f"<tr><td>{escape(check.label)}</td>"
-        f'<td class="number">{_interval(check)}</td><td class="number">{check.interval.count}</td>'
-        f'<td class="number">{escape(_wanted(check))}</td>'
+        f'<td class="number">{interval_text(check)}</td><td class="number">{check.interval.count}</td>'
+        f'<td class="number">{escape(wanted_text(check))}</td>'
         f'<td class="number">{escape(_published(check))}</td><td>{_status_text(_status(result, check))}</td></tr>'
         for _, check in checks
     )
@@ -337,48 +357,3 @@ def _id(key: str) -> str:
 
 def _anchor(section: FigureSection, result: Result) -> str:
     return f"{_id(section.key)}-{escape(result.claim.id)}"
-
-
-# --- numbers -------------------------------------------------------------------------------------
-
-
-def number(value: float | None) -> str:
-    """Three significant digits, or whole numbers with separators; never an exponent where people read."""
-    if value is None or value != value:
-        return "–"
-    if not isfinite(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    if size >= 100:
-        text = f"{value:,.0f}"
-    elif size >= 1e-3:
-        text = f"{value:#.3g}".rstrip("0").rstrip(".")
-    else:
-        text = "0" if size < 1e-300 else f"{value:.2e}"
-    return text.replace("-", "−")
-
-
-def _interval(check: Check) -> str:
-    found = check.interval
-    if found.count == 0:
-        return "no data"
-    text = f"{number(found.mean)} {check.unit}".strip()
-    ends: Iterable[float] = (found.low, found.high)
-    return escape(text if found.low == found.high else f"{text} [{', '.join(map(number, ends))}]")
-
-
-def _wanted(check: Check) -> str:
-    """The interval that the mean must lie in, in words of mathematics."""
-    if check.low == -inf and check.high == inf:
-        return "anything"
-    if check.low == -inf:
-        return _bound(check.high, "<", "≤", -inf)
-    if check.high == inf:
-        return _bound(check.low, ">", "≥", inf)
-    return f"{number(check.low)} to {number(check.high)}"
-
-
-def _bound(value: float, strict: str, loose: str, away: float) -> str:
-    """``above(0)`` is kept as the next number after 0: show the round number that was meant."""
-    rounder = nextafter(value, -away)
-    return f"{strict} {number(rounder)}" if len(repr(rounder)) < len(repr(float(value))) else f"{loose} {number(value)}"

@@ -17,6 +17,8 @@ header dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1.
   font-size: .92rem; }
 header dt { color: var(--soft); }
 header dd { margin: 0; overflow-wrap: anywhere; }
+h2.paper { font-size: 1.6rem; margin-top: 4rem; }
+th.paper { font-size: .95rem; color: var(--ink); padding-top: 1.4rem; }
 .counts { display: flex; flex-wrap: wrap; gap: .6rem; list-style: none; padding: 0; margin: 1rem 0; }
 .counts li { border: 1px solid var(--line); border-radius: .5rem; padding: .45rem .9rem .5rem; min-width: 8rem; }
 .counts b { display: block; font-size: 1.5rem; line-height: 1.2; font-variant-numeric: tabular-nums; }

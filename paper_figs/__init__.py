@@ -27,6 +27,16 @@ FIGURES = {
 }
 
 
+# The sources, by the first word of their figures' keys, and the first letter of their claims' ids.
+PAPERS = {
+    "srtm": "Distributed rate limiting and load distribution (SRTM)",
+    "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
+    "dst": "Distributed system throttlers (DST)",
+    "limiters": "Beyond the sources: all limiters on one testbed",
+}
+CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst"}
+
+
 def load_figure(key: str) -> "Figure":
     """The figure called ``key``; SpecError for an unknown one."""
     figure: Figure = lookup("figure", FIGURES, key)

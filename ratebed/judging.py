@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Judgement, Result, judge
 from harness.experiment import SCALES
-from paper_figs import FIGURES, all_claims, load_figure
+from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, all_claims, load_figure
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
 from testbed.virtual.broker_model import load_calibration
@@ -60,6 +60,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         machine=_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
+        papers={letter: PAPERS[paper] for letter, paper in CLAIM_LETTERS.items()},
     )
     write_report(path, figures, results, context)
     return path, results
@@ -82,6 +83,7 @@ def _section(out: Path, key: str, section: dict[str, Any], results: list[Result]
         run_ids=section["run_ids"],
         tables={} if section["skipped"] else tables_of(out, key),
         notes=" ".join(filter(None, [_failures_note(section["failed"]), figure.notes])),
+        paper=PAPERS[key.partition("-")[0]],
     )
 
 

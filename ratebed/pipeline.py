@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,14 +80,23 @@ def adapted(spec: RunSpec, request: Request) -> RunSpec:
 
 
 def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
-    """The grid's points once more with another system, without the options of the one that it replaces."""
+    """The grid's points once more with another system, without the options of the one that it replaces.
+
+    What a limiter limits, ``capacity`` and ``rate``, belongs to the point: a system that has such options takes them.
+    """
     if not system:
         return []
     source = (system.partition(":")[0],) if is_file(system) else ()
+    kept = {field.name for field in fields(load_system(system).config)} & {"capacity", "rate"}
     more = {
-        msgspec.structs.replace(spec, system=system, system_options={}, inputs=(*spec.inputs, *source)).to_json()
+        msgspec.structs.replace(
+            spec,
+            system=system,
+            system_options={name: value for name, value in spec.system_options.items() if name in kept},
+            inputs=(*spec.inputs, *source),
+        ).to_json()
         for spec in specs
-        if spec.procedure == "distribute"
+        if spec.procedure in ("distribute", "requests")
     }
     return [msgspec.json.decode(spec, type=RunSpec) for spec in sorted(more)]
 

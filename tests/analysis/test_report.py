@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pandas as pd
 import pytest
 
 from analysis import report
-from analysis.report import FigureSection, ReportContext, claims_json, number, write_report
+from analysis.report import FigureSection, ReportContext, claims_json, write_report
+from analysis.report_numbers import number
 from analysis.verdicts import Claim, Evidence, above, at_most, judge, within
 from core.errors import MachineError
 
@@ -209,3 +211,18 @@ def test_a_path_without_a_folder_is_made(tmp_path, context):
     path = tmp_path / "deep" / "er" / "index.html"
     write_report(path, [], [], context)
     assert Path(path).read_text().startswith("<!DOCTYPE html>")
+
+
+def test_figures_and_claims_stand_under_their_paper(tmp_path: Path, context: ReportContext) -> None:
+    path = tmp_path / "papers.html"
+    both = [
+        replace(section, paper=paper) for section, paper in zip(SECTIONS, ("First paper", "Second <one>"), strict=True)
+    ]
+    letters = {result.claim.id[0] for result in RESULTS}
+    write_report(path, both, RESULTS, replace(context, papers=dict.fromkeys(letters, "Of the first")))
+    page = path.read_text()
+    headings = [
+        page.index(text) for text in ('class="paper">First paper', "First &amp; best</h2>", "Second &lt;one&gt;</h2>")
+    ]
+    assert headings == sorted(headings)
+    assert page.count('class="paper">Of the first</th>') == len(letters)
