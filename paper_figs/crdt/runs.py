@@ -1,0 +1,76 @@
+"""What the thesis' figures have in common: one row a run with everything that is judged, and mean curves."""
+
+from typing import TYPE_CHECKING
+
+from paper_figs.crdt.grids import CAPACITY, label
+from paper_figs.series import with_point
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    from analysis.spark import Data
+
+FACTORS = {
+    "data_set": "workload.set",
+    "capacity": "workload.capacity",
+    "nodes": "topology.nodes",
+    "gossip": "system.gossip",
+    "choice": "system.choice",
+    "linf": "system.linf",
+    "frequency": "system.frequency",
+}
+PRECISION_NOTE = (
+    "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and as "
+    "the area under the cumulative curves, since 5.1.1 does not say which) stands beside false accepts, false "
+    "rejections and the worst excess over the envelope c + r (t - s)."
+)
+
+
+def points_of(data: "Data") -> "pd.DataFrame":
+    """One row a run: run_id, variant (a label of ``grids``), data_set, capacity, nodes, gossip, choice, repetition."""
+    frame = with_point(data, data.runs.select("run_id"), FACTORS)
+    options = zip(frame.system, frame.nodes, frame.linf, frame.frequency, strict=True)
+    frame["variant"] = [label(*point) for point in options]
+    frame["capacity"] = frame["capacity"].fillna(CAPACITY).astype(int)
+    frame["gossip"] = frame["gossip"].fillna("300ms")
+    frame["choice"] = frame["choice"].fillna("pending")
+    return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", "repetition"]]
+
+
+def per_run(data: "Data") -> "pd.DataFrame":
+    """One row a run, the oracle's too: its point and all that ``analysis.limiting`` and ``analysis.usage`` measure.
+
+    Columns: those of ``points_of``; of ``precision``; excess_tokens, excess_share; of ``usage_area``;
+    converged_at_ns, convergence_ns, last_sent_at_ns, load_end_ns.
+    """
+    from analysis import limiting, usage
+    from analysis.spark import collect
+
+    found = points_of(data)
+    frames = (
+        limiting.precision(data.requests, limiting.with_oracle(data.runs)),
+        limiting.worst_excess(data.requests, data.runs).drop("user"),
+        usage.usage_area(data.samples),
+        usage.convergence(data.samples, data.runs),
+    )
+    for frame in frames:
+        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    return found
+
+
+def curves(data: "Data", frame: "DataFrame", *values: str) -> "pd.DataFrame":
+    """Mean and standard deviation over repetitions of curves by ``t_ns``: one row a point and instant.
+
+    ``frame``: run_id, t_ns and ``values``.  Columns: variant, data_set, capacity, gossip, choice, t_s, and for
+    each value ``x`` its mean ``x`` and standard deviation ``x_std``.  A run that has ended counts as its last value
+    in cumulative curves only if ``frame`` says so: an instant's mean is over the runs that have it.
+    """
+    from analysis.spark import collect
+
+    rows = collect(frame.select("run_id", "t_ns", *values), ["run_id", "t_ns"]).merge(points_of(data), on="run_id")
+    rows["t_s"] = rows["t_ns"] / 1e9
+    keys = ["variant", "data_set", "capacity", "gossip", "choice", "t_s"]
+    aggregated = rows.groupby(keys, sort=True)[list(values)].agg(["mean", "std"])
+    aggregated.columns = [value if how == "mean" else f"{value}_std" for value, how in aggregated.columns]
+    return aggregated.fillna(0.0).reset_index()
