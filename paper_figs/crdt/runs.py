@@ -21,8 +21,8 @@ FACTORS = {
     "frequency": "system.frequency",
 }
 PRECISION_NOTE = (
-    "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and as "
-    "the area under the cumulative curves, since 5.1.1 does not say which) stands beside false accepts, false "
+    "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and "
+    "as the area under the cumulative curves, since 5.1.1 does not say which) stands beside false accepts, false "
     "rejections and the worst excess over the envelope c + r (t - s)."
 )
 
