@@ -14,6 +14,7 @@ WORKLOADS = {
     "trace": "workloads.trace:WORKLOAD",
     "requests": "workloads.requests:WORKLOAD",
     "data-set": "workloads.data_set:WORKLOAD",
+    "request-log": "workloads.request_log:WORKLOAD",
 }
 
 

@@ -1,0 +1,276 @@
+"""Request logs: user, instant[, cost] from lines of text, one request a line.
+
+Columns are separated by a character or by white space; quotes are read in files of neither tabs nor
+white space, and end on their line.  Two published logs are known by their first line and need no
+options: NASA's web server (``KNOWN``) and CollegeMsg.  A line that cannot be read is a SpecError with
+file, line, field and the fix; with ``skip_bad`` it is passed over and counted by reason.
+"""
+
+import csv
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import IO
+
+import numpy as np
+
+from core.errors import SpecError
+from core.records import Int32, Int64
+from workloads.text_columns import (
+    INSTANT_LIMIT_NS,
+    find_columns,
+    instant_ns,
+    open_bytes,
+    readable,
+    scaled_int,
+)
+
+ROLES = ("user", "instant", "cost")
+CONSTANT = "="  # begins a column that is no column: "=everyone" is one user for all lines
+
+# Why a line was skipped.
+FIELDS, QUOTES, USER, INSTANT, COST, ORDER = (
+    *("number of fields", "open quote", "no user", "instant", "cost"),
+    "time goes backwards",
+)
+
+
+@dataclass(frozen=True)
+class LogFormat:
+    """How a log is written; ``columns`` maps roles to header names, 0-based positions or ``=constant``.
+
+    ``separator``: one character, " " = any white space, "" = found out from the first line (tab, comma,
+    semicolon, white space).  ``header``: None = there is one unless the first line reads as a request.
+    """
+
+    columns: Mapping[str, str | int]
+    instant_unit: str = "s"
+    separator: str = ""
+    header: bool | None = None
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """A log in the order of its lines, which is that of time, n rows.
+
+    ``user`` indexes ``names`` (in order of first appearance); ``cost`` (whole numbers, 0 or more) is None
+    where the log has none.  ``skipped``: lines left out, by reason.
+    """
+
+    at_ns: Int64
+    user: Int32
+    cost: Int64 | None
+    names: tuple[str, ...]
+    skipped: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where in a line of ``width`` fields the roles are; ``constant_user`` is "" where there is a column."""
+
+    split: Callable[[str], list[str]]
+    width: int
+    user: int
+    instant: int
+    cost: int | None
+    unit: str
+    constant_user: str = ""
+
+
+class _BadLine(Exception):
+    """A line that is no request: the reason it is counted under, what is wrong with which field, and the fix."""
+
+    def __init__(self, reason: str, what: str, fix: str):
+        super().__init__(reason, what, fix)
+        self.reason, self.what, self.fix = reason, what, fix
+
+    def error(self, path: str, line: int) -> SpecError:
+        """The same as an error of the file."""
+        return SpecError(f"{path}, line {line}{self.what}", f"{self.fix}, or skip such lines with skip_bad")
+
+
+def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
+    """The requests of a log file, gzip or not.
+
+    Without ``skip_bad`` the first bad line is a SpecError.  With it, a line whose time goes backwards is bad, too:
+    as few lines are left out as it takes to have the others in order.
+    """
+    skipped: Counter[str] = Counter()
+    at_ns: list[int] = []
+    users: list[int] = []
+    costs: list[int] = []
+    numbers: dict[str, int] = {}
+    with readable(path, "log file"), open_bytes(path) as raw:
+        lines = _lines(raw)
+        layout, lines = _layout(path, form, lines)
+        for number, text in lines:
+            try:
+                user, instant, cost = _request(layout, text)
+                if not skip_bad and at_ns and instant < at_ns[-1]:
+                    gap_s = (at_ns[-1] - instant) / 1e9
+                    what = f", instant: {gap_s:g} s before the line before it; time goes backwards"
+                    raise _BadLine(ORDER, what, "sort the log by time")
+            except _BadLine as bad:
+                if not skip_bad:
+                    raise bad.error(path, number) from None
+                skipped[bad.reason] += 1
+                continue
+            at_ns.append(instant)
+            users.append(numbers.setdefault(user, len(numbers)))
+            costs.append(cost)
+    kept = longest_in_order(at_ns) if skip_bad else range(len(at_ns))
+    if dropped := len(at_ns) - len(kept):
+        skipped[ORDER] += dropped
+    if not kept:
+        raise SpecError(f"{path}: no requests in it", "give a log with at least one line that is a request")
+    rows = np.array(kept)
+    present, indices = np.unique(np.array(users, np.int32)[rows], return_inverse=True)
+    names = tuple(numbers)
+    return LogRows(
+        np.array(at_ns, np.int64)[rows],
+        indices.astype(np.int32),
+        None if layout.cost is None else np.array(costs, np.int64)[rows],
+        tuple(names[number] for number in present.tolist()),
+        dict(sorted(skipped.items())),
+    )
+
+
+def longest_in_order(values: list[int]) -> list[int]:
+    """Positions of a longest non-decreasing subsequence; of several, one that ends lowest."""
+    tails: list[int] = []  # the lowest last value of a subsequence of each length
+    at: list[int] = []  # its position
+    before: list[int] = []
+    for position, value in enumerate(values):
+        length = bisect_right(tails, value)
+        before.append(at[length - 1] if length else -1)
+        tails[length:length + 1], at[length:length + 1] = [value], [position]  # fmt: skip
+    found = []
+    position = at[-1] if at else -1
+    while position >= 0:
+        found.append(position)
+        position = before[position]
+    return found[::-1]
+
+
+# --- lines and fields ----------------------------------------------------------------------------
+
+
+def _lines(raw: IO[bytes]) -> Iterator[tuple[int, str]]:
+    """Number and text of each line that is not blank; bytes that are no UTF-8 are written in hex, after a backslash."""
+    for number, line in enumerate(raw, 1):
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
+        if text.strip():
+            yield number, text
+
+
+def _splitter(separator: str) -> Callable[[str], list[str]]:
+    """How a line comes apart."""
+    if separator == " ":
+        return str.split
+
+    def split(text: str) -> list[str]:
+        if separator == "\t" or '"' not in text:
+            return text.split(separator)
+        try:
+            fields: list[str] = next(csv.reader([text], delimiter=separator, strict=True))
+        except csv.Error:
+            raise _BadLine(QUOTES, ": a quote that does not end", "mend it, or check the separator") from None
+        return fields
+
+    return split
+
+
+def _found_separator(line: str) -> str:
+    return next((mark for mark in "\t,;" if mark in line), " ")
+
+
+def _is_nasa(line: str) -> bool:
+    return {"host", "time"} <= set(line.split("\t"))
+
+
+def _is_collegemsg(line: str) -> bool:
+    return line.split() == ["nd", "nw"]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A published log: known by its first line, which is no request; ``width`` 0 = as many fields as that has."""
+
+    matches: Callable[[str], bool]
+    form: LogFormat
+    width: int = 0
+
+
+KNOWN = (
+    # Internet Traffic Archive, NASA-HTTP, as tab-separated text with a header.
+    _Known(_is_nasa, LogFormat({"user": "host", "instant": "time"}, "s", "\t", True)),
+    # SNAP's CollegeMsg below a line "nd nw": sender, receiver, UNIX seconds.
+    _Known(_is_collegemsg, LogFormat({"user": 0, "instant": 2}, "s", " ", True), width=3),
+)
+
+
+def _layout(path: str, form: LogFormat, lines: Iterator[tuple[int, str]]) -> tuple[_Layout, Iterator[tuple[int, str]]]:
+    """What the first line says of all others, and the lines that are requests."""
+    first = next(lines, None)
+    if first is None:
+        raise SpecError(f"{path}: the file is empty", "give a log with at least one line that is a request")
+    known = next((known for known in KNOWN if known.matches(first[1])), None)
+    columns = dict(form.columns)
+    separator, header, width = form.separator, form.header, 0
+    if known is not None:
+        columns = {**known.form.columns, **columns}
+        separator, width = separator or known.form.separator, known.width
+        header = known.form.header if header is None else header
+    split = _splitter(separator or _found_separator(first[1]))
+    try:
+        fields = [field.strip() for field in split(first[1])]
+    except _BadLine as bad:
+        raise bad.error(path, first[0]) from None
+    width = width or len(fields)
+    constant = str(columns.get("user", ""))
+    constant = constant[1:].strip() if constant.startswith(CONSTANT) else ""
+    roles = ROLES[1:] if constant else ROLES
+    wanted = {role: columns[role] for role in roles if role in columns}
+    if header is None:
+        header = not _reads_as_request(fields, wanted, form.instant_unit)
+    names = fields if header else []
+    found = find_columns(path, wanted, names, width, roles, ("cost",))
+    layout = _Layout(
+        split, width, found.get("user", -1), found["instant"], found.get("cost"), form.instant_unit, constant
+    )
+    return layout, lines if header else chain([first], lines)
+
+
+def _reads_as_request(fields: list[str], columns: Mapping[str, str | int], unit: str) -> bool:
+    """Whether the first line has an instant where instants are said to be, by number."""
+    place = str(columns.get("instant", ""))
+    if not (place.isascii() and place.isdigit()) or int(place) >= len(fields):
+        return False
+    return instant_ns(fields[int(place)], unit) is not None
+
+
+def _request(layout: _Layout, text: str) -> tuple[str, int, int]:
+    """User, instant and cost of a line."""
+    fields = layout.split(text)
+    if len(fields) != layout.width:
+        fix = "mend the line, or check separator and quotes"
+        raise _BadLine(FIELDS, f": {len(fields)} fields instead of {layout.width}", fix)
+    user = layout.constant_user or fields[layout.user].strip()
+    if not user:
+        raise _BadLine(USER, ", user '': empty", "name it")
+    written = fields[layout.instant].strip()
+    at_ns = instant_ns(written, layout.unit)
+    if at_ns is None or abs(at_ns) >= INSTANT_LIMIT_NS:
+        what = "beyond 146 years" if at_ns is not None else "no instant"
+        fix = f"mend it, or check instant_unit={layout.unit!r} and columns"
+        raise _BadLine(INSTANT, f", instant {written!r}: {what}", fix)
+    cost = 1
+    if layout.cost is not None:
+        written = fields[layout.cost].strip()
+        amount = 0 if written == "-" else scaled_int(written, 0)  # "-": nothing, in web servers' logs
+        if amount is None or not 0 <= amount < 2**53:
+            raise _BadLine(COST, f", cost {written!r}: no amount", "give a whole number, 0 or more")
+        cost = amount
+    return user, at_ns, cost

@@ -1,0 +1,120 @@
+"""request-log: the requests of a recorded log, as they came or faster.
+
+Instant 0 is the log's first request, or ``start`` after it.  Time is divided by ``speed`` (rounded down to
+a nanosecond).  A log of whole seconds has its requests spread: each gets a place within its second
+drawn uniformly from a stream named by its user, and the places of one second are dealt out in the order
+of the file, so that the order of requests stays that of the log.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from core.errors import SpecError
+from core.records import Int32, Int64
+from core.seeds import generator
+from core.units import SECOND_NS
+from workloads.api import INPUT_FILE, Workload, require, span_of
+from workloads.log_reader import ROLES, LogFormat, LogRows, read_log
+from workloads.placement import RULES, Columns, PlacedRequests
+from workloads.text_columns import INSTANT_UNITS, column_map
+
+SEPARATORS = {"tab": "\t", "space": " "}
+
+
+@dataclass(frozen=True)
+class RequestLogConfig:
+    """Options of a request log; all of them are ours.  Raises SpecError when made."""
+
+    path: str = field(metadata=INPUT_FILE)  # the file; gzip is recognised
+    # Column of user, instant and, if there, cost, by header name or 0-based number; text "user=host,instant=time"
+    # works too; "user==all" makes all requests one user's.  Known logs (log_reader.KNOWN) need none.
+    columns: dict[str, str | int] | str = field(default_factory=dict)
+    instant_unit: str = "s"  # s | ms | us | ns | iso (2023-11-16 18:17:03.98)
+    separator: str = ""  # one character, "tab", or "space" = any white space; empty = found out
+    header: bool | None = None  # whether the first line names the columns; null = found out
+    placement: str = "injector"  # injector (thesis 4.3.1) | user | random
+    start: str = "0s"  # leave out what comes before it, in the log's time
+    duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end
+    speed: float = 1.0  # time compression
+    spread: bool = True  # whole-second logs: spread requests within the second
+    skip_bad: bool = False  # pass over lines that are no requests, and count them
+    cost_per: float = 1.0  # tokens = cost column / this, rounded up, at least 1
+
+    def __post_init__(self) -> None:
+        require(bool(self.path), "path", self.path, "give the log's file")
+        self.form()
+        units = ", ".join(INSTANT_UNITS)
+        require(self.instant_unit in INSTANT_UNITS, "instant_unit", self.instant_unit, f"choose one of {units}")
+        mark = SEPARATORS.get(self.separator, self.separator)
+        usable = len(mark) < 2 and mark not in tuple('\r\n"0123456789')
+        require(usable, "separator", self.separator, "give one character, tab, or space for any white space")
+        require(self.placement in RULES, "placement", self.placement, f"choose one of {', '.join(RULES)}")
+        require(span_of("start", self.start) >= 0, "start", self.start, "give a span such as 6h")
+        if self.duration:
+            require(span_of("duration", self.duration) > 0, "duration", self.duration, "give a span above 0")
+        require(0 < self.speed < math.inf, "speed", self.speed, "give a finite factor above 0")
+        require(0 < self.cost_per < math.inf, "cost_per", self.cost_per, "give a finite number above 0")
+
+    def form(self) -> LogFormat:
+        """How the file is written."""
+        separator = SEPARATORS.get(self.separator, self.separator)
+        return LogFormat(column_map(self.columns, ROLES), self.instant_unit, separator, self.header)
+
+
+class RequestLog(PlacedRequests):
+    """The requests of a log.
+
+    ``skipped``: lines that were left out, by reason; ``was_spread``: whether requests were spread within
+    their seconds.
+    """
+
+    def __init__(self, config: RequestLogConfig, seed: int):
+        rows = read_log(config.path, config.form(), config.skip_bad)
+        self.config, self.skipped = config, rows.skipped
+        self.was_spread = config.spread and bool((rows.at_ns % SECOND_NS == 0).all())
+        at_ns = rows.at_ns - rows.at_ns[0]
+        end_ns = int(at_ns[-1]) + 1
+        if self.was_spread:
+            at_ns, end_ns = _spread(at_ns, rows, seed), end_ns - 1 + SECOND_NS
+        start_ns = span_of("start", config.start)
+        if config.duration:
+            end_ns = start_ns + span_of("duration", config.duration)
+        low, high = np.searchsorted(at_ns, [start_ns, end_ns])
+        if low >= high:
+            last = f"the log's requests end {int(at_ns[-1]) / SECOND_NS:g} s after its first"
+            raise SpecError(f"{config.path}: no requests from {config.start} on ({last})", "change start or duration")
+        at_ns = at_ns[low:high] - start_ns
+        span_ns = end_ns - start_ns
+        if config.speed != 1:
+            at_ns, span_ns = np.floor(at_ns / config.speed).astype(np.int64), math.ceil(span_ns / config.speed)
+        present, user = np.unique(rows.user[low:high], return_inverse=True)
+        names = tuple(rows.names[number] for number in present.tolist())
+        costs = _tokens(None if rows.cost is None else rows.cost[low:high], high - low, config)
+        columns = Columns(at_ns, user.astype(np.int32), costs, names)
+        super().__init__(columns, max(span_ns, int(at_ns[-1]) + 1), config.placement, seed)
+
+
+def _spread(at_ns: Int64, rows: LogRows, seed: int) -> Int64:
+    """Whole seconds with a place within the second each, in order."""
+    place = np.empty_like(at_ns)
+    order = np.argsort(rows.user, kind="stable")
+    ends = np.cumsum(np.bincount(rows.user, minlength=len(rows.names))).tolist()
+    for name, start, end in zip(rows.names, [0, *ends], ends, strict=False):
+        rng = generator(seed, "request-log", "spread", name)
+        place[order[start:end]] = rng.integers(SECOND_NS, size=end - start)
+    return np.sort(at_ns + place)  # the seconds are in order, so that this sorts within each
+
+
+def _tokens(amounts: Int64 | None, count: Any, config: RequestLogConfig) -> Int32:
+    """What each request costs."""
+    if amounts is None:
+        return np.ones(count, np.int32)
+    tokens = np.maximum(1, np.ceil(amounts / config.cost_per))
+    require(tokens.max() < 2**31, "cost_per", config.cost_per, f"a request costs {tokens.max():.3g} tokens: give more")
+    return tokens.astype(np.int32)
+
+
+WORKLOAD = Workload("request-log", "the requests of a recorded log, by user", RequestLogConfig, RequestLog)
