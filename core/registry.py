@@ -30,7 +30,8 @@ def hint(name: str, known: Iterable[str]) -> str:
 def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """Call ``factory`` (a config dataclass or a builder function) with ``options`` as keyword arguments.
 
-    SpecError names the option that is unknown, missing, or of the wrong type.
+    A number where text is wanted is its text: a rate may be written ``0.3`` or ``"1/3"``.  SpecError names
+    the option that is unknown, missing, or of the wrong type.
     """
     parameters = inspect.signature(factory).parameters
     hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
@@ -38,6 +39,8 @@ def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]
     for name, value in options.items():
         if name not in parameters:
             raise SpecError(f"{kind} has no option {name!r}", hint(name, parameters))
+        if hints.get(name) is str and isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
         try:
             values[name] = msgspec.convert(value, hints.get(name, Any))
         except msgspec.ValidationError as error:
