@@ -15,6 +15,7 @@ from core.errors import SpecError
 
 Array = NDArray[np.float64]
 
+_BLOCK = 100  # cycles whose noise is drawn at once
 ZERO = 1e-9  # an eigenvalue below this, times the largest, is zero
 
 
@@ -144,14 +145,16 @@ def simulated_phi_ss(
     if factor >= 1.0:
         raise SpecError(f"update cycle {g}", f"stay below {largest_cycle(matrix):.4g}: beyond, servers never agree")
     warm_up = int(np.ceil(10.0 / -np.log(factor))) if factor > 0.0 else 1
-    root = _root(_covariance(cov, len(matrix)))
-    forward = np.eye(len(matrix)) - g * matrix
-    p, total = np.zeros((runs, len(matrix))), np.zeros(runs)
-    for k in range(warm_up + cycles):
-        p = p @ forward + rng.standard_normal(p.shape) @ root
-        p -= p.mean(axis=1, keepdims=True)  # the mean walks off and plays no part in (19)
-        if k >= warm_up:
-            total += (p**2).sum(axis=1)
+    n = len(matrix)
+    root = _root(_covariance(cov, n)) @ (np.eye(n) - 1.0 / n)  # the mean walks off and plays no part in (19)
+    forward = np.eye(n) - g * matrix
+    p, total = np.zeros((runs, n)), np.zeros(runs)
+    for first in range(0, warm_up + cycles, _BLOCK):
+        count = min(_BLOCK, warm_up + cycles - first)
+        for k, noise in enumerate(rng.standard_normal((count, runs, n)) @ root, first):
+            p = p @ forward + noise
+            if k >= warm_up:
+                total += np.einsum("ij,ij->i", p, p)
     return total / cycles
 
 

@@ -1,0 +1,136 @@
+"""Figs. 1 to 4: the graphs of the paper, with their spectra.
+
+Our text of the paper has no pictures.  Fig. 2 (complete graph and star of five) is said in words.  Figs. 3
+and 4 are recovered from the numbers of Tables 3 and 4, which select them: see
+``systems.parts.throttling_graphs``.  Of Fig. 1 only "six servers" is said: the six drawn are ours.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, within
+from harness.experiment import Experiment
+from paper_figs.dst.drawing import COLOURS, CYCLE, Places, draw_graph, frame, places, sure
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.style import SERIES, letter, panels
+from systems.parts.laplacian import phi_cr, phi_ss_identical, phi_ss_short_cycles, spectrum, spread_matrix
+from systems.parts.throttling_graphs import DST_1, Graph, graph_named, laplacian
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+SIX = "0-1 1-2 2-3 3-4 4-5 0-5 1-4"  # Fig. 1: ours
+GRAPHS = {  # name -> what it is called
+    "six": "Fig. 1: six servers (drawing ours)",
+    "complete-5": "Fig. 2: K5",
+    "star-5": "Fig. 2: S5",
+    "dst-1": "Fig. 3: graph #1 (recovered)",
+    "dst-2": "Fig. 4: graph #2 (recovered)",
+}
+SHORT = {"six": "six", "complete-5": "K5", "star-5": "S5", "dst-1": "#1", "dst-2": "#2"}
+CYCLES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # g -> 0 of Eq. (25)
+
+
+def tables(data: "Data") -> FigureTables:
+    """``spectra``; ``links``; ``servers`` with c_ii of Eq. (23) at g = 0.02; ``short_cycles``: (24) against (25)."""
+    spectra, links, servers, short = [], [], [], []
+    for name in GRAPHS:
+        graph = _graph(name)
+        matrix = laplacian(graph)
+        added = set(graph.links) - set(DST_1.links) if name == "dst-2" else set()
+        values = spectrum(matrix)
+        spectra += [{"graph": name, "index": i + 1, "eigenvalue": max(0.0, float(v))} for i, v in enumerate(values)]
+        links += [{"graph": name, "a": a, "b": b, "added": (a, b) in added} for a, b in graph.links]
+        weight = np.diag(spread_matrix(matrix, CYCLE))
+        servers += [{"graph": name, "server": i, "c_ii": float(c)} for i, c in enumerate(weight)]
+        for g in CYCLES:
+            row = {"graph": name, "g": g, "phi_cr": phi_cr(matrix, g), "phi_ss": phi_ss_identical(matrix, g)}
+            short.append({**row, "resistance_phi_ss": phi_ss_short_cycles(matrix)})
+    return {"spectra": frame(spectra), "links": frame(links), "servers": frame(servers), "short_cycles": frame(short)}
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """Five graphs, and all spectra."""
+    drawing, axes = panels(2, 3)
+    links, servers = found["links"], found["servers"]
+    tree = places(graph_named("dst-2"))
+    for n, (name, title) in enumerate(GRAPHS.items()):
+        panel = axes.flat[n]
+        graph = _graph(name)
+        extra = links[(links.graph == name) & links.added]
+        weight = servers[servers.graph == name].c_ii.to_numpy()
+        recovered = name in COLOURS
+        draw_graph(
+            panel, graph, tree if recovered else _regular(name, graph), COLOURS.get(name, SERIES[0]),
+            dotted=frozenset(zip(extra.a, extra.b, strict=True)), sizes=60 + 90 * weight / weight.mean(),
+        )  # fmt: skip
+        letter(panel, f"({'abcde'[n]}) {title}")
+    _draw_spectra(axes[1][2], found)
+    letter(axes[1][2], "(f) eigenvalues of L")
+    return drawing
+
+
+def _graph(name: str) -> Graph:
+    return graph_named(SIX if name == "six" else name)
+
+
+def _regular(name: str, graph: Graph) -> Places:
+    """A circle; a star's hub in the middle of it."""
+    around = [node for node in range(graph.n) if name != "star-5" or node]
+    turn = 2 * np.pi * np.arange(len(around)) / len(around) + np.pi / 2
+    found = {node: (float(np.cos(at)), float(np.sin(at))) for node, at in zip(around, turn, strict=True)}
+    return {0: (0.0, 0.0), **found}
+
+
+def _draw_spectra(axes: "Axes", found: FigureTables) -> None:
+    """A row of ticks a graph, l_2 and l_n named."""
+    spectra = found["spectra"]
+    for line, name in enumerate(reversed(GRAPHS)):
+        values = spectra[spectra.graph == name].sort_values("index").eigenvalue.to_numpy()
+        colour = COLOURS.get(name, SERIES[0])
+        axes.plot(values, np.full(len(values), line), color=colour, marker="|", markersize=12, markeredgewidth=1.4,
+                  linewidth=0.5)  # fmt: skip
+        ends = f"$\\lambda_2$ = {values[1]:.4g},  $\\lambda_n$ = {values[-1]:.4g}"
+        axes.annotate(ends, (values[-1], line), xytext=(0, 9), textcoords="offset points", ha="right", fontsize=6.5,
+                      color=colour)  # fmt: skip
+    axes.set_yticks(range(len(GRAPHS)), [SHORT[name] for name in reversed(GRAPHS)], fontsize=7)
+    axes.set_ylim(-0.5, len(GRAPHS) - 0.3)
+    axes.set_xlabel("eigenvalue")
+
+
+def measure_s17(tables: Tables) -> Evidence:
+    """Eq. (24) over Eq. (25) at the smallest g, and how the difference shrinks with g; the worst graph."""
+    short = tables["dst-fig1-4/short_cycles"]
+    short = short.assign(off=(short.phi_ss / short.resistance_phi_ss - 1).abs())
+    least, next_least = sorted(set(short.g))[:2]
+    off = short.pivot_table(index="graph", columns="g", values="off")
+    checks: list[Check] = [at_most(f"largest relative difference at g = {least:g}", sure(off[least].max()), 1e-4)]
+    ratio = off[next_least] / off[least]
+    slope = float(ratio.iloc[int((ratio - next_least / least).abs().argmax())])
+    checks.append(within("how many times smaller with g ten times smaller", sure(slope), next_least / least, 0.01))
+    return Evidence(tuple(checks))
+
+
+CLAIMS = (
+    Claim(
+        "S17", "DST, Eq. (25)", "For g -> 0 the performance under independent changes tends to the total effective "
+        "resistance, sigma^2/(2n) sum_{i>j} r_ij.", ("dst-fig1-4",), measure_s17,
+        why="It is a theorem: the pseudo-inverse, the sum over pairs, or Eq. (24) would be wrong here.",
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "dst-fig1-4", "The graphs, and their spectra", "DST, Figs. 1-4", lambda scale, options: [], analytic=True
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="Graphs #1 and #2 are recovered by us from the printed numbers: #1 is the only tree of 10 nodes, #2 up to "
+    "isomorphism the only supergraph of it, with the values of Tables 3 and 4. Where the tree lies inside #2 is not "
+    "determined: 476 placements (238 up to the tree's symmetry) have the same spectrum, the first in lexicographic "
+    "order is drawn (dst-2@0 to dst-2@475 are all). Solid: the tree; dotted: the links that Fig. 4 adds. The "
+    "larger a disc, the larger the server's weight c_ii in the performance, Eq. (23), at g = 0.02. Of Fig. 1 our "
+    "text has only the number of servers: its links are ours.",
+)  # fmt: skip
