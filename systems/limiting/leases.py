@@ -1,0 +1,333 @@
+"""leases: an allocator lends each user's rate to the nodes that are asked for it (Doorman).
+
+Every node is a client: for each user with requests it tells the allocator, each ``refresh``, what it
+wants and what it has; the allocator divides the user's rate by proportional or fair share and lends
+for one ``lease`` length, never more than the whole minus what is still outstanding.  A lost allocator
+leaves each client with its ``safe`` share once its leases have run out.
+
+Ours, beyond Doorman, which lends plain rates of a few long-lived resources:
+
+* the bucket is lent in the proportion of the rate, and tokens move along (``systems.parts.portion``);
+* only users with requests are asked about: each refresh if there were some, or if half as much is
+  wanted as before, or if half of the lease is over; after a lease length without, the lease goes back;
+* a client that is given less says at once that it has it, so that others need not wait for a refresh;
+* what nobody wants is lent as well, an n-th of it to each (``spare``), so that bursts find tokens;
+* clients are known, so learning ends when each has said what it has (``learning = "heard"``).
+
+How far it over-admits.  All leases and the pool hold at most c + r t in any span t.  A client without
+a lease uses its safe share s = 1/n of the user's limit meanwhile, and what it takes is charged to its
+next lease.  With m such clients the total is at most (1 + m s)(c + r t), m < n while any other has a
+lease: less than twice the limit.  ``safe = "0"`` is strict, and rejects until the first answer.  A
+crash forgets what a client spent of its safe share: s c more, each time.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import islice
+from sys import getsizeof
+
+from core.errors import SpecError
+from core.registry import hint
+from core.units import duration_ns
+from systems.api import (
+    Arrival,
+    Decide,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Node,
+    Send,
+    SetTimer,
+    Start,
+    System,
+    Timer,
+    Transport,
+    UnexpectedEvent,
+    Verdict,
+)
+from systems.parts.lease_book import Claim, Grant, LeaseBook
+from systems.parts.lease_client import LeaseClient, Terms
+from systems.parts.limit import limit_of
+from systems.parts.portion import Bucket
+from systems.parts.shares import SHARES
+
+CLIENT_BYTES = 32 + 16 + 16 + 16  # a user, model: key; tokens and instant; parts and end of the lease; requests counted
+ACCOUNT_BYTES, LEASE_BYTES = 32 + 16, 16 + 16  # of the allocator: key and pool; wants and has, end and question
+_INTEGERS_BYTES = 12 * 32  # of a record
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of leases."""
+
+    capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
+    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    share: str = "proportional"  # Doorman's PROPORTIONAL_SHARE; or "fair"
+    refresh: str = "5s"  # Doorman: typical
+    lease: str = "5min"  # Doorman: typical
+    learning: str = "heard"  # ours: until every client has spoken; "lease": a whole lease length, as Doorman
+    safe: str = ""  # Doorman's safe capacity, as a share of the limit; default 1/n, as Doorman's
+    spare: bool = True  # ours: lend what nobody wants as well
+    window: str = "1min"  # ours: what a client wants is its mean rate over one to two windows
+    server: str = ""  # where the allocator runs: the first node by default (ours)
+
+
+@dataclass(frozen=True)
+class Ask(Message):
+    """A client's question.  ``claims``: see ``Claim``; ``whole``: they name all that it has.
+
+    ``epoch``: of the allocator that it knows, if any.  ``born_ns`` and ``number`` name the question;
+    ``fresh``: the client knew no allocator before this one.
+    """
+
+    epoch: int | None
+    born_ns: int
+    number: int
+    fresh: bool
+    whole: bool
+    claims: tuple[tuple[str, int, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Lend(Message):
+    """The allocator's answer to (part of) one question.  ``grants``: see ``Grant``."""
+
+    born_ns: int
+    number: int
+    grants: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Learn(Message):
+    """A new allocator asks a client what it has."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Portions(Message):
+    """A client's state for a peer that copies it: user and what its portion lacks, in millionths.
+
+    Leases are not copied: that would lend them twice.
+    """
+
+    lacking: tuple[tuple[str, int], ...]
+
+
+Out = list[tuple[str, Message]]  # (target, message)
+
+
+class Allocator:
+    """Doorman's master: keeps the book, and learns it anew when it starts."""
+
+    def __init__(self, clients: list[str], terms: Terms, book: LeaseBook, until_heard: bool):
+        self.clients, self.terms, self.book, self.until_heard = clients, terms, book, until_heard
+        self.epoch = 0
+        self.learning = True
+        self._unheard = set(clients)
+        self._from_nothing = True
+        self._learns_until_ns = 0
+        self._waiting: dict[tuple[str, str], tuple[tuple[int, int], Claim]] = {}  # (client, user) -> its question
+
+    def start(self, now_ns: int) -> Out:
+        """Begin, knowing nothing: ask all clients what they have."""
+        self.epoch, self._learns_until_ns = now_ns, now_ns + self.terms.lease_ns
+        return self._ask_all()
+
+    def ring(self, now_ns: int) -> Out:
+        """Each refresh: ask the silent again, stop waiting for them, or clean up."""
+        if not self.learning:
+            self.book.sweep(now_ns)
+            return []
+        return self._learned(now_ns) if now_ns >= self._learns_until_ns else self._ask_all()
+
+    def asked(self, client: str, ask: Ask, now_ns: int) -> Out:
+        """Answer a client's question, now or when everything is learned."""
+        if ask.epoch != self.epoch:
+            return [(client, Learn(self.epoch))]
+        asked = ask.born_ns, ask.number
+        claims = [Claim(*row) for row in ask.claims]
+        if not self.learning:
+            grants = (self.book.answer(client, asked, claim, now_ns) for claim in claims)
+            return self._lend(client, asked, [grant for grant in grants if grant])
+        self._from_nothing &= ask.fresh
+        known = []
+        for claim in claims:
+            if claim.has:
+                known.append(self.book.learn(client, asked, claim, now_ns))
+            else:
+                self._waiting[client, claim.user] = asked, claim
+        if ask.whole:
+            self._unheard.discard(client)
+        done = self.until_heard and not self._unheard
+        return self._lend(client, asked, known) + (self._learned(now_ns) if done else [])
+
+    def _ask_all(self) -> Out:
+        return [(client, Learn(self.epoch)) for client in self.clients if client in self._unheard]
+
+    def _learned(self, now_ns: int) -> Out:
+        self.learning = False
+        self.book.learned(now_ns, self._from_nothing and not self._unheard)
+        out: Out = []
+        for (client, _), (asked, claim) in self._waiting.items():
+            grant = self.book.answer(client, asked, claim, now_ns)
+            out += self._lend(client, asked, [grant] if grant else [])
+        self._waiting.clear()
+        return out
+
+    @staticmethod
+    def _lend(client: str, asked: tuple[int, int], grants: list[Grant]) -> Out:
+        return [(client, Lend(*asked, tuple(grants)))] if grants else []
+
+
+class LeaseNode:
+    """A client, and on one node the allocator too; the two talk there without messages."""
+
+    def __init__(self, node_id: str, server: str, terms: Terms, allocator: Allocator | None):
+        self.node_id, self.server, self.terms, self.allocator = node_id, server, terms, allocator
+        self.client = LeaseClient(terms)
+        self.born_ns = 0
+        self.epoch: int | None = None
+        self.fresh = True
+        self._refreshes = False
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """One event in, effects out."""
+        match event:
+            case Start(snapshot):
+                return self._start(snapshot, now_ns)
+            case Arrival(request):
+                effects = self._ask(self.client.demand(request.user, request.cost, now_ns), now_ns)
+                admitted = self.client.admit(request.user, request.cost)
+                effects.append(Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT))
+                return effects + self._refresh_from(now_ns)
+            case Delivery(source, message):
+                return self._deliver(source, message, now_ns)
+            case Timer("refresh", due_at_ns):
+                self._refreshes = False
+                return self._ask(self.client.refresh(now_ns), now_ns) + self._refresh_from(due_at_ns)
+            case Timer("allocate", due_at_ns) if self.allocator is not None:
+                again = SetTimer("allocate", due_at_ns + self.terms.refresh_ns)
+                return [again, *self._post(self.allocator.ring(now_ns), now_ns)]
+        raise UnexpectedEvent(self.node_id, event)
+
+    def idle(self) -> bool:
+        """No question is unanswered; leases go on being renewed while users are active."""
+        return self.client.waiting_count == 0
+
+    def state_bytes(self) -> int:
+        """Model bytes of the client's users and, where it is, of the allocator's book."""
+        total = CLIENT_BYTES * len(self.client.users)
+        if self.allocator is not None:
+            book = self.allocator.book
+            total += ACCOUNT_BYTES * len(book.accounts) + LEASE_BYTES * book.lease_count
+        return total
+
+    def allocated_bytes(self) -> int:
+        """Tables, records and their integers; the users' names belong to the requests."""
+        users = self.client.users
+        total = getsizeof(users) + sum(map(getsizeof, islice(users.values(), 1))) * len(users)
+        total += _INTEGERS_BYTES * len(users)
+        if self.allocator is not None:
+            total += self.allocator.book.allocated_bytes()
+        return total
+
+    def snapshot(self) -> Message:
+        """What its portions lack, for a peer to begin with."""
+        return Portions(tuple(self.client.lacking_millionths()))
+
+    def _start(self, snapshot: Portions | None, now_ns: int) -> list[Effect]:
+        self.born_ns = now_ns
+        for user, lacking in snapshot.lacking if snapshot is not None else ():
+            self.client.copy(user, lacking, now_ns)
+        if self.allocator is None:
+            return []
+        first = SetTimer("allocate", now_ns + self.terms.refresh_ns)
+        return [first, *self._post(self.allocator.start(now_ns), now_ns)]
+
+    def _deliver(self, source: str, message: Message, now_ns: int) -> list[Effect]:
+        match message:
+            case Ask() if self.allocator is not None:
+                return self._post(self.allocator.asked(source, message, now_ns), now_ns)
+            case Lend(born_ns, number, grants) if born_ns == self.born_ns:
+                rows = (Grant(*row) for row in grants)
+                return self._ask(self.client.granted(number, rows, now_ns), now_ns)
+            case Lend():
+                return []  # to the one that was here before a crash
+            case Learn(epoch):
+                if self.epoch is not None and epoch < self.epoch:
+                    return []  # of an allocator that is gone
+                if epoch != self.epoch:
+                    self.fresh, self.epoch = self.epoch is None, epoch
+                return self._ask(self.client.statement(now_ns), now_ns, whole=True)
+        raise UnexpectedEvent(self.node_id, Delivery(source, message))
+
+    def _ask(self, claims: list[Claim], now_ns: int, whole: bool = False) -> list[Effect]:
+        if not claims and not whole:
+            return []
+        ask = Ask(self.epoch, self.born_ns, self.client.number, self.fresh, whole, tuple(claims))
+        return self._post([(self.server, ask)], now_ns)
+
+    def _post(self, out: Out, now_ns: int) -> list[Effect]:
+        """Messages as effects; those to this very node are taken at once."""
+        effects: list[Effect] = []
+        for target, message in out:
+            effects += self._deliver(target, message, now_ns) if target == self.node_id else [Send(target, message)]
+        return effects
+
+    def _refresh_from(self, now_ns: int) -> list[Effect]:
+        if self._refreshes or not self.client.users:
+            return []
+        self._refreshes = True
+        return [SetTimer("refresh", now_ns + self.terms.refresh_ns)]
+
+
+def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
+    """One node on each host."""
+    server = config.server or names[0]
+    if server not in names:
+        raise SpecError(f"server = {server!r}", hint(server, names))
+    if config.share not in SHARES:
+        raise SpecError(f"share = {config.share!r}", hint(config.share, SHARES))
+    if config.learning not in ("heard", "lease"):
+        raise SpecError(f"learning = {config.learning!r}", 'give "heard" or "lease"')
+    terms = terms_of(config, len(names))
+    book = LeaseBook(terms.bucket, len(names), SHARES[config.share], terms.lease_ns, config.spare)
+    allocator = Allocator(names, terms, book, config.learning == "heard")
+    return {name: LeaseNode(name, server, terms, allocator if name == server else None) for name in names}
+
+
+def terms_of(config: Config, count: int) -> Terms:
+    """The options of ``config`` as numbers, for ``count`` clients; SpecError says which is wrong."""
+    bucket = Bucket(limit_of(config.capacity, config.rate), count)
+    spans = {}
+    for name in ("refresh", "lease", "window"):
+        text = getattr(config, name)
+        try:
+            spans[name] = duration_ns(text)
+        except ValueError as error:
+            raise SpecError(f"{name}: {error}", "") from None
+        if spans[name] <= 0:
+            raise SpecError(f"{name} = {text!r}", "give a span above 0")
+    if spans["lease"] < 2 * spans["refresh"]:
+        raise SpecError(
+            f"lease = {config.lease!r}", "give at least two refresh intervals, or leases run out in between"
+        )
+    try:
+        safe = Fraction(config.safe) if config.safe else Fraction(1, count)
+    except (ValueError, ZeroDivisionError):
+        safe = Fraction(-1)
+    if not 0 <= safe <= 1:
+        raise SpecError(f"safe = {config.safe!r}", 'give a share of the limit, as in "0.1" or "1/3"')
+    return Terms(bucket, int(safe * bucket.parts), spans["refresh"], spans["lease"], spans["window"])
+
+
+SYSTEM = System(
+    "leases",
+    "an allocator lends each limit to the nodes that want it, for a while (Doorman)",
+    config=Config,
+    nodes=nodes,
+    messages=(Ask, Lend, Learn, Portions),
+    transport=Transport.STREAM,  # Doorman: gRPC
+)
