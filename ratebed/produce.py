@@ -62,7 +62,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
 
 
 def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
-    """Percentiles of each run's judged messages, by Spark."""
+    """Percentiles of each run's judged messages, or of a limiter's decisions with their numbers, by Spark."""
     if not run_ids:
         return []
     from analysis.metrics import final_round, percentiles
@@ -73,8 +73,11 @@ def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
         found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
         runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome")
+        verdicts = ("admit", "reject", "lost")
+        decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
         order = ["system", "variant", "repetition", "run_id", "metric"]
-        frame = collect(runs.join(found, "run_id", "left"), order)
+        frame = collect(runs.join(found, "run_id", "left").join(decided, "run_id", "left"), order)
+        frame = frame.dropna(axis="columns", how="all")  # without requests
     finally:
         spark.stop()
     rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))

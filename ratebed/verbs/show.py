@@ -1,6 +1,7 @@
 """``ratebed show RUN``: the timeline of one run."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +34,7 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
         print(f"FAILED: {manifest['error']}")
         return
     print(f"  {manifest['wall_seconds']} s on {manifest['started_at']}, outcome: {manifest['outcome']}")
-    for line in _timeline(rows):
+    for line in [*_verdicts(folder), *_timeline(rows)]:
         print(line)
 
 
@@ -53,7 +54,26 @@ def _decisions(folder: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as parquet
 
     rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
-    return sorted(rows, key=lambda row: (row["kind"] == "final", row["at_ns"], row["broker"]))
+    return sorted(rows, key=lambda row: (row["kind"] == "final", row["at_ns"], row["broker"] or 0))
+
+
+def _verdicts(folder: Path) -> list[str]:
+    """What became of a limiter's requests, by node: one line each, and one for all."""
+    path = folder / "requests.parquet"
+    if not path.exists():
+        return []
+    import pyarrow.parquet as parquet
+
+    table = parquet.read_table(path, columns=["node", "decision"])
+    counts = Counter(zip(table["node"].to_pylist(), table["decision"].to_pylist(), strict=True))
+    lines = []
+    for node in [*sorted({node for node, _ in counts}, key=lambda name: (len(name), name)), ""]:
+        parts = [
+            f"{sum(n for (at, what), n in counts.items() if what == decision and node in ('', at)):>9,} {decision}"
+            for decision in ("admit", "reject", "lost")
+        ]
+        lines.append(f"  {node or 'all':<12}{''.join(parts)}")
+    return lines
 
 
 def _timeline(rows: list[dict[str, Any]]) -> list[str]:
@@ -63,6 +83,9 @@ def _timeline(rows: list[dict[str, Any]]) -> list[str]:
         group = [row for row in rows if (row["at_ns"], row["kind"]) == key]
         first = group[0]
         at_s = first["at_ns"] / SECOND_NS
+        if first["kind"] == "fault":
+            lines += [f"{at_s:9.1f} s  {row['note']}" for row in group]
+            continue
         if first["kind"] == "set_bucket":
             parts = [
                 f"{row['broker'] + 1}: {row['bucket_rate_rps']:.0f}/s b={row['bucket_burst_count']:.1f}"
