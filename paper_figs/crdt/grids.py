@@ -30,10 +30,10 @@ def rate(capacity: int) -> str:
     return f"{capacity / 1000:g}"
 
 
-def limited(variant: str, data_set: str, capacity: int = CAPACITY, **more: Any) -> RunSpec:
+def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = NODES, **more: Any) -> RunSpec:
     """One variant on one data set; ``more``: further options of the system (``gossip="900ms"``)."""
     system, options = VARIANTS[variant]
-    return _point(system, data_set, capacity, NODES, {**options, **more})
+    return _point(system, data_set, capacity, nodes, {**options, **more})
 
 
 def oracle(data_set: str, capacity: int = CAPACITY, **limit: Any) -> RunSpec:
@@ -41,10 +41,10 @@ def oracle(data_set: str, capacity: int = CAPACITY, **limit: Any) -> RunSpec:
     return _point("centralised", data_set, capacity, NODES, limit)
 
 
-def central(variant: str, data_set: str, capacity: int = CAPACITY) -> RunSpec:
-    """A system on one node alone: the thesis' centralised counter and queue (5.1.2)."""
+def central(variant: str, data_set: str, capacity: int = CAPACITY, **more: Any) -> RunSpec:
+    """A system on one node alone: the thesis' centralised counter and queue (5.1.2); ``more`` as above."""
     system, options = VARIANTS[variant]
-    return _point(system, data_set, capacity, 1, options)
+    return _point(system, data_set, capacity, 1, {**options, **more})
 
 
 def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[str, Any]) -> RunSpec:

@@ -1,5 +1,6 @@
 """What the thesis' figures have in common: one row a run with everything that is judged, and mean curves."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paper_figs.crdt.grids import CAPACITY, label
@@ -27,33 +28,40 @@ PRECISION_NOTE = (
 )
 
 
-def points_of(data: "Data") -> "pd.DataFrame":
-    """One row a run: run_id, variant (a label of ``grids``), data_set, capacity, nodes, gossip, choice, repetition."""
-    frame = with_point(data, data.runs.select("run_id"), FACTORS)
+def points_of(data: "Data", more: Mapping[str, str] | None = None) -> "pd.DataFrame":
+    """One row a run: run_id, variant (a label of ``grids``), data_set, capacity, nodes, gossip, choice, repetition.
+
+    ``more``: further factors, column -> name as in ``FACTORS``; null where a run does not have one.
+    """
+    more = more or {}
+    frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
     options = zip(frame.system, frame.nodes, frame.linf, frame.frequency, strict=True)
     frame["variant"] = [label(*point) for point in options]
     frame["capacity"] = frame["capacity"].fillna(CAPACITY).astype(int)
     frame["gossip"] = frame["gossip"].fillna("300ms")
     frame["choice"] = frame["choice"].fillna("pending")
-    return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", "repetition"]]
+    return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", *more, "repetition"]]
 
 
-def per_run(data: "Data") -> "pd.DataFrame":
+def per_run(
+    data: "Data", decided: bool = True, used: bool = True, more: Mapping[str, str] | None = None
+) -> "pd.DataFrame":
     """One row a run, the oracle's too: its point and all that ``analysis.limiting`` and ``analysis.usage`` measure.
 
-    Columns: those of ``points_of``; of ``precision``; excess_tokens, excess_share; of ``usage_area``;
-    converged_at_ns, convergence_ns, last_sent_at_ns, load_end_ns.
+    Columns: those of ``points_of``; if asked for what was ``decided``, those of ``precision``, excess_tokens,
+    excess_share; if for what was ``used``, those of ``usage_area``, converged_at_ns, convergence_ns,
+    last_sent_at_ns, load_end_ns.
     """
     from analysis import limiting, usage
     from analysis.spark import collect
 
-    found = points_of(data)
-    frames = (
-        limiting.precision(data.requests, limiting.with_oracle(data.runs)),
-        limiting.worst_excess(data.requests, data.runs).drop("user"),
-        usage.usage_area(data.samples),
-        usage.convergence(data.samples, data.runs),
-    )
+    found = points_of(data, more)
+    frames = []
+    if decided:
+        frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
+        frames.append(limiting.worst_excess(data.requests, data.runs).drop("user"))
+    if used:
+        frames += [usage.usage_area(data.samples), usage.convergence(data.samples, data.runs)]
     for frame in frames:
         found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
     return found
