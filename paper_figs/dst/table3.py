@@ -12,6 +12,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables
 from harness.experiment import Experiment
 from paper_figs.dst.drawing import COLOURS, LABELS, draw_table, frame, sure
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import log_axis
 from paper_figs.style import letter, panels
 from systems.parts.laplacian import (
     largest_cycle,
@@ -92,11 +93,12 @@ def _draw_curves(axes: "Axes", found: FigureTables, column: str, best: str) -> N
         if best:
             value = row["optimal_phi_cr"] if best == "optimal_cycle" else row["robust_phi_ss"]
             axes.plot([row[best]], [value], color=colour, marker="o", markersize=5, linestyle="none")
-            axes.annotate(f"{row[best]:.4f}", (row[best], value), xytext=(0, 7), textcoords="offset points",
+            axes.annotate(f"{row[best]:.4f}", (row[best], value), xytext=(0, -10 if column == "phi_cr" else 6),
+                          textcoords="offset points",
                           ha="center", fontsize=6.5, color=colour)  # fmt: skip
     axes.set_ylim({"phi_cr": (0.6, 1.02), "phi_ss": (8.0, 2_000.0), "phi_ss_by_cycle": (0.0, 20.0)}[column])
     if column == "phi_ss":
-        axes.set_yscale("log")
+        log_axis(axes, (1,))
 
 
 def measure_s4(tables: Tables) -> Evidence:

@@ -1,0 +1,190 @@
+"""Remark 1: which graphs are best and worst, by both performance measures, at the small g = 0.02.
+
+All 106 trees of 10 nodes, all connected graphs of at most 7, and a sample of connected graphs of 10.  For
+*all* graphs of 10 nodes the worst is then known too: any connected graph holds a spanning tree, and
+adding links lowers no eigenvalue of L; while g l <= 1, both measures only fall as eigenvalues rise.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
+from core.seeds import generator
+from harness.experiment import Experiment
+from paper_figs.dst.drawing import COLOURS, CYCLE, LABELS, frame, sure
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import log_axis
+from paper_figs.style import letter, panels
+from systems.parts.laplacian import phi_cr, phi_ss
+from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, path, star, unweighted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+NODES = 10
+SAMPLED = 1_000  # connected graphs of 10 nodes, over all densities
+MARKS = {"path": ("#E69F00", "v"), "star": ("#0072B2", "*"), "complete": ("#CC79A7", "s")}
+MEASURES = {"phi_cr": "$\\Phi_{cr}$", "phi_ss": "$\\Phi_{ss}$"}
+
+
+def tables(data: "Data") -> FigureTables:
+    """One row a graph: ``trees`` of 10 nodes, ``small``: all connected ones of 3 to 7, ``sampled`` ones of 10.
+
+    ``sampled`` has each graph's own spanning tree beside it.
+    """
+    trees = [_row(graph) for graph in trees_of(NODES)]
+    small = [_row(graph) for graph in small_graphs()]
+    sampled = []
+    for graph, tree in (*named_graphs(), *sampled_graphs()):
+        of_tree = {f"tree_{name}": value for name, value in _measures(tree).items()}
+        sampled.append({**_row(graph), **of_tree})
+    return {"trees": frame(trees), "small": frame(small), "sampled": frame(sampled)}
+
+
+def _measures(graph: Graph) -> dict[str, float]:
+    matrix = laplacian(graph)
+    return {"phi_cr": phi_cr(matrix, CYCLE), "phi_ss": phi_ss(matrix, CYCLE)}
+
+
+def _row(graph: Graph) -> dict[str, Any]:
+    return {"nodes": graph.n, "links": len(graph.edges), "kind": kind_of(graph), **_measures(graph)}
+
+
+def kind_of(graph: Graph) -> str:
+    """Whether a "path", a "star" or "complete", by its degrees; else "".  The star of three nodes is a path."""
+    degrees = sorted(np.bincount(np.array(graph.links).ravel(), minlength=graph.n))
+    if len(graph.edges) == graph.n * (graph.n - 1) // 2:
+        return "complete"
+    if len(graph.edges) == graph.n - 1 and degrees[-1] <= 2:
+        return "path"
+    return "star" if len(graph.edges) == graph.n - 1 and degrees[-1] == graph.n - 1 else ""
+
+
+@cache
+def trees_of(n: int) -> tuple[Graph, ...]:
+    """All trees of n nodes, one of each shape."""
+    import networkx
+
+    return tuple(unweighted(n, tree.edges) for tree in networkx.nonisomorphic_trees(n))
+
+
+def small_graphs() -> Iterator[Graph]:
+    """All connected graphs of 3 to 7 nodes, one of each shape: Read and Wilson's atlas."""
+    import networkx
+
+    for drawn in networkx.graph_atlas_g():
+        if drawn.number_of_nodes() >= 3 and networkx.is_connected(drawn):
+            yield unweighted(drawn.number_of_nodes(), drawn.edges)
+
+
+def sampled_graphs() -> Iterator[tuple[Graph, Graph]]:
+    """``SAMPLED`` connected graphs of 10 nodes, each with a spanning tree: a tree of any shape and more links."""
+    rng = generator(1, "dst-topologies")
+    shapes = trees_of(NODES)
+    for _ in range(SAMPLED):
+        tree = shapes[rng.integers(len(shapes))]
+        others = sorted(set(complete(NODES).links) - set(tree.links))
+        chosen = rng.permutation(len(others))[: rng.integers(len(others) + 1)]
+        yield unweighted(NODES, [*tree.links, *(others[i] for i in chosen)]), tree
+
+
+def named_graphs() -> tuple[tuple[Graph, Graph], ...]:
+    """The path, the star and the complete graph of 10 nodes, each with a spanning tree."""
+    line, hub = path(NODES), star(NODES)
+    return (line, line), (hub, hub), (complete(NODES), line)
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """Trees; small graphs by links; the sample of graphs of 10 nodes."""
+    drawing, axes = panels(1, 3)
+    trees, small, sampled = found["trees"], found["small"], found["sampled"]
+    _scatter(axes[0][0], trees, "phi_cr", "phi_ss", ("path", "star"))
+    point = _measures(graph_named("dst-1"))
+    axes[0][0].plot([point["phi_cr"]], [point["phi_ss"]], color=COLOURS["dst-1"], marker="o", linestyle="none",
+                    markersize=5, label=LABELS["dst-1"])  # fmt: skip
+    letter(axes[0][0], f"(a) all {len(trees)} trees of {NODES} nodes")
+    most = int(small.nodes.max())
+    _scatter(axes[0][1], small[small.nodes == most], "links", "phi_ss", ("path", "star", "complete"))
+    count = int((small.nodes == most).sum())
+    letter(axes[0][1], f"(b) all {count} connected graphs of {most} nodes")
+    _scatter(axes[0][2], sampled, "phi_cr", "phi_ss", ("path", "star", "complete"))
+    for name, colour in COLOURS.items():
+        point = _measures(graph_named(name))
+        axes[0][2].plot([point["phi_cr"]], [point["phi_ss"]], color=colour, marker="o", linestyle="none",
+                        markersize=5, label=LABELS[name])  # fmt: skip
+    letter(axes[0][2], f"(c) {SAMPLED:,} sampled graphs of {NODES} nodes")
+    for panel, x in zip(axes[0], (MEASURES["phi_cr"], "links", MEASURES["phi_cr"]), strict=True):
+        log_axis(panel)
+        panel.set_xlabel(x)
+        panel.set_ylabel(MEASURES["phi_ss"])
+        panel.legend(fontsize=7)
+    return drawing
+
+
+def _scatter(axes: "Axes", graphs: "pd.DataFrame", x: str, y: str, marked: tuple[str, ...]) -> None:
+    """Grey dots, the extremal graphs marked."""
+    axes.plot(graphs[x], graphs[y], color="#999999", marker=".", markersize=4, linestyle="none", alpha=0.6)
+    for kind in marked:
+        colour, marker = MARKS[kind]
+        part = graphs[graphs.kind == kind]
+        axes.plot(part[x], part[y], color=colour, marker=marker, markersize=8, linestyle="none", label=kind)
+
+
+def extreme(graphs: "pd.DataFrame", kind: str, measure: str, best: bool) -> float:
+    """How far ``kind`` is below every other graph of its size (``best``), or above; the least over the sizes.
+
+    As a share of its own Phi_ss, or of 1 - Phi_cr.  KeyError if a size lacks the kind.
+    """
+    found = []
+    for nodes, part in graphs.groupby("nodes"):
+        mine, others = part[part.kind == kind][measure], part[part.kind != kind][measure]
+        if mine.empty:
+            raise KeyError(f"{kind} of {nodes} nodes")
+        value = float(mine.iloc[0])
+        gap = float(others.min()) - value if best else value - float(others.max())
+        found.append(gap / (1.0 - value if measure == "phi_cr" else value))
+    return min(found)
+
+
+def measure_s8(tables: Tables) -> Evidence:
+    """By how much star and path, complete graph and path, are the ends of their lists."""
+    trees, small, sampled = (tables[f"dst-topologies/{name}"] for name in ("trees", "small", "sampled"))
+    checks: list[Check] = []
+    for measure in MEASURES:
+        exhaustive = (("trees of 10", trees, "star"), ("graphs of 3 to 7", small, "complete"))
+        for name, graphs, best in (*exhaustive, ("sample", sampled, "complete")):
+            lead = sure(extreme(graphs, best, measure, best=True))
+            checks.append(above(f"{name}, {measure}: lead of the {best}", lead))
+            lag = sure(extreme(graphs, "path", measure, best=False))
+            checks.append(above(f"{name}, {measure}: lag of the path", lag))
+        less = (sampled[f"tree_{measure}"] - sampled[measure]).min()
+        checks.append(at_least(f"sample, {measure}: what links beyond the tree's gain, least", sure(less), -1e-9))
+    return Evidence(tuple(checks))
+
+
+CLAIMS = (
+    Claim(
+        "S8", "DST, Remark 1", "For small g the path is the worst graph and the complete graph the best; among trees "
+        "the star is the best and the path the worst.", ("dst-topologies",), measure_s8,
+        why="Adding links lowers no eigenvalue, so that only the trees need a search; at g = 0.02, g l_n is at most "
+        "0.2, small enough.",
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "dst-topologies", "Best and worst graphs", "DST, Remark 1", lambda scale, options: [], analytic=True
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="At g = 0.02, Cov(v) = I. Exhaustive: all 106 trees of 10 nodes and all 994 connected graphs of 3 to 7 "
+    f"nodes, one of each shape. Sampled: {SAMPLED:,} of the 11.7 million connected graphs of 10 nodes (a random tree "
+    "and more links). That the path is the worst of all of them follows from (a), and that the complete one is the "
+    "best: a connected graph has a spanning tree, and adding links lowers no eigenvalue of L. The paper has no "
+    "figure of this.",
+)  # fmt: skip
