@@ -3,7 +3,7 @@
 Pure bookkeeping: its owner sends the claims as questions, and hands in the answers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from systems.parts.lease_book import Claim, Grant
@@ -151,10 +151,10 @@ class LeaseClient:
         return 2 * age_ns >= self.terms.lease_ns or 2 * self._wants(borrowed, now_ns) <= borrowed.wants
 
     def _ask(
-        self, users: list[tuple[str, Borrowed]], now_ns: int, over: Iterable[tuple[str, Borrowed]] = ()
+        self, users: list[tuple[str, Borrowed]], now_ns: int, over: Sequence[tuple[str, Borrowed]] = ()
     ) -> list[Claim]:
         """One question about ``users``, that also hands back the leases of those that are ``over``."""
-        self.number += 1
+        self.number += bool(users or over)
         claims = []
         for user, borrowed in users:
             borrowed.wants = self._wants(borrowed, now_ns)

@@ -126,7 +126,8 @@ class World:
 
 
 def world(names: list[str] | None = None, settled: bool = True, **options: Any) -> World:
-    made = World(Config(**{"capacity": 6, "rate": "1"} | options), names or list(NAMES))
+    chosen: dict[str, Any] = {"capacity": 6, "rate": "1", **options}
+    made = World(Config(**chosen), names or list(NAMES))
     if settled:
         made.settle()
     return made
@@ -155,7 +156,7 @@ OPTIONS = st.fixed_dictionaries(
         "spare": st.booleans(),
     }
 )
-SHORT = {"refresh": "1s", "lease": "10s", "window": "4s"}
+SHORT: dict[str, Any] = {"refresh": "1s", "lease": "10s", "window": "4s"}
 
 
 def act(made: World, actions: list[tuple[str, Any, int]], crashes: Iterable[str]) -> None:
@@ -208,7 +209,7 @@ def test_over_admission_is_bounded_by_the_safe_shares(
     made = World(Config(**options, **SHORT, safe=safe))
     act(made, actions, NAMES)
     share, capacity = Fraction(safe or "1/3"), made.config.capacity
-    forgotten = made.crash_count * capacity * max(share, Fraction(1, 1))  # all of them together forget the pool
+    forgotten = made.crash_count * capacity  # a safe share each, and all of them together the pool
     for total, span_ns in made.spans():
         limit = capacity + Fraction(made.config.rate) * Fraction(span_ns, SECOND_NS)
         assert total <= limit * (1 + 2 * share) + forgotten
@@ -230,3 +231,265 @@ def test_one_node_alone_is_the_centralised_bucket(offered: list[tuple[int, int]]
         expected = gcra(limit.ticks(made.now_ns), full_at, limit, cost)
         assert made.ask("n1", cost) == (expected is not None)
         full_at = full_at if expected is None else expected
+
+
+def busy(made: World, wants_rps: dict[str, int], rounds: int = 4) -> None:
+    """Every node is asked for tokens at a steady rate: one request a second; messages arrive at once."""
+    for _ in range(rounds * 5):
+        for name, rate_rps in wants_rps.items():
+            made.ask(name, rate_rps)
+            made.settle()
+        made.wait(SECOND_NS, settle=True)
+
+
+@pytest.mark.parametrize(("share", "expected"), [("proportional", [69.69, 40.31, 10]), ("fair", [60, 50, 10])])
+def test_the_vectors_of_doorman_come_out_of_the_protocol(share: str, expected: list[float]) -> None:
+    made = world(capacity=120, rate="120", share=share, spare=False, window="5s")
+    busy(made, {"n1": 1000, "n2": 50, "n3": 10})
+    rates = [120 * made.held(name) / (3 * MILLION) for name in NAMES]
+    assert rates == pytest.approx(expected, abs=0.01)
+
+
+def test_a_user_of_one_node_gets_the_whole_limit_there() -> None:
+    made = world(capacity=6, rate="1", window="5s")
+    busy(made, {"n2": 3})
+    assert made.held("n2") == 3 * MILLION
+    made.admitted.clear()
+    for _ in range(60):
+        made.wait(SECOND_NS, settle=True)
+        made.ask("n2")
+    assert len(made.admitted) == 60
+
+
+def test_what_nobody_wants_is_lent_in_equal_shares_unless_told_not_to() -> None:
+    spare, strict = world(rate="1000"), world(rate="1000", spare=False)
+    for made in (spare, strict):
+        made.ask("n2")
+        made.settle()
+    wanted = 50  # parts of 3 million: one token in a minute, of 1000 a second
+    assert strict.held("n2") == wanted
+    assert spare.held("n2") == wanted + (3 * MILLION - wanted) // 3
+
+
+def test_tokens_move_with_the_share() -> None:
+    made = world(capacity=60, rate="0.001", window="5s")  # so slow that no token comes back meanwhile
+    busy(made, {"n2": 1}, rounds=1)
+    assert len(made.admitted) == 5 and made.held("n2") == 3 * MILLION  # 55 tokens are left, all at n2
+    busy(made, {"n3": 1}, rounds=40)
+    assert len(made.admitted) == 60  # n3 took all 55, 35 of which it had no lease for at first
+    assert made.held("n3") > 2 * MILLION
+
+
+def test_freed_capacity_is_not_lent_before_its_holder_says_that_it_has_less() -> None:
+    made = world(rate="1", window="5s", refresh="1s", lease="20s")
+    busy(made, {"n2": 3}, rounds=1)
+    assert made.held("n2") == 3 * MILLION
+    made.flying.clear()
+    begin_ns = made.now_ns
+    while made.now_ns < begin_ns + 15 * SECOND_NS:
+        made.wait(SECOND_NS)
+        made.ask("n3", 3)
+        # n2 hears nothing, so it goes on with its lease; n3 talks to the allocator without trouble.
+        made.flying = [parcel for parcel in made.flying if "n2" not in parcel[:2]]
+        made.settle()
+        assert made.held("n3") == 0
+    made.wait(8 * SECOND_NS, settle=True)
+    made.ask("n3", 3)
+    made.settle()
+    assert made.held("n2") == 0 and made.held("n3") > 0  # now n2's lease has run out
+
+
+def test_an_answer_to_an_older_question_is_not_taken() -> None:
+    made = world(rate="1", refresh="1s", lease="20s", window="5s")
+    made.ask("n2")
+    made.deliver(0)
+    (old,) = made.flying
+    made.flying.clear()
+    made.wait(SECOND_NS)  # no answer for a refresh interval: n2 asks again
+    made.give("n2", Delivery(*old[::2]))
+    assert made.held("n2") == 0
+    made.settle()
+    assert made.held("n2") > 0
+
+
+def test_tokens_in_an_answer_that_got_lost_are_not_lost() -> None:
+    made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
+    assert all(made.ask("n2") for _ in range(20))  # its safe share
+    made.deliver(0)
+    made.flying.clear()
+    made.wait(SECOND_NS)
+    made.settle()
+    assert made.held("n2") == 3 * MILLION
+    made.settle()
+    assert sum(made.ask("n2") for _ in range(60)) == 40
+
+
+def test_what_was_taken_without_a_lease_is_charged_to_the_next() -> None:
+    made = world(capacity=60, rate="0.001", window="5s")
+    assert all(made.ask(name) for name in ("n2", "n3") for _ in range(20))
+    busy(made, {"n2": 1, "n3": 1}, rounds=40)
+    token = made.nodes["n2"].terms.bucket.token
+    left = sum(made.nodes[name].client.users[USER].portion.grains for name in ("n2", "n3"))
+    assert len(made.admitted) + left / token == pytest.approx(60 + 0.2, abs=0.01)  # 0.2 came back in 200 s
+    assert 60 <= len(made.admitted) <= 62  # one of them still owes 2 tokens
+
+
+def test_the_worst_over_admission_is_what_the_documentation_says() -> None:
+    made = world(capacity=60, rate="0.001", window="5s")
+    for name in ("n2", "n3"):
+        assert sum(made.ask(name) for _ in range(99)) == 20
+    made.flying.clear()  # neither is heard of
+    busy(made, {"n1": 1}, rounds=30)
+    assert len(made.admitted) == 60 + 2 * 20  # (1 + m s) c
+
+
+def test_a_lost_allocator_leaves_safe_shares() -> None:
+    made = world(capacity=6, rate="3", refresh="1s", lease="10s", window="5s")
+    busy(made, {"n2": 9}, rounds=2)
+    assert made.held("n2") == 3 * MILLION
+    made.admitted.clear()
+    for _ in range(60):
+        made.wait(SECOND_NS)
+        made.flying.clear()
+        for _ in range(9):
+            made.ask("n2")
+    leased = [cost for at_ns, cost in made.admitted if at_ns < 20 * SECOND_NS]
+    alone = [cost for at_ns, cost in made.admitted if at_ns >= 30 * SECOND_NS]
+    assert len(leased) >= 8 * 3
+    assert 40 <= len(alone) <= 41  # 1 a second
+
+
+def test_a_restarted_allocator_learns_before_it_lends() -> None:
+    made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
+    busy(made, {"n2": 1}, rounds=1)
+    assert made.held("n2") == 3 * MILLION
+    made.crash("n1")
+    held_up = [parcel for parcel in made.flying if parcel[1] == "n3"]
+    made.flying = [parcel for parcel in made.flying if parcel[1] != "n3"]
+    made.settle()
+    assert made.held("n2") == 3 * MILLION  # it may keep what it has
+    allocator = made.nodes["n1"].allocator
+    assert allocator is not None and allocator.learning and allocator.book.leased(USER, made.now_ns) == 3 * MILLION
+    made.flying = held_up
+    made.settle()
+    assert not allocator.learning
+    made.ask("n1")
+    assert made.held("n1") == 0
+    # Nobody knows what is left of another user's tokens: the allocator begins with none of them.
+    made.ask("n3", user="other")
+    made.settle()
+    assert made.held("n3", "other") == 3 * MILLION and not made.ask("n3", user="other")
+    fresh = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
+    fresh.ask("n3")
+    fresh.settle()
+    assert fresh.held("n3") == 3 * MILLION and sum(fresh.ask("n3") for _ in range(99)) == 59
+
+
+def test_learning_ends_after_a_lease_length_if_somebody_is_silent() -> None:
+    for learning in ("heard", "lease"):
+        made = world(settled=False, learning=learning, refresh="1s", lease="10s", window="5s")
+        made.flying = [parcel for parcel in made.flying if parcel[1] != "n3"]
+        made.settle()
+        made.ask("n2")
+        made.settle()
+        assert made.held("n2") == 0 and not made.nodes["n2"].idle()
+        for _ in range(10):
+            made.wait(SECOND_NS)
+            made.ask("n2")
+            made.flying = [parcel for parcel in made.flying if "n3" not in parcel[:2]]
+            made.settle()
+        assert made.held("n2") > 0 and made.nodes["n2"].idle()
+
+
+def test_users_without_requests_are_given_back_and_forgotten() -> None:
+    made = world(capacity=3, rate="1", refresh="1s", lease="10s", window="5s")
+    busy(made, {"n2": 1, "n3": 1}, rounds=1)
+    assert made.nodes["n1"].state_bytes() > 0 and made.nodes["n2"].state_bytes() > 0
+    made.wait(30 * SECOND_NS, settle=True)
+    assert [node.state_bytes() for node in made.nodes.values()] == [0, 0, 0]
+    assert all(node.allocated_bytes() > 0 and node.idle() for node in made.nodes.values())
+    sent_count = made.sent_count
+    made.wait(60 * SECOND_NS, settle=True)
+    assert made.sent_count == sent_count
+
+
+def test_a_restarted_client_does_not_take_answers_to_the_one_before() -> None:
+    made = world()
+    made.ask("n2")
+    made.deliver(0)
+    (_, _, answer) = made.flying.pop()
+    assert isinstance(answer, Lend)
+    made.wait(1)
+    made.crash("n2")
+    made.ask("n2")
+    made.give("n2", Delivery("n1", answer))
+    assert made.held("n2") == 0
+    made.settle()
+    assert made.held("n2") > 0
+
+
+def test_a_node_that_copies_a_peer_begins_with_its_tokens_and_without_its_leases() -> None:
+    made = world(capacity=60, rate="0.001", window="5s")
+    busy(made, {"n2": 9}, rounds=1)
+    assert made.held("n2") == 3 * MILLION  # 15 of 60 tokens are left
+    made.start("n3", made.nodes["n2"].snapshot())
+    assert made.held("n3") == 0
+    assert [made.ask("n3") for _ in range(6)] == [True] * 5 + [False]  # a third of 15
+
+
+def test_the_allocator_is_where_it_is_told() -> None:
+    made = World(Config(server="n3"))
+    assert [name for name, node in made.nodes.items() if node.allocator] == ["n3"]
+    made.ask("n1")
+    assert {parcel[1] for parcel in made.flying if isinstance(parcel[2], Ask)} == {"n3"}
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"server": "n9"}, "server = 'n9'"),
+        ({"share": "equal"}, "share = 'equal'"),
+        ({"learning": "never"}, "learning = 'never'"),
+        ({"safe": "2"}, "safe = '2'"),
+        ({"safe": "a lot"}, "safe = 'a lot'"),
+        ({"safe": "1/0"}, "safe = '1/0'"),
+        ({"refresh": "0s"}, "refresh = '0s'"),
+        ({"window": "soon"}, "window"),
+        ({"refresh": "5s", "lease": "6s"}, "lease = '6s'"),
+        ({"rate": "0"}, "rate = '0'"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], what: str) -> None:
+    with pytest.raises(SpecError, match=what):
+        nodes(NAMES, Config(**options), 1)
+
+
+def test_events_of_others_are_refused() -> None:
+    made = world()
+    for event in (Delivery("n1", "hello"), Timer("allocate", 0), Delivery("n1", Ask(None, 0, 0, True, False, ()))):
+        with pytest.raises(UnexpectedEvent):
+            made.nodes["n2"].handle(event, 0)
+    assert made.nodes["n2"].handle(Delivery("n1", Learn(-1)), 0) == []  # of an allocator before this one
+
+
+def test_a_partition_is_survived_and_heals() -> None:
+    config = Config(capacity=60, rate="2", refresh="1s", lease="10s", window="5s")
+    loop = event_loop(SYSTEM, config, mesh("mesh", NAMES, 40 * MILLISECOND_NS, 0, 0.1), NAMES, 7, keep_steps=True)
+    for index, name in enumerate(NAMES):
+        instants = range(0, 120 * SECOND_NS, SECOND_NS)
+        loop.offer(name, [Request(index * 1000 + n, USER, at_ns) for n, at_ns in enumerate(instants)])
+    loop.fail([Partition(30 * SECOND_NS, ("n3",)), Heal(60 * SECOND_NS, ("n3",))])
+    journal = loop.run(200 * SECOND_NS)
+    admitted = sorted(at_ns for at_ns, _, verdict in journal.verdicts.values() if verdict is Verdict.ADMIT)
+    assert len(journal.verdicts) == 360
+    for first, begin_ns in enumerate(admitted):
+        for count, end_ns in enumerate(admitted[first:], 1):
+            assert count <= (60 + 2 * Fraction(end_ns - begin_ns, SECOND_NS)) * Fraction(5, 3)
+    # Alone, n3 goes on with its safe share; and all together get nearly all that there is.
+    cut_off = [
+        at_ns
+        for at_ns, node, verdict in journal.verdicts.values()
+        if node == "n3" and verdict is Verdict.ADMIT and 45 * SECOND_NS <= at_ns < 60 * SECOND_NS
+    ]
+    assert len(cut_off) >= 9
+    assert 0.9 * (60 + 2 * 120) <= len(admitted) <= 1.05 * (60 + 2 * 120)
