@@ -1,0 +1,316 @@
+"""centralised-throttler: one node divides the limit anew each cycle, in proportion to demand (DST, Section 1: CST).
+
+"A single decision maker … sets the limits according to aggregated metrics it receives from multiple
+servers."  Every server reports its demand of cycle k to the centre; when all reports are there, the centre
+commands x_i = l_total r_i / sum r.  A command that arrives in the middle of a cycle counts from its end, so
+a change of demand is answered one report-and-command round trip late; at no delay, from cycle k + 1 on, as by
+a DST.  The centre is one of the servers; its own reports and commands take no time.
+
+Users (``Arrival``) are limited as in the throttler, by buckets with shares; a part of each limit, ``floor``,
+is split evenly whatever the demand, so that nobody's first request finds nothing (ours).
+
+A report that is missing counts with what its server said last.  A server that is silent keeps its part: the
+centre cannot tell a crash from a partition.  A centre that restarts knows nothing, and commands nothing
+before every server has reported again.
+"""
+
+from dataclasses import dataclass
+from sys import getsizeof
+from typing import Any
+
+from core.errors import SpecError
+from core.registry import hint
+from systems.api import (
+    Arrival,
+    Decide,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Node,
+    Report,
+    Send,
+    SetTimer,
+    Start,
+    System,
+    Timer,
+    UnexpectedEvent,
+    Verdict,
+)
+from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserOptions, account
+
+USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
+ENTRY_BYTES = 16  # model: the centre's entry for one server and user
+BEHIND = 2  # cycles: the centre waits no longer for a report when another server is this far ahead
+
+
+@dataclass(frozen=True)
+class Config(UserOptions):
+    """Options of the centralised throttler."""
+
+    centre: str = ""  # ours: the server that decides; "" = the first
+    floor: float = 0.05  # ours: the part of a user's limit that is split evenly
+
+
+@dataclass(frozen=True)
+class Reported(Message):
+    """Server to centre: its demand in a cycle."""
+
+    cycle: int
+    demand: float
+
+
+@dataclass(frozen=True)
+class Command(Message):
+    """Centre to server: its limit, from the next cycle on.  ``cycle``: of the reports that it is made of."""
+
+    cycle: int
+    limit: float
+
+
+@dataclass(frozen=True)
+class UsersReported(Message):
+    """Server to centre: demand of its active users, requests a second, and when each was asked for (a cycle)."""
+
+    users: dict[str, tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class UserCommands(Message):
+    """Centre to server: its shares of users' limits, 0 to 1.  ``cycle``: of the centre; orders commands."""
+
+    cycle: int
+    shares: dict[str, float]
+
+
+def in_proportion(total: float, weights: list[float]) -> list[float]:
+    """``total`` in parts proportional to ``weights``, evenly if all are 0; the largest takes up the rounding."""
+    whole = sum(weights)
+    if whole <= 0.0:
+        weights, whole = [1.0] * len(weights), float(len(weights))
+    parts = [total * weight / whole for weight in weights]
+    largest = max(range(len(parts)), key=parts.__getitem__)
+    parts[largest] = total - sum(part for place, part in enumerate(parts) if place != largest)
+    return parts
+
+
+class Centre:
+    """What the deciding server knows: the last demand of each server, in total and by user."""
+
+    def __init__(self, names: list[str], total: float, floor: float):
+        self.names, self.total, self.floor = names, total, floor
+        self.reported: dict[str, tuple[int, float]] = {}  # server -> cycle, demand
+        self.commanded: int | None = None  # the last cycle
+        self.users: dict[str, dict[str, float]] = {}  # user -> server -> demand, of active users
+        self.asked: dict[str, int] = {}  # user -> cycle
+
+    def report(self, source: str, cycle: int, demand: float) -> list[Command] | None:
+        """A report came in: the commands to all servers, in the order of ``names``, if it is time for them."""
+        if cycle >= self.reported.get(source, (cycle, 0.0))[0]:
+            self.reported[source] = cycle, demand
+        if len(self.reported) < len(self.names):
+            return None
+        everyone = min(cycle for cycle, _ in self.reported.values())
+        ahead = max(cycle for cycle, _ in self.reported.values()) - BEHIND
+        ready = max(everyone, ahead)
+        if self.commanded is not None and ready <= self.commanded:
+            return None
+        self.commanded = ready
+        limits = in_proportion(self.total, [self.reported[name][1] for name in self.names])
+        return [Command(ready, limit) for limit in limits]
+
+    def report_users(self, source: str, users: dict[str, tuple[float, int]]) -> None:
+        """A server's demand by user."""
+        for user, (demand, cycle) in users.items():
+            self.users.setdefault(user, {})[source] = demand
+            self.asked[user] = max(cycle, self.asked.get(user, cycle))
+
+    def command_users(self, cycle: int, linger: int) -> list[UserCommands]:
+        """The shares of all active users at each server, in the order of ``names``; whoever rests is dropped."""
+        for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
+            del self.asked[user], self.users[user]
+        found: list[dict[str, float]] = [{} for _ in self.names]
+        for user, demands in self.users.items():
+            parts = in_proportion(1.0 - self.floor, [demands.get(name, 0.0) for name in self.names])
+            for shares, part in zip(found, parts, strict=True):
+                shares[user] = part + self.floor / len(self.names)
+        return [UserCommands(cycle, shares) for shares in found]
+
+
+class ServerNode:
+    """One server; the centre is one with a ``Centre``."""
+
+    def __init__(self, node_id: str, names: list[str], config: Config, seed: int):
+        self.node_id, self.config, self.names = node_id, config, names
+        self.centre_id = config.centre or names[0]
+        self.centre = Centre(names, config.total, config.floor) if node_id == self.centre_id else None
+        self.limit = config.total / len(names)
+        self.next: tuple[int, float] | None = None  # (cycle, limit) commanded, not in force yet
+        self.newest = self.users_newest = -(2**62)  # cycles of the last commands taken
+        self.closed_at_ns: int | None = None  # when the last cycle ended
+        self.buckets = Buckets(node_id, len(names), config, seed)
+        self._wakes = self._sweeps = False  # which timers run
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Delivery(source, message) if source in self.names:
+                return self._hear(source, message, now_ns)
+            case Arrival(request):
+                admitted = self.buckets.ask(request.user, request.cost, now_ns)
+                verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
+                return [verdict, *self._timers(now_ns)]
+            case Report(Demand() as demand):
+                return self._end_of_cycle(demand, now_ns)
+            case Timer("cycle", due_at_ns):
+                return self._end_of_user_cycle(due_at_ns, now_ns)
+            case Timer("forget", _):
+                self._sweeps = False
+                self.buckets.sweep(self.buckets.cycle_at(now_ns))
+                return self._timers(now_ns)
+            case Start(snapshot):
+                if snapshot is not None:
+                    self.buckets.restore(snapshot, now_ns)
+                return self._timers(now_ns)
+        raise UnexpectedEvent(self.node_id, event)
+
+    def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
+        match message:
+            case Reported(cycle, demand):
+                return self._gather(source, cycle, demand, now_ns)
+            case Command(cycle, limit):
+                self._obey(cycle, limit, now_ns)
+                return []
+            case UsersReported(users):
+                if self.centre is not None:
+                    self.centre.report_users(source, users)
+                return self._timers(now_ns)
+            case UserCommands(cycle, shares):
+                self._obey_users(cycle, shares, now_ns)
+                return self._timers(now_ns)
+        raise UnexpectedEvent(self.node_id, message)
+
+    # --- one limit for all -------------------------------------------------------------------------
+
+    def _end_of_cycle(self, demand: Demand, now_ns: int) -> list[Effect]:
+        effects = account(self.limit, demand, self.config.rule)
+        if self.next is not None:
+            self.limit, self.next = self.next[1], None
+        self.closed_at_ns = now_ns
+        if self.centre is None:
+            return [*effects, Send(self.centre_id, Reported(demand.cycle, demand.total))]
+        return effects + self._gather(self.node_id, demand.cycle, demand.total, now_ns)
+
+    def _gather(self, source: str, cycle: int, demand: float, now_ns: int) -> list[Effect]:
+        commands = self.centre.report(source, cycle, demand) if self.centre is not None else None
+        effects: list[Effect] = []
+        for name, command in zip(self.names, commands or (), strict=bool(commands)):
+            if name == self.node_id:
+                self._obey(command.cycle, command.limit, now_ns)
+            else:
+                effects.append(Send(name, command))
+        return effects
+
+    def _obey(self, cycle: int, limit: float, now_ns: int) -> None:
+        """At the very end of a cycle a command counts from now, otherwise from the next one's end."""
+        if cycle <= self.newest:
+            return  # it was overtaken
+        self.newest = cycle
+        if now_ns == self.closed_at_ns:
+            self.limit = limit
+        else:
+            self.next = cycle, limit
+
+    # --- users -------------------------------------------------------------------------------------
+
+    def _timers(self, now_ns: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if not self._wakes and not self.idle():
+            self._wakes = True
+            effects.append(SetTimer("cycle", self.buckets.ends_at_ns(self.buckets.cycle_at(now_ns))))
+        if not self._sweeps and self.buckets.users:
+            self._sweeps = True
+            effects.append(SetTimer("forget", now_ns + (self.buckets.forget + 1) * self.buckets.cycle_ns))
+        return effects
+
+    def _end_of_user_cycle(self, due_at_ns: int, now_ns: int) -> list[Effect]:
+        """Report the active users; the centre commands."""
+        buckets, self._wakes = self.buckets, False
+        cycle = buckets.cycle_at(due_at_ns) - 1
+        said = {}
+        for user in buckets.active:
+            bucket = buckets.users[user]
+            said[user] = buckets.count(bucket, cycle), bucket.asked_cycle
+        buckets.rest(cycle)
+        effects: list[Effect] = []
+        if self.centre is not None:
+            self.centre.report_users(self.node_id, said)
+            for name, command in zip(self.names, self.centre.command_users(cycle, buckets.linger), strict=True):
+                if name == self.node_id:
+                    self._obey_users(command.cycle, command.shares, now_ns)
+                elif command.shares:
+                    effects.append(Send(name, command))
+        elif said:
+            effects.append(Send(self.centre_id, UsersReported(said)))
+        return self._timers(now_ns) + effects
+
+    def _obey_users(self, cycle: int, shares: dict[str, float], now_ns: int) -> None:
+        """New shares; a user commanded but never asked for here gets a bucket, and is not spoken of for that."""
+        if cycle <= self.users_newest:
+            return
+        self.users_newest = cycle
+        for user, share in shares.items():
+            bucket = self.buckets.users.get(user)
+            if bucket is None:
+                bucket = self.buckets.touch(user, cycle, now_ns)
+                self.buckets.active.pop(user, None)
+            bucket.asked_cycle = max(bucket.asked_cycle, cycle)  # somebody asks elsewhere: not to be forgotten
+            self.buckets.reshare(bucket, share, now_ns)
+
+    # --- for whoever watches -------------------------------------------------------------------------
+
+    def idle(self) -> bool:
+        """Nothing is to be reported or commanded."""
+        return not self.buckets.active and not (self.centre is not None and self.centre.asked)
+
+    def state_bytes(self) -> int:
+        """Model bytes: users, and the centre's entries."""
+        found = USER_BYTES * len(self.buckets.users)
+        if self.centre is not None:
+            found += sum(32 + ENTRY_BYTES * len(entries) for entries in self.centre.users.values())
+        return found
+
+    def allocated_bytes(self) -> int:
+        """Tables, buckets and the centre's entries, by CPython's sizes; the users' names belong to the requests."""
+        found = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
+        found += sum(getsizeof(bucket) + 4 * 24 for bucket in self.buckets.users.values())
+        if self.centre is not None:
+            found += getsizeof(self.centre.users) + getsizeof(self.centre.asked)
+            found += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
+        return found
+
+    def snapshot(self) -> Message:
+        """The users that it knows."""
+        return self.buckets.snapshot()
+
+
+def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
+    """One server on each host, one of them the centre.  SpecError on bad options."""
+    config.check()
+    if config.centre and config.centre not in names:
+        raise SpecError(f"centralised-throttler: centre = {config.centre!r}", hint(config.centre, names))
+    if not 0.0 <= config.floor <= 1.0:
+        raise SpecError(f"centralised-throttler: floor = {config.floor}", "give a part from 0 to 1")
+    return {name: ServerNode(name, names, config, seed) for name in names}
+
+
+SYSTEM = System(
+    "centralised-throttler",
+    "one node divides the limit by demand, each cycle anew (CST, DST section 1)",
+    config=Config,
+    nodes=nodes,
+    messages=(Reported, Command, UsersReported, UserCommands, KnownUsers),
+    inputs=(Arrival, Demand),
+)

@@ -1,0 +1,318 @@
+"""throttler: servers that hand limits to each other along the links of a graph (Siami & Skaf, "DST").
+
+Update law (3)/(4): at the end of a cycle each server tells its neighbours how well it does, p_i, and
+x_i += g sum_j w_ij (p_i - p_j).  Two ways in:
+
+* ``Report(Demand(cycle, …))``, the paper's: one limit for all servers together, ``rate`` times ``cycle``
+  requests a cycle, evenly split at first.  Each report ends a cycle: min(max(0, x), r) of it is admitted.
+  What neighbours say of cycle k counts for x(k + 1) if it is there at that very instant, later if later.
+* ``Arrival(request)``: every user has a limit of its own, a token bucket (c, r).  A node's share x of it
+  moves by the same law, in tokens per c/r, so that all shares add up to c; see ``throttling_users`` for the
+  bucket that a share makes.  Only users asked for lately, anywhere, are spoken of.
+
+Lost messages and crashes are not made good (D8): a server that restarts begins with its even share, and
+the sum of the limits is off by what it had gained or lost.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import isfinite
+from sys import getsizeof
+from typing import Any
+
+from core.errors import SpecError
+from systems.api import (
+    Arrival,
+    Decide,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Node,
+    Report,
+    Sample,
+    Send,
+    SetTimer,
+    Start,
+    System,
+    Timer,
+    UnexpectedEvent,
+    Verdict,
+)
+from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
+from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserOptions, account, one_of
+from systems.parts.laplacian import largest_cycle, optimal_cycle
+from systems.parts.overlay import OVERLAYS, overlay
+from systems.parts.throttling import MEASURES
+from systems.parts.throttling_graphs import Graph, graph_named, laplacian, neighbours, unweighted
+
+USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
+ENTRY_BYTES = 16  # model: what is known of one cycle from one server
+
+
+@dataclass(frozen=True)
+class Config(UserOptions):
+    """Options of the throttler."""
+
+    graph: str = "full-mesh"  # DST Section 3: an overlay, or a name or list of links of throttling_graphs
+    g: float | str = "safe"  # DST (3), gamma; 0.02 in its Section 6; "optimal": (27); "safe" (ours): 0.5 / l_n
+    measure: str = "throttled"  # DST Table 1, Case I; throttled-ratio II, log-ratio III, allowed IV
+    pairing: str = "same-cycle"  # ours; "latest": own newest against the neighbours' last known
+    clamp: str = "links"  # ours (D5); "none": limits may fall below 0
+
+
+@dataclass(frozen=True)
+class Measure(Message):
+    """Server to neighbour: p of a cycle, and the most that one link may take from the limit."""
+
+    cycle: int
+    p: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Stopped(Message):
+    """Server to neighbour, Case IV: whether the freeze rule stops the server in a cycle."""
+
+    cycle: int
+    stopped: bool
+
+
+@dataclass(frozen=True)
+class UserMeasures(Message):
+    """Server to neighbour: for each active user p, the most for one link, and when it was last asked for (a cycle)."""
+
+    cycle: int
+    users: dict[str, tuple[float, float, int]]
+
+
+@dataclass(frozen=True)
+class UsersStopped(Message):
+    """Server to neighbour, Case IV: ``Stopped`` of several users."""
+
+    cycle: int
+    users: dict[str, bool]
+
+
+class ThrottlerNode:
+    """One server: the limit of all its requests, and the shares of its users."""
+
+    def __init__(self, node_id: str, law: Law, config: Config, count: int, seed: int):
+        self.node_id, self.law, self.config = node_id, law, config
+        self.total = Ledger(law, config.total / count)
+        self.buckets = Buckets(node_id, count, config, seed)
+        self.ledgers: dict[str, Ledger] = {}  # of users
+        self.closed_at_ns: int | None = None  # a cycle ended then and is not settled
+        self._unsettled: dict[str, None] = {}  # users of whom something is known that is not applied yet
+        self._wakes = False  # the timer "cycle" runs
+        self._sweeps = False  # the timer "forget" runs
+
+    # --- events ----------------------------------------------------------------------------------
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        if self.closed_at_ns is not None and now_ns != self.closed_at_ns:
+            self._settle(now_ns)
+        match event:
+            case Delivery(source, message) if source in self.law.pull:
+                return self._hear(source, message, now_ns)
+            case Arrival(request):
+                admitted = self._bucket_for(request.user, now_ns).ask(request.user, request.cost, now_ns)
+                verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
+                return [verdict, *self._timers(now_ns)]
+            case Report(Demand() as demand):
+                return self._end_of_cycle(demand, now_ns)
+            case Timer("cycle", due_at_ns):
+                return self._end_of_user_cycle(due_at_ns, now_ns)
+            case Timer("forget", _):
+                self._sweeps = False
+                for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
+                    self.ledgers.pop(user, None)
+                return self._timers(now_ns)
+            case Start(snapshot):
+                return self._begin(snapshot, now_ns)
+        raise UnexpectedEvent(self.node_id, event)
+
+    def _begin(self, snapshot: KnownUsers | None, now_ns: int) -> list[Effect]:
+        """Empty, or with a peer's users."""
+        if snapshot is not None:
+            for user in snapshot.users:
+                self._bucket_for(user, now_ns)
+            self.buckets.restore(snapshot, now_ns)
+        return self._timers(now_ns)
+
+    def _settle(self, now_ns: int) -> None:
+        """x(k + 1) from all that was heard up to the instant at which cycle k ended."""
+        self.closed_at_ns = None
+        self.total.settle()
+        for user in self._unsettled:
+            ledger, bucket = self.ledgers.get(user), self.buckets.users.get(user)
+            if ledger is not None and bucket is not None:
+                ledger.settle()
+                self.buckets.reshare(bucket, ledger.x / self.buckets.capacity, now_ns)
+        self._unsettled = {}
+
+    def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
+        match message:
+            case Measure(cycle, p, most):
+                self.total.hear(source, cycle, (p, most))
+                return self._say_stopped(cycle)
+            case UserMeasures(cycle, users):
+                for user, (p, most, asked_cycle) in users.items():
+                    self._bucket_for(user, now_ns).touch(user, asked_cycle, now_ns)
+                    if self.ledgers[user].hear(source, cycle, (p, most)):
+                        self._unsettled[user] = None
+                return [*self._timers(now_ns), *self._say_users_stopped(cycle, users)]
+            case Stopped(cycle, stopped):
+                self.total.hear_stopped(source, cycle, stopped)
+                return []
+            case UsersStopped(cycle, stopped_users):
+                for user in stopped_users.keys() & self.ledgers.keys():
+                    self.ledgers[user].hear_stopped(source, cycle, stopped_users[user])
+                return []
+        raise UnexpectedEvent(self.node_id, message)
+
+    # --- one limit for all -------------------------------------------------------------------------
+
+    def _end_of_cycle(self, demand: Demand, now_ns: int) -> list[Effect]:
+        effects = account(self.total.x, demand, self.config.rule)
+        words = self.total.close(demand.cycle, demand.total)
+        self.closed_at_ns = now_ns
+        effects.append(Sample("nodal_measure", words[0]))
+        effects += self._to_all(Measure(demand.cycle, *words))
+        return effects + self._say_stopped(demand.cycle)
+
+    def _say_stopped(self, cycle: int) -> list[Effect]:
+        stopped = self.total.verdict(cycle)
+        return [] if stopped is None else self._to_all(Stopped(cycle, stopped))
+
+    def _to_all(self, message: Message) -> list[Effect]:
+        return [Send(name, message) for name in self.law.pull]
+
+    # --- users -------------------------------------------------------------------------------------
+
+    def _bucket_for(self, user: str, now_ns: int) -> Buckets:
+        """The buckets, with a ledger for ``user`` that fits its bucket there."""
+        found = self.buckets.users.get(user)
+        if found is None or self.buckets.cycle_at(now_ns) - found.asked_cycle > self.buckets.forget:
+            self.ledgers[user] = Ledger(self.law, self.buckets.capacity * self.buckets.even)
+        return self.buckets
+
+    def _timers(self, now_ns: int) -> list[Effect]:
+        """A cycle's end is due while a user is active or not settled, a sweep while a user is known."""
+        effects: list[Effect] = []
+        if not self._wakes and (self.buckets.active or self._unsettled):
+            self._wakes = True
+            effects.append(SetTimer("cycle", self.buckets.ends_at_ns(self.buckets.cycle_at(now_ns))))
+        if not self._sweeps and self.buckets.users:
+            self._sweeps = True
+            effects.append(SetTimer("forget", now_ns + (self.buckets.forget + 1) * self.buckets.cycle_ns))
+        return effects
+
+    def _end_of_user_cycle(self, due_at_ns: int, now_ns: int) -> list[Effect]:
+        """Count, tell the neighbours, and go on while anybody is active."""
+        buckets, self._wakes = self.buckets, False
+        cycle = buckets.cycle_at(due_at_ns) - 1  # the one that ends
+        refill_s = buckets.capacity / buckets.rate / 1e9
+        self._settle(now_ns)
+        said: dict[str, tuple[float, float, int]] = {}
+        negative_count = 0
+        for user in buckets.active:
+            bucket, ledger = buckets.users[user], self.ledgers[user]
+            negative_count += ledger.x < 0.0
+            said[user] = (*ledger.close(cycle, buckets.count(bucket, cycle) * refill_s), bucket.asked_cycle)
+        self._unsettled, self.closed_at_ns = dict.fromkeys(said), now_ns
+        buckets.rest(cycle)
+        effects = self._timers(now_ns)
+        if negative_count:
+            effects.append(Sample("negative_limit_count", float(negative_count)))
+        if said:
+            effects += self._to_all(UserMeasures(cycle, said))
+        return effects + self._say_users_stopped(cycle, said)
+
+    def _say_users_stopped(self, cycle: int, users: Iterable[str]) -> list[Effect]:
+        if not self.law.freezes:
+            return []
+        verdicts = {user: self.ledgers[user].verdict(cycle) for user in users}
+        known = {user: stopped for user, stopped in verdicts.items() if stopped is not None}
+        return self._to_all(UsersStopped(cycle, known)) if known else []
+
+    # --- for whoever watches -------------------------------------------------------------------------
+
+    def idle(self) -> bool:
+        """No user is active: nothing is to be said."""
+        return not self.buckets.active
+
+    def state_bytes(self) -> int:
+        """Model bytes: users, and words of cycles that are not settled."""
+        entries = sum(ledger.entries_count() for ledger in self.ledgers.values())
+        return USER_BYTES * len(self.buckets.users) + ENTRY_BYTES * entries
+
+    def allocated_bytes(self) -> int:
+        """Tables, buckets, ledgers and words, by CPython's sizes; the users' names belong to the requests."""
+        found = getsizeof(self.buckets.users) + getsizeof(self.ledgers) + getsizeof(self.buckets.active)
+        for bucket, ledger in zip(self.buckets.users.values(), self.ledgers.values(), strict=False):
+            found += getsizeof(bucket) + 4 * 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
+            found += 104 * ledger.entries_count()  # two floats and their tuple
+        return found
+
+    def snapshot(self) -> Message:
+        """The users that it knows."""
+        return self.buckets.snapshot()
+
+
+def graph_of(config: Config, names: list[str], seed: int) -> Graph:
+    """Who is linked to whom: the places of ``names`` are the graph's nodes."""
+    if config.graph not in OVERLAYS:
+        return graph_named(config.graph, len(names))
+    place = {name: index for index, name in enumerate(names)}
+    around = overlay(config.graph, names, seed)
+    links = {(min(place[a], place[b]), max(place[a], place[b])) for a, others in around.items() for b in others}
+    return unweighted(len(names), links)
+
+
+SAFE = 0.5  # of 1 / l_n: (3) still converges when measures are two cycles late, g l_n < 2 sin(pi / 10) = 0.618
+
+
+def update_cycle(config: Config, graph: Graph) -> float:
+    """The number that ``g`` stands for; SpecError where Case I would diverge (Lemma 2)."""
+    matrix = laplacian(graph)
+    linked = bool(graph.edges) and bool((graph.weights > 0.0).any())
+    named: dict[str, Callable[[], float]] = {
+        "safe": lambda: SAFE * largest_cycle(matrix) / 2.0,
+        "optimal": lambda: optimal_cycle(matrix),
+    }
+    if isinstance(config.g, str):
+        one_of("g", config.g, named)
+        return named[config.g]() if linked else 0.0
+    if not (isfinite(config.g) and config.g >= 0.0):
+        raise SpecError(f"g = {config.g}", "give 0 or more, safe or optimal")
+    if linked and config.measure == "throttled" and config.g >= largest_cycle(matrix):
+        least = f"{largest_cycle(matrix):.4g}"
+        raise SpecError(f"g = {config.g} on graph {config.graph!r} of {graph.n} nodes diverges", f"stay below {least}")
+    return config.g
+
+
+def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
+    """One server on each host; the seed draws the random overlay and the phases.  SpecError on bad options."""
+    config.check()
+    for name, known in (("measure", MEASURES), ("pairing", PAIRINGS), ("clamp", CLAMPS)):
+        one_of(name, getattr(config, name), known)
+    graph = graph_of(config, names, seed)
+    g = update_cycle(config, graph)
+    made: dict[str, Node] = {}
+    for name, links in zip(names, neighbours(graph), strict=True):
+        pull = {names[other]: g * weight for other, weight in links if g * weight > 0.0}
+        law = Law(config.measure, pull, config.pairing == "latest", config.clamp == "links")
+        made[name] = ThrottlerNode(name, law, config, len(names), seed)
+    return made
+
+
+SYSTEM = System(
+    "throttler",
+    "limits flow along the links of a graph, from who needs them less to who needs them more (DST)",
+    config=Config,
+    nodes=nodes,
+    messages=(Measure, Stopped, UserMeasures, UsersStopped, KnownUsers),
+    inputs=(Arrival, Demand),
+)

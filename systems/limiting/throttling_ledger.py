@@ -1,0 +1,178 @@
+"""One limit's share at one server of a DST, and what it and its neighbours said about it, cycle by cycle.
+
+Eq. (3) of Siami & Skaf, "DST", by messages: at the end of cycle k a server tells its neighbours its
+measure p_i(k); x_i(k+1) = x_i(k) + sum of the links' flows g w_ij (p_i - p_j).  The paper's exchange takes no
+time.  Where it does, there are two ways to pair measures:
+
+* ``same-cycle`` (ours, the default): a link's flow is that of one cycle, applied when both its measures
+  are there.  Both ends apply the very same flow, so Lemma 1 (a constant sum) outlives any delay; a message
+  that is lost makes one end apply what the other does not.
+* ``latest``: one's own newest measure against whatever was heard last.  It reacts to one's own demand at
+  once; while news are late the sum is off by g sum_i d_i (p_i(k) - p_i(k - delay)).
+
+Both are (3) to the letter when nothing is late.  Case IV has a second exchange: a server that the freeze
+rule stops says so, and the links beside it carry nothing in that cycle.
+"""
+
+from dataclasses import dataclass, field
+from math import log
+
+from systems.parts.throttling import SMALLEST
+
+HISTORY = 20  # cycles that a late measure is waited for; ours: 6 s of the default cycle
+PAIRINGS = ("same-cycle", "latest")
+CLAMPS = ("links", "none")
+FROZEN_MEASURE = "allowed"  # Case IV, which needs the freeze rule
+
+Words = tuple[float, float]  # what is said of a cycle: p, and the most that one's limit gives to one link
+
+
+@dataclass(frozen=True)
+class Law:
+    """What all ledgers of a server share.
+
+    ``pull``: neighbour -> g w.  ``clamp``: no link takes more from a limit than its part, x over the number
+    of links, so that no limit falls below 0 while nothing is late (D5; ours).
+    """
+
+    measure: str
+    pull: dict[str, float]
+    latest: bool = False
+    clamp: bool = True
+
+    @property
+    def freezes(self) -> bool:
+        """Whether a second exchange is needed."""
+        return self.measure == FROZEN_MEASURE
+
+    def words(self, x: float, r: float) -> Words:
+        """What a server with limit ``x`` and demand ``r`` says."""
+        return performance(self.measure, x, r), max(0.0, x) / len(self.pull) if self.pull else 0.0
+
+    def flow(self, neighbour: str, mine: Words, theirs: Words) -> float:
+        """What the link brings in, below 0 what it takes: the negative of what the other end computes."""
+        wanted = self.pull[neighbour] * (mine[0] - theirs[0])
+        if not self.clamp:
+            return wanted
+        return min(wanted, theirs[1]) if wanted > 0.0 else max(wanted, -mine[1])
+
+
+def performance(measure: str, x: float, r: float) -> float:
+    """``systems.parts.throttling.performance`` of one server."""
+    if measure == "throttled":
+        return r - x
+    if measure == "throttled-ratio":
+        return (r - x) / max(r, SMALLEST)
+    if measure == "log-ratio":
+        return log(max(r, SMALLEST) / max(x, SMALLEST))
+    assert measure == FROZEN_MEASURE
+    return x
+
+
+@dataclass
+class _Round:
+    """A cycle that is not settled: own words, own verdict of the freeze rule, and the neighbours'."""
+
+    own: Words | None = None
+    stopped: bool | None = None
+    heard: dict[str, Words] = field(default_factory=dict)
+    heard_stopped: dict[str, bool] = field(default_factory=dict)
+    settled: int = 0
+
+
+class Ledger:
+    """The limit ``x`` of one server for one key."""
+
+    def __init__(self, law: Law, x: float):
+        self.law, self.x, self.r = law, x, 0.0
+        self.cycle = -(2**62)  # the last one closed
+        self.rounds: dict[int, _Round] = {}
+        self._due = False  # closed, and not settled since
+
+    def close(self, cycle: int, r: float) -> Words:
+        """Cycle ``cycle`` ends, in which ``r`` was asked for; returns what the neighbours are to hear."""
+        self.cycle, self.r, self._due = cycle, r, True
+        words = self.law.words(self.x, r)
+        self._round(cycle).own = words
+        return words
+
+    def hear(self, source: str, cycle: int, words: Words) -> bool:
+        """What a neighbour says of a cycle, late or early; returns whether that cycle was closed here before."""
+        if cycle <= self.cycle - HISTORY:
+            return False
+        found = self._round(cycle)
+        found.heard[source] = words
+        return found.own is not None
+
+    def hear_stopped(self, source: str, cycle: int, stopped: bool) -> None:
+        """The freeze rule's verdict on a neighbour."""
+        if cycle > self.cycle - HISTORY:
+            self._round(cycle).heard_stopped[source] = stopped
+
+    def verdict(self, cycle: int) -> bool | None:
+        """Case IV: does the freeze rule stop this server?  None until all is heard, and when it was said before."""
+        found = self.rounds.get(cycle)
+        if not self.law.freezes or found is None or found.own is None or found.stopped is not None:
+            return None
+        if len(found.heard) < len(self.law.pull):
+            return None
+        found.stopped = self._stopped(found.own, found.heard)
+        return found.stopped
+
+    def settle(self) -> None:
+        """Apply what is known of the cycles that were closed: x(k) becomes x(k + 1)."""
+        if not self.law.latest:
+            self.x += self._matched_flows()
+        elif self._due:
+            self.x += self._latest_flows()
+        self._due = False
+        for cycle in [cycle for cycle in self.rounds if cycle <= self.cycle - HISTORY]:
+            del self.rounds[cycle]
+
+    def _round(self, cycle: int) -> _Round:
+        found = self.rounds.get(cycle)
+        if found is None:
+            found = self.rounds[cycle] = _Round()
+        return found
+
+    def _stopped(self, own: Words, heard: dict[str, Words]) -> bool:
+        """The freeze rule (appendix, Case IV), for limits that may have jumped over r or 0."""
+        change = sum(self.law.pull[name] * (own[0] - words[0]) for name, words in heard.items())
+        return (self.x >= self.r and change > 0.0) or (self.x <= 0.0 and change < 0.0)
+
+    def _matched_flows(self) -> float:
+        """The flows of all cycles of which both ends' words are there, each once."""
+        change, law = 0.0, self.law
+        for cycle, found in list(self.rounds.items()):
+            if found.own is None or (law.freezes and found.stopped is None):
+                continue
+            for name in [n for n in found.heard if not law.freezes or n in found.heard_stopped]:
+                if not found.stopped and not found.heard_stopped.get(name):
+                    change += law.flow(name, found.own, found.heard[name])
+                del found.heard[name]
+                found.settled += 1
+            if found.settled == len(law.pull):
+                del self.rounds[cycle]
+        return change
+
+    def _latest_flows(self) -> float:
+        """The flows from one's own last words and the last that each neighbour is known to have said."""
+        own = self.rounds[self.cycle]
+        assert own.own is not None
+        heard: dict[str, Words] = {}
+        stopped: dict[str, bool] = {}
+        for cycle in sorted(self.rounds):
+            heard.update(self.rounds[cycle].heard)
+            stopped.update(self.rounds[cycle].heard_stopped)
+        if self.law.freezes and own.stopped is None:
+            own.stopped = self._stopped(own.own, heard)
+        for cycle in [cycle for cycle in self.rounds if cycle < self.cycle]:
+            del self.rounds[cycle]
+        own.heard, own.heard_stopped = heard, stopped  # remembered until something newer is heard
+        if own.stopped:
+            return 0.0
+        return sum(self.law.flow(name, own.own, words) for name, words in heard.items() if not stopped.get(name))
+
+    def entries_count(self) -> int:
+        """Entries that are kept for cycles not settled: what the state weighs beside the limit itself."""
+        return sum((found.own is not None) + len(found.heard) for found in self.rounds.values())
