@@ -7,5 +7,6 @@ SYSTEMS = {
     "srtm": "systems.distribution.srtm:SYSTEM",
     "tb-adaptor": "systems.distribution.tb_adaptor:SYSTEM",
     "centralised": "systems.limiting.centralised:SYSTEM",
+    "crdt-counter": "systems.limiting.crdt_counter:SYSTEM",
     "static-split": "systems.limiting.static_split:SYSTEM",
 }
