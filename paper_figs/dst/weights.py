@@ -136,7 +136,8 @@ def measure_s10(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "S9", "DST, problems (32), (33)", "The fastest throttler on given links is a semidefinite program: never "
-        "slower than with one weight on all links, and no faster where all links are alike.", ("dst-weights",), measure_s9,
+        "slower than with one weight on all links, and no faster where all links are alike.",
+        ("dst-weights",), measure_s9,
         why="One weight on all links is one of the program's choices, and on an edge-transitive graph averaging over "
         "the symmetries makes no choice worse (the program is convex): what is left is the solver's precision.",
     ),
