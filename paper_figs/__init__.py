@@ -24,6 +24,13 @@ FIGURES = {
     "srtm-table1": "paper_figs.srtm.table1:FIGURE",
     "srtm-adaptor": "paper_figs.srtm.adaptor:FIGURE",
     "srtm-trace": "paper_figs.srtm.trace:FIGURE",
+    "dst-fig1-4": "paper_figs.dst.fig1_4:FIGURE",
+    "dst-table2": "paper_figs.dst.table2:FIGURE",
+    "dst-table3": "paper_figs.dst.table3:FIGURE",
+    "dst-table4": "paper_figs.dst.table4:FIGURE",
+    "dst-topologies": "paper_figs.dst.topologies:FIGURE",
+    "dst-weights": "paper_figs.dst.weights:FIGURE",
+    "dst-law": "paper_figs.dst.law:FIGURE",
 }
 
 
