@@ -89,7 +89,15 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
 
 
 def _body(config: Config) -> Callable[..., Node]:
-    """The class of the nodes."""
+    """The class of the nodes: arrays where they know the switches."""
+    known = config.queued == "newest" and config.slots == "node"
+    known = known and (config.push == "none" or (config.push == "broadcast" and config.overlay == "full-mesh"))
+    if config.body == "fast" and not known:
+        raise SpecError("crdt-counter: body = 'fast' does not know these switches", 'give body = "auto"')
+    if known and config.body != "literal":
+        from systems.limiting.counter_fast import FastNode
+
+        return FastNode
     from systems.limiting.crdt_counter_literal import LiteralNode
 
     return LiteralNode
@@ -101,8 +109,8 @@ def _check(config: Config, count: int) -> None:
             raise SpecError(
                 f"crdt-counter: {option} = {getattr(config, option)!r}", hint(getattr(config, option), known)
             )
-    if count > 65_536:
-        raise SpecError(f"crdt-counter: {count} nodes", "a counter's node has 16 bits: give at most 65,536")
+    if count > 65_535:
+        raise SpecError(f"crdt-counter: {count} nodes", "a counter's node has 16 bits: give at most 65,535")
     if config.window < 0:
         raise SpecError(f"crdt-counter: window = {config.window}", "give tokens, or 0 for c / n")
     try:

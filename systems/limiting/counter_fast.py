@@ -1,0 +1,115 @@
+"""The counter over arrays, with compiled loops: what a message costs follows what changed, not who there is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.records import Int64
+from systems.api import Effect, Message, Send
+from systems.limiting import crdt_counter_kernel as kernel
+from systems.limiting.counter_node import CounterNode, too_many
+from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
+
+_ROOM = 64  # users at the start; doubled as they come
+
+
+class FastNode(CounterNode):
+    """Arrays as in ``crdt_counter_kernel``; decisions and messages are those of ``LiteralNode``."""
+
+    def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):
+        super().__init__(node_id, names, neighbours, config, seed)
+        degree, limit = len(neighbours), self.limit
+        self.rows = np.zeros((_ROOM, kernel.MASK + (degree + 63) // 64), np.int64)
+        self.counts = np.zeros((_ROOM, len(names)), np.uint32)
+        self.table = np.full(2 * _ROOM, -1, np.int32)
+        self.queue = np.zeros((degree, _ROOM), np.int32)
+        self.book = np.zeros(kernel.LENGTHS + degree, np.int64)
+        capped, whole = config.refill_cap == "bucket", config.whole_tokens
+        terms = (self.own, limit.capacity, limit.ticks_per_ns, limit.token_ticks, capped, whole, self.gossips)
+        self.terms = np.array(terms, np.int64)
+
+    def restore(self, snapshot: Message) -> None:
+        """See ``CounterNode``."""
+        assert isinstance(snapshot, Delta)
+        silent = self.terms.copy()
+        silent[-1] = False
+        self._merge(snapshot, silent, -1)
+
+    def snapshot(self) -> Message:
+        """See ``systems.api.Node``."""
+        everyone = np.arange(self.book[kernel.USERS], dtype=np.int32)
+        return _delta(*kernel.pack(self.rows, self.counts, everyone, kernel.LIMIT))
+
+    def admit(self, user: bytes, cost: int, now_ns: int) -> bool:
+        """See ``CounterNode``."""
+        return self._row_of_admitted(user, cost, now_ns) >= 0
+
+    def _row_of_admitted(self, user: bytes, cost: int, now_ns: int) -> int:
+        key = np.frombuffer(user, np.int64)
+        arrays = self.rows, self.counts, self.table, self.queue, self.book, self.terms
+        found = int(kernel.admit(*arrays, key, cost, now_ns))
+        if found == kernel.FULL:
+            self._grow()
+            return self._row_of_admitted(user, cost, now_ns)
+        if found == kernel.OVERFLOW:
+            raise too_many(self.node_id)
+        self.admitted = found
+        return found
+
+    def pushed(self, user: bytes, now_ns: int) -> list[Effect]:
+        """See ``CounterNode``."""
+        if self.config.push == "none":
+            return []
+        chosen = np.array([self.admitted], np.int32)
+        message = _delta(*kernel.pack(self.rows, self.counts, chosen, kernel.LIMIT))
+        return [Send(neighbour, message) for neighbour in self.neighbours]
+
+    def receive(self, message: Delta | TaggedDelta, sender: int, now_ns: int) -> list[Effect]:
+        """See ``CounterNode``."""
+        assert isinstance(message, Delta)
+        self._merge(message, self.terms, sender)
+        return []
+
+    def _merge(self, message: Delta, terms: Int64, sender: int) -> None:
+        columns = (
+            np.frombuffer(message.users, np.int64),
+            np.frombuffer(message.sizes, np.uint16),
+            np.frombuffer(message.limits, np.int64),
+            np.frombuffer(message.nodes, np.uint16),
+            np.frombuffer(message.counts, np.uint32),
+        )
+        begin = np.zeros(2, np.int64)
+        while not kernel.merge(
+            self.rows, self.counts, self.table, self.queue, self.book, terms, *columns, begin, sender
+        ):
+            self._grow()
+
+    def _grow(self) -> None:
+        """Room for twice as many users."""
+        users = len(self.rows)
+        self.rows = np.concatenate((self.rows, np.zeros_like(self.rows)))
+        self.counts = np.concatenate((self.counts, np.zeros_like(self.counts)))
+        self.queue = np.concatenate((self.queue, np.zeros_like(self.queue)), axis=1)
+        self.table = np.full(4 * users, -1, np.int32)
+        kernel.rehash(self.rows, self.table, users)
+
+    def queued_counts(self) -> list[int]:
+        """See ``CounterNode``."""
+        counts: list[int] = self.book[kernel.LENGTHS :].tolist()
+        return counts
+
+    def flush(self, place: int) -> Message:
+        """See ``CounterNode``."""
+        return _delta(*kernel.flush(self.rows, self.counts, self.queue, self.book, place))
+
+    def state_bytes(self) -> int:
+        """Local and delta states in the model of A18, kept as they change."""
+        return int(self.book[kernel.BYTES])
+
+    def allocated_bytes(self) -> int:
+        """The arrays."""
+        return sum(a.nbytes for a in (self.rows, self.counts, self.table, self.queue, self.book))
+
+
+def _delta(*columns: Int64) -> Delta:
+    return Delta(*(column.tobytes() for column in columns))

@@ -1,0 +1,214 @@
+"""The counter's inner loops, compiled: admit, merge, flush.  ``crdt_counter_literal`` says what they mean.
+
+A node's state is five arrays:
+
+* ``rows``, int64 (users, columns below): a user's key, limit, the limit as queued, sums, and a bit mask of
+  the neighbours for which the bucket is queued.  A limit is in whole tokens and in ticks beyond them
+  (fewer than a token's), so that nothing overflows, however fine the rate.
+* ``counts``, uint32 (users, nodes): the counters.
+* ``table``, int32 (a power of two): where a user is in ``rows``, by open addressing; -1 = free.
+* ``queue``, int32 (neighbours, users): users whose bucket is queued, in the order of queueing.
+* ``book``, int64: number of users, model bytes, and then the length of each neighbour's queue.
+
+``terms``, int64, are the node's constants, in the order of ``TERMS``.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+import numpy as np
+
+from core.compiled import njit
+
+KEY, LIMIT, QUEUED_LIMIT, SUM, ENTRIES, QUEUED, MASK = 0, 2, 5, 8, 9, 10, 11  # columns; a limit has three
+USERS, BYTES, LENGTHS = 0, 1, 2  # of the book
+TERMS = ("own", "capacity", "ticks_per_ns", "token_ticks", "capped", "whole_tokens", "queues")
+REJECTED, FULL, OVERFLOW = -1, -2, -3  # what ``admit`` returns where it is no user
+
+_LIMIT_AND_KEY_BYTES = 48  # model of A18: a user's key, a limit and its instant
+_COUNTER_BYTES = 16
+_COUNT_MAXIMUM = 2**32 - 1
+_STEP_TICKS = 2**62  # a refill in one multiplication
+
+
+@njit(cache=True, inline="always")
+def _find(rows, table, key0, key1):
+    """Where the user's place in the table is, taken or free."""
+    last = table.shape[0] - 1
+    slot = key0 & last
+    while table[slot] >= 0 and (rows[table[slot], KEY] != key0 or rows[table[slot], KEY + 1] != key1):
+        slot = (slot + 1) & last
+    return slot
+
+
+@njit(cache=True)
+def rehash(rows, table, users):
+    """Fill an empty table."""
+    for user in range(users):
+        table[_find(rows, table, rows[user, KEY], rows[user, KEY + 1])] = user
+
+
+@njit(cache=True, inline="always")
+def _add(rows, table, book, slot, key0, key1, tokens, ticks, at_ns):
+    """A new user's row, without counters."""
+    user = book[USERS]
+    book[USERS] += 1
+    book[BYTES] += _LIMIT_AND_KEY_BYTES
+    table[slot] = user
+    row = rows[user]
+    row[:] = 0
+    row[KEY], row[KEY + 1] = key0, key1
+    row[LIMIT], row[LIMIT + 1], row[LIMIT + 2] = tokens, ticks, at_ns
+    return user
+
+
+@njit(cache=True, inline="always")
+def _count(counts, row, book, user, node, count):
+    """Set one counter to a larger value."""
+    old = np.int64(counts[user, node])
+    if old == 0:
+        row[ENTRIES] += 1
+        book[BYTES] += _COUNTER_BYTES * (1 + row[QUEUED])
+    row[SUM] += count - old
+    counts[user, node] = count
+
+
+@njit(cache=True)
+def _enqueue(row, queue, book, user, sender):
+    """The bucket as it is now is queued for everybody but ``sender``, for whom it stays queued if it was."""
+    row[QUEUED_LIMIT], row[QUEUED_LIMIT + 1], row[QUEUED_LIMIT + 2] = row[LIMIT], row[LIMIT + 1], row[LIMIT + 2]
+    if row[QUEUED] == queue.shape[0]:
+        return
+    added = 0
+    for place in range(queue.shape[0]):
+        word, bit = MASK + (place >> 6), np.int64(1) << (place & 63)
+        if place != sender and not row[word] & bit:
+            row[word] |= bit
+            queue[place, book[LENGTHS + place]] = user
+            book[LENGTHS + place] += 1
+            added += 1
+    row[QUEUED] += added
+    book[BYTES] += added * (_LIMIT_AND_KEY_BYTES + _COUNTER_BYTES * row[ENTRIES])
+
+
+@njit(cache=True)
+def _refill(row, terms, now_ns):
+    """Listing 3.1, 13-18, with the bucket or the refill capped (A6)."""
+    elapsed_ns = now_ns - row[LIMIT + 2]
+    if elapsed_ns <= 0:
+        return
+    capacity, ticks_per_ns, token_ticks = terms[1], terms[2], terms[3]
+    tokens, ticks = row[LIMIT], row[LIMIT + 1]
+    if terms[4]:
+        ceiling = row[SUM] + capacity
+        while elapsed_ns > 0:
+            step_ns = min(elapsed_ns, _STEP_TICKS // ticks_per_ns)
+            elapsed_ns -= step_ns
+            ticks += step_ns * ticks_per_ns
+            tokens += ticks // token_ticks
+            ticks %= token_ticks
+            if tokens >= ceiling:
+                tokens, ticks, elapsed_ns = ceiling, 0, 0
+    else:
+        full = capacity * token_ticks
+        ticks += full if elapsed_ns > full // ticks_per_ns else elapsed_ns * ticks_per_ns
+        tokens += ticks // token_ticks
+        ticks %= token_ticks
+    row[LIMIT], row[LIMIT + 1], row[LIMIT + 2] = tokens, ticks, now_ns
+
+
+@njit(cache=True)
+def admit(rows, counts, table, queue, book, terms, key, cost, now_ns):
+    """Listings 3.1 and 3.2: the user's row if the request is admitted, else REJECTED, FULL (grow first), OVERFLOW."""
+    slot = _find(rows, table, key[0], key[1])
+    user = np.int64(table[slot])
+    if user < 0:
+        if book[USERS] == rows.shape[0]:
+            return FULL
+        user = _add(rows, table, book, slot, key[0], key[1], terms[1], 0, now_ns)
+    else:
+        _refill(rows[user], terms, now_ns)
+    row = rows[user]
+    left = row[LIMIT] - row[SUM] - cost
+    if left < 0 and (terms[5] or left < -1 or row[LIMIT + 1] == 0):
+        return REJECTED
+    own = terms[0]
+    count = np.int64(counts[user, own]) + cost
+    if count > _COUNT_MAXIMUM:
+        return OVERFLOW
+    if cost > 0:
+        _count(counts, row, book, user, own, count)
+    if terms[6]:
+        _enqueue(row, queue, book, user, -1)
+    return user
+
+
+@njit(cache=True)
+def merge(rows, counts, table, queue, book, terms, users, sizes, limits, nodes, values, begin, sender):
+    """Listings 3.3 and 3.4 on the columns of a ``Delta``, from row begin[0] and counter begin[1] on.
+
+    Returns whether all is merged; if not, there was no room for a user, and ``begin`` says where to go on.
+    """
+    first = begin[1]
+    for index in range(begin[0], sizes.shape[0]):
+        key0, key1 = users[2 * index], users[2 * index + 1]
+        tokens, ticks, at_ns = limits[3 * index], limits[3 * index + 1], limits[3 * index + 2]
+        slot = _find(rows, table, key0, key1)
+        user = np.int64(table[slot])
+        changed = bool(user < 0)
+        if changed:
+            if book[USERS] == rows.shape[0]:
+                begin[0], begin[1] = index, first
+                return False
+            user = _add(rows, table, book, slot, key0, key1, tokens, ticks, at_ns)
+        row = rows[user]
+        last = first + np.int64(sizes[index])
+        for entry in range(first, last):
+            if values[entry] > counts[user, nodes[entry]]:
+                _count(counts, row, book, user, nodes[entry], np.int64(values[entry]))
+                changed = True
+        first = last
+        if (tokens, ticks, at_ns) > (row[LIMIT], row[LIMIT + 1], row[LIMIT + 2]):
+            row[LIMIT], row[LIMIT + 1], row[LIMIT + 2] = tokens, ticks, at_ns
+            changed = True
+        if changed and terms[6]:
+            _enqueue(row, queue, book, user, sender)
+    return True
+
+
+@njit(cache=True)
+def pack(rows, counts, chosen, limit):
+    """The columns of a ``Delta``: the buckets of the users ``chosen``, with the limits in column ``limit``."""
+    total = 0
+    for user in chosen:
+        total += rows[user, ENTRIES]
+    count = chosen.shape[0]
+    users, sizes, limits = np.empty(2 * count, np.int64), np.empty(count, np.uint16), np.empty(3 * count, np.int64)
+    nodes, values = np.empty(total + 1, np.uint16), np.empty(total + 1, np.uint32)  # 1: what is not kept is written
+    entry = 0
+    for index in range(count):
+        user = chosen[index]
+        row = rows[user]
+        users[2 * index], users[2 * index + 1] = row[KEY], row[KEY + 1]
+        sizes[index] = row[ENTRIES]
+        for part in range(3):
+            limits[3 * index + part] = row[limit + part]
+        for node in range(counts.shape[1]):
+            value = counts[user, node]
+            nodes[entry], values[entry] = node, value
+            entry += value > 0
+    return users, sizes, limits, nodes[:total], values[:total]
+
+
+@njit(cache=True)
+def flush(rows, counts, queue, book, place):
+    """What is queued for a neighbour, packed; its queue is then empty."""
+    chosen = queue[place, : book[LENGTHS + place]]
+    packed = pack(rows, counts, chosen, QUEUED_LIMIT)
+    word, bit = MASK + (place >> 6), np.int64(1) << (place & 63)
+    freed = 0
+    for user in chosen:
+        rows[user, word] &= ~bit
+        rows[user, QUEUED] -= 1
+        freed += _LIMIT_AND_KEY_BYTES + _COUNTER_BYTES * rows[user, ENTRIES]
+    book[BYTES] -= freed
+    book[LENGTHS + place] = 0
+    return packed
