@@ -18,6 +18,7 @@ TOPOLOGIES = {
     "srtm-lan": "testbed.topology:srtm_lan",
     "star": "testbed.topology:star",
     "full-mesh": "testbed.topology:full_mesh",
+    "wan": "testbed.wan:wan",
 }
 
 SWITCH = "switch"  # the role of a host that only forwards: no node runs there

@@ -1,0 +1,245 @@
+"""The topology ``wan``: cities of the world, as far apart as light in fibre makes them, or as a table says.
+
+Delays are derived from the shipped table of cities; see ``testbed/latencies/README.md`` for how well.
+"""
+
+import csv
+import gzip
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import chain
+from math import asin, cos, isfinite, radians, sin, sqrt
+from pathlib import Path
+
+from core.errors import SpecError
+from core.registry import hint
+from core.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, duration_ns
+from testbed.topology import SWITCH, Host, Link, Topology
+
+FIVE_CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # ours: five continents
+LIGHT_KM_PER_S = 299_792.458
+FIBRE = 2 / 3  # of the speed of light
+ROUTE_FACTOR = 1.93  # fitted: latencies/README.md
+ACCESS_NS = 250 * MICROSECOND_NS  # ours: one way, node to city
+EARTH_RADIUS_KM = 6371.0088  # mean
+
+_HEADERS = ("ms", "rtt_ms", "one_way_ms")  # of the third column of a table
+
+Pair = frozenset[str]
+
+
+@dataclass(frozen=True)
+class City:
+    """A place, in degrees north and east."""
+
+    name: str
+    country: str
+    latitude: float
+    longitude: float
+
+
+def wan(
+    nodes: int = 5,
+    cities: str | list[str] = FIVE_CITIES,
+    table: str = "",
+    servers: str = "",
+    route_factor: float = ROUTE_FACTOR,
+    delay_factor: float = 1.0,
+    jitter: str = "0%",
+    loss_probability: float = 0.0,
+    cores: int = 1,
+) -> Topology:
+    """Nodes ``n1`` ... ``nN`` spread in turn over ``cities``, between which is a full mesh.
+
+    Each city is a switch with an access link of 0.25 ms to each of its nodes.  Between cities are the
+    derived delays, or those of the measured ``table`` (a file: see ``read_table``; ``servers`` names
+    its places).  A path takes a detour through a third city where a table makes that faster.
+    ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is a share of the delay ("10%") or
+    a duration; it and ``loss_probability`` are of the links between cities.
+    """
+    if nodes < 1:
+        raise SpecError(f"topology wan: nodes = {nodes}", "give at least 1")
+    if not (isfinite(delay_factor) and delay_factor >= 0 and isfinite(route_factor) and route_factor >= 1):
+        what = f"topology wan: delay_factor = {delay_factor}, route_factor = {route_factor}"
+        raise SpecError(what, "give a delay_factor from 0 on and a route_factor from 1 on")
+    wanted = _names(cities)
+    delays = _measured(wanted, table, servers) if table else _derived(wanted, route_factor)
+    places = list(wanted)[:nodes]
+    hosts = [Host(f"n{i + 1}", cores, "node") for i in range(nodes)]
+    access_ns = round(ACCESS_NS * delay_factor)
+    links = [Link(host.name, _slug(places[i % len(places)]), access_ns) for i, host in enumerate(hosts)]
+    for i, a in enumerate(places):
+        for b in places[i + 1 :]:
+            delay_ns = round(delays[frozenset((a, b))] * delay_factor)
+            links.append(Link(_slug(a), _slug(b), delay_ns, _jitter_ns(jitter, delay_ns), loss_probability))
+    return Topology("wan", (*hosts, *(Host(_slug(place), role=SWITCH) for place in places)), tuple(links))
+
+
+def known_cities() -> dict[str, City]:
+    """The shipped table: name -> city."""
+    text = files("testbed").joinpath("latencies", "cities.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return {
+        row["city"]: City(row["city"], row["country"], float(row["latitude"]), float(row["longitude"])) for row in rows
+    }
+
+
+def great_circle_km(a: City, b: City) -> float:
+    """Distance over the ground (haversine formula)."""
+    north, other_north = radians(a.latitude), radians(b.latitude)
+    east = radians(b.longitude - a.longitude)
+    half = sin((other_north - north) / 2) ** 2 + cos(north) * cos(other_north) * sin(east / 2) ** 2
+    return 2 * EARTH_RADIUS_KM * asin(sqrt(min(1.0, half)))
+
+
+def fibre_delay_ns(distance_km: float, route_factor: float = ROUTE_FACTOR) -> int:
+    """One way through fibre that is ``route_factor`` times as long as the distance."""
+    return round(distance_km * route_factor / (FIBRE * LIGHT_KM_PER_S) * SECOND_NS)
+
+
+def _derived(wanted: Iterable[str], route_factor: float) -> dict[Pair, int]:
+    known = known_cities()
+    for name in wanted:
+        if name not in known:
+            raise SpecError(f"topology wan: no city {name!r}", hint(name, known) + "; or give a table")
+    return {
+        frozenset((a, b)): fibre_delay_ns(great_circle_km(known[a], known[b]), route_factor)
+        for a in wanted
+        for b in wanted
+        if a < b
+    }
+
+
+def _measured(wanted: Iterable[str], table: str, servers: str) -> dict[Pair, int]:
+    """Of a table: the mean of both directions, less the access links at the ends."""
+    found = read_table(table, servers)
+    known = {name for ends in found for name in ends}
+    for name in wanted:
+        if name not in known:
+            raise SpecError(f"{table}: no city {name!r}", hint(name, known))
+    delays = {}
+    for a in wanted:
+        for b in wanted:
+            if a < b:
+                both = [found[ends] for ends in ((a, b), (b, a)) if ends in found]
+                if not both:
+                    raise SpecError(f"{table}: nothing about {a} and {b}", "leave one of them out of cities")
+                delays[frozenset((a, b))] = max(0, sum(both) // len(both) - 2 * ACCESS_NS)
+    return delays
+
+
+def read_table(table: str, servers: str = "") -> dict[tuple[str, str], int]:
+    """One-way delays in ns by (from, to), out of a CSV file (``.gz`` too).
+
+    Either ``city,city,ms`` lines, where ms is a round trip as ping shows it (a first line may name the
+    third column ``ms``, ``rtt_ms``, or ``one_way_ms``, which it then is); or WonderNetwork's pings
+    (columns source, destination and avg among others, the ids of servers), to which ``servers`` names
+    the ids (columns id and title; by default the only ``servers*.csv`` beside the table).
+    SpecError with file and line.
+    """
+    rows = _rows(table)
+    line, first = next(rows, (1, []))
+    if "source" in first and "destination" in first:
+        return _wondernetwork(table, first, rows, servers)
+    last = first[2] if len(first) == 3 else ""
+    halves = 1 if last == "one_way_ms" else 2
+    found = {}
+    for number, row in rows if last in _HEADERS else chain([(line, first)] if first else [], rows):
+        if len(row) != 3:
+            raise SpecError(f"{table}, line {number}: {len(row)} fields", "write city,city,ms")
+        found[row[0], row[1]] = _ns(table, number, row[2], halves)
+    if not found:
+        raise SpecError(f"{table}: no delays", "write lines of city,city,ms")
+    return found
+
+
+def _wondernetwork(
+    table: str, header: list[str], rows: Iterator[tuple[int, list[str]]], servers: str
+) -> dict[tuple[str, str], int]:
+    if "avg" not in header:
+        raise SpecError(f"{table}, line 1: no column avg", "give WonderNetwork's pings, or city,city,ms")
+    titles = _titles(servers or _beside(table))
+    source, target, avg = (header.index(name) for name in ("source", "destination", "avg"))
+    found: dict[tuple[str, str], int] = {}
+    for number, row in rows:
+        if len(row) != len(header):
+            raise SpecError(f"{table}, line {number}: {len(row)} fields", f"the first line has {len(header)}")
+        ends = titles.get(row[source]), titles.get(row[target])
+        if ends[0] is not None and ends[1] is not None and row[source] != row[target]:
+            found.setdefault((ends[0], ends[1]), _ns(table, number, row[avg], 2))
+    return found
+
+
+def _titles(servers: str) -> dict[str, str]:
+    """Id -> title of the first server that has it."""
+    rows = _rows(servers)
+    _, header = next(rows, (1, []))
+    if not {"id", "title"} <= set(header):
+        raise SpecError(f"{servers}, line 1: no columns id and title", "give WonderNetwork's list of servers")
+    number_at, title_at = header.index("id"), header.index("title")
+    titles: dict[str, str] = {}
+    for number, row in rows:
+        if len(row) <= max(number_at, title_at):
+            raise SpecError(f"{servers}, line {number}: {len(row)} fields", f"the first line has {len(header)}")
+        if row[title_at] not in titles.values():
+            titles[row[number_at]] = row[title_at]
+    return titles
+
+
+def _beside(table: str) -> str:
+    found = sorted(Path(table).parent.glob("servers*.csv"))
+    if len(found) != 1:
+        what = f"{table}: {len(found)} files servers*.csv beside it"
+        raise SpecError(what, "name the list of servers with the option servers")
+    return str(found[0])
+
+
+def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number and stripped fields of each line that is not blank."""
+    try:
+        data = Path(path).read_bytes()
+        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read {path}: {error}", "give a CSV file") from None
+    reader = csv.reader(text.splitlines())
+    for row in reader:
+        if any(row):
+            yield reader.line_num, [field.strip() for field in row]
+
+
+def _ns(table: str, number: int, text: str, halves: int) -> int:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (isfinite(value) and value >= 0):
+        raise SpecError(f"{table}, line {number}: {text!r}", "give milliseconds, 0 or more")
+    return round(value * MILLISECOND_NS / halves)
+
+
+def _names(cities: str | list[str]) -> list[str]:
+    names = cities.split(",") if isinstance(cities, str) else cities
+    names = [name.strip() for name in names]
+    if not names or not all(names):
+        raise SpecError(f"topology wan: cities = {cities!r}", 'name some, as in "London, Tokyo"')
+    if len(set(names)) < len(names):
+        raise SpecError(f"topology wan: cities = {cities!r}: one is there twice", "name each once")
+    return names
+
+
+def _slug(city: str) -> str:
+    return city.lower().replace(" ", "-")
+
+
+def _jitter_ns(jitter: str, delay_ns: int) -> int:
+    """Half the width of the jitter: of a share of the delay, or a duration."""
+    try:
+        if jitter.strip().endswith("%"):
+            share = float(jitter.strip()[:-1]) / 100
+            if not 0 <= share <= 1:
+                raise ValueError(f"a share of the delay is from 0% to 100%, not {jitter!r}")
+            return int(share * delay_ns)
+        return duration_ns(jitter)
+    except ValueError as error:
+        raise SpecError(f"topology wan: jitter: {error}", 'give "10%" or "2ms"') from None
