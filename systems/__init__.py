@@ -9,4 +9,5 @@ SYSTEMS = {
     "centralised": "systems.limiting.centralised:SYSTEM",
     "crdt-counter": "systems.limiting.crdt_counter:SYSTEM",
     "static-split": "systems.limiting.static_split:SYSTEM",
+    "leases": "systems.limiting.leases:SYSTEM",
 }
