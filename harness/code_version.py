@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
-_FILES = (*(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests")), "requirements.lock")
+_FILES = (*(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles")), "requirements.lock")
 
 
 @cache

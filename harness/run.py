@@ -27,6 +27,7 @@ PROCEDURES = {
     "distribute": "harness.distribute:PROCEDURE",
     "adapt": "harness.adapt:PROCEDURE",
     "requests": "harness.requests:PROCEDURE",
+    "cycles": "harness.cycles:PROCEDURE",
 }
 
 

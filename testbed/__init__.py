@@ -38,6 +38,10 @@ class Backend(Protocol):
         """
         ...
 
+    def throttle(self, system: Any, config: Any, topology: Any, demands: Any, **more: Any) -> Any:
+        """Tell the nodes of a throttler their ``demands`` of every cycle; returns columns of ``samples()``."""
+        ...
+
 
 def load_testbed(name: str) -> Backend:
     """The testbed called ``name``; SpecError for an unknown one."""

@@ -15,6 +15,7 @@ WORKLOADS = {
     "requests": "workloads.requests:WORKLOAD",
     "data-set": "workloads.data_set:WORKLOAD",
     "request-log": "workloads.request_log:WORKLOAD",
+    "load-curve": "workloads.load_curve:WORKLOAD",
 }
 
 

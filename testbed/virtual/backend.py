@@ -62,6 +62,12 @@ class VirtualBackend:
 
         return run_requests(system, config, topology, requests, duration_ns, seed, **more)
 
+    def throttle(self, system: Any, config: Any, topology: "Topology", demands: Any, **more: Any) -> "RequestJournal":
+        """See ``testbed.Backend``."""
+        from testbed.virtual.cycle_run import run_cycles
+
+        return run_cycles(system, config, topology, demands, **more)
+
 
 def _broker_names(topology: "Topology") -> list[str]:
     return [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
