@@ -8,6 +8,8 @@ SYSTEMS = {
     "tb-adaptor": "systems.distribution.tb_adaptor:SYSTEM",
     "centralised": "systems.limiting.centralised:SYSTEM",
     "crdt-counter": "systems.limiting.crdt_counter:SYSTEM",
+    "crdt-queue": "systems.limiting.crdt_queue:SYSTEM",
+    "sliding-log": "systems.limiting.sliding_log:SYSTEM",
     "static-split": "systems.limiting.static_split:SYSTEM",
     "leases": "systems.limiting.leases:SYSTEM",
 }

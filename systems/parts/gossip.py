@@ -40,7 +40,7 @@ class Rounds:
             if value not in known:
                 raise SpecError(f"{option} = {value!r}", hint(value, known))
         self.interval_ns = interval_of(gossip)
-        self._aligned, self._all, self._least_informed = phase == "aligned", choice == "all", least_informed
+        self._aligned, self._all, self.least_informed = phase == "aligned", choice == "all", least_informed
         self._rng = generator(seed, "gossip", node_id)
 
     def first_at_ns(self, now_ns: int) -> int:
@@ -63,7 +63,7 @@ class Rounds:
         counts: list[int] = queued if isinstance(queued, list) else [int(count) for count in queued]
         if not any(counts):
             return None
-        if self._least_informed:
+        if self.least_informed:
             top = max(counts)
             candidates = [index for index, count in enumerate(counts) if count == top]
         elif self._all:

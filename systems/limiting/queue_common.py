@@ -1,0 +1,179 @@
+"""What the nodes of ``crdt-queue`` and ``sliding-log`` share: the rule in integers, users, the message."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from core.errors import SpecError
+from core.registry import hint
+from core.units import duration_ns
+from systems.api import Message
+from systems.parts.limit import Limit
+
+USER_BYTES = 32  # of a user's key in the model (32 hexadecimal characters); the wire has 16 bytes
+ELEMENT_BYTES = 16  # birth and death
+DIGEST_BYTES = 16
+TIMER = "gossip"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How elements live, and what the extensions do, with every quantity an exact integer.
+
+    An element added at ``now`` dies at ``max(now + life, last.death + step)``, in ticks: token bucket
+    life = step = 1/r (Eq. 4.2), sliding log life = c/r (Eq. 4.1) and step = 0.  ``literal`` holds
+    the names of the thesis' printed rules that are on; a node that has any is a literal node.
+    """
+
+    limit: Limit
+    life_ticks: int
+    step_ticks: int
+    frequency: bool
+    window: int  # w, elements
+    span_ns: int  # w newest elements younger than this are urgent: threshold times gaps
+    keep_last: int
+    resolution_ns: int
+    literal: frozenset[str] = frozenset()
+
+    def birth_ns(self, now_ns: int, last_birth_ns: int | None) -> int:
+        """The birth of an element added now: the clock's reading, later than every birth in the queue.
+
+        So births of one node and user differ though instants are equal, and a node whose clock is
+        behind still adds at the tail.
+        """
+        clock = now_ns - now_ns % self.resolution_ns
+        return clock if last_birth_ns is None else max(clock, last_birth_ns + 1)
+
+
+@dataclass(frozen=True)
+class Elements(Message):
+    """Queues by user: a delta state, or (of ``snapshot``) a local state.
+
+    Columns, little-endian: ``users`` 16 bytes each (BLAKE2b of the text), ``counts`` uint32 elements
+    of each user, then ``births`` int64 in ns and ``deaths`` int64 in ticks of all elements, user after
+    user, ascending by birth; ``origins`` int32, the number of the accepting node, if that is part of
+    an element's key.
+    """
+
+    users: bytes
+    counts: bytes
+    births: bytes
+    deaths: bytes
+    origins: bytes = b""
+
+
+class Gossiping(Protocol):
+    """The options that say who gossips with whom, and when."""
+
+    @property
+    def overlay(self) -> str:
+        """See ``systems.parts.overlay``."""
+        ...
+
+    @property
+    def gossip(self) -> str:
+        """The interval."""
+        ...
+
+    @property
+    def phase(self) -> str:
+        """See ``systems.parts.gossip``."""
+        ...
+
+    @property
+    def choice(self) -> str:
+        """See ``systems.parts.gossip``."""
+        ...
+
+    @property
+    def linf(self) -> bool:
+        """Least informed neighbour first."""
+        ...
+
+    @property
+    def implementation(self) -> str:
+        """``arrays`` or ``lists``."""
+        ...
+
+
+@lru_cache(maxsize=1 << 16)
+def user_key(user: str) -> bytes:
+    """The 16 bytes by which nodes know a user."""
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+
+
+def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], with_origins: bool) -> Elements:
+    """The message that carries ``queues``: user -> (birth, death, origin) of each element."""
+    rows = [element for queue in queues.values() for element in queue]
+    births, deaths, origins = zip(*rows, strict=True) if rows else ((), (), ())
+    return Elements(
+        b"".join(queues),
+        np.array([len(queue) for queue in queues.values()], "<u4").tobytes(),
+        np.array(births, "<i8").tobytes(),
+        np.array(deaths, "<i8").tobytes(),
+        np.array(origins, "<i4").tobytes() if with_origins else b"",
+    )
+
+
+def unpack(message: Elements) -> dict[bytes, list[tuple[int, int, int]]]:
+    """What ``pack`` packed; origin 0 where the message has none."""
+    users = [message.users[at : at + DIGEST_BYTES] for at in range(0, len(message.users), DIGEST_BYTES)]
+    births = np.frombuffer(message.births, "<i8").tolist()
+    deaths = np.frombuffer(message.deaths, "<i8").tolist()
+    origins = np.frombuffer(message.origins, "<i4").tolist() or [0] * len(births)
+    rows = iter(zip(births, deaths, origins, strict=True))
+    counts = np.frombuffer(message.counts, "<u4").tolist()
+    return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
+
+
+def one_of(option: str, value: str, known: Iterable[str]) -> None:
+    """SpecError if an option's value is none of those known."""
+    if value not in known:
+        raise SpecError(f"{option} = {value!r}", hint(value, known))
+
+
+def span_of(option: str, text: str) -> int:
+    """A span of at least 1 ns; SpecError names the option."""
+    try:
+        span_ns = duration_ns(text)
+    except ValueError as error:
+        raise SpecError(f"{option} = {text!r}: {error}", 'give a span, as in "2400ms"') from None
+    if span_ns < 1:
+        raise SpecError(f"{option} = {text!r}", 'give at least "1ns"')
+    return span_ns
+
+
+def rule_of(
+    limit: Limit,
+    node_count: int,
+    life_ticks: int,
+    step_ticks: int,
+    *,
+    frequency: bool,
+    window: int,
+    threshold: str,
+    keep_last: int,
+    resolution: str,
+    true_gaps: bool = False,
+    literal: frozenset[str] = frozenset(),
+) -> Rule:
+    """The rule that a config's options make; SpecError for one that is out of range.
+
+    ``window`` = 0 means a node's share of the bucket, c // n, but at least 1 (Table 4.3; A9).
+    ``true_gaps``: w elements have w - 1 gaps; Listing 4.5 divides their span by w (A3).
+    """
+    resolution_ns = span_of("resolution", resolution)
+    if limit.token_ticks < limit.ticks_per_ns * resolution_ns:  # a birth could come again after its element's death
+        raise SpecError(f"rate = {float(limit.rate_rps):g}/s", f"give at most one token in {resolution} (resolution)")
+    for option, value in (("window", window), ("keep_last", keep_last)):
+        if value < 0:
+            raise SpecError(f"{option} = {value}", "give 0 or more elements")
+    window = window or max(1, limit.capacity // max(1, node_count))
+    gap_count = window - 1 if true_gaps else window
+    span_ns = span_of("threshold", threshold) * gap_count
+    return Rule(limit, life_ticks, step_ticks, frequency, window, span_ns, keep_last, resolution_ns, literal)
