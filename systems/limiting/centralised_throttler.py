@@ -9,7 +9,8 @@ a DST.  The centre is one of the servers; its own reports and commands take no t
 Users (``Arrival``) are limited as in the throttler, by buckets with shares; a part of each limit, ``floor``,
 is split evenly whatever the demand, so that nobody's first request finds nothing (ours).
 
-A report that is missing counts with what its server said last.  A server that is silent keeps its part: the
+A report that is missing counts with what its server said last; it is waited for until another server is two
+cycles ahead.  A server that is silent keeps its part: the
 centre cannot tell a crash from a partition.  A centre that restarts knows nothing, and commands nothing
 before every server has reported again.
 """
@@ -77,10 +78,10 @@ class UsersReported(Message):
 
 @dataclass(frozen=True)
 class UserCommands(Message):
-    """Centre to server: its shares of users' limits, 0 to 1.  ``cycle``: of the centre; orders commands."""
+    """Centre to server: of each user its share, 0 to 1, and when it was last asked for.  ``cycle`` orders commands."""
 
     cycle: int
-    shares: dict[str, float]
+    shares: dict[str, tuple[float, int]]
 
 
 def in_proportion(total: float, weights: list[float]) -> list[float]:
@@ -129,11 +130,11 @@ class Centre:
         """The shares of all active users at each server, in the order of ``names``; whoever rests is dropped."""
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
             del self.asked[user], self.users[user]
-        found: list[dict[str, float]] = [{} for _ in self.names]
+        found: list[dict[str, tuple[float, int]]] = [{} for _ in self.names]
         for user, demands in self.users.items():
             parts = in_proportion(1.0 - self.floor, [demands.get(name, 0.0) for name in self.names])
             for shares, part in zip(found, parts, strict=True):
-                shares[user] = part + self.floor / len(self.names)
+                shares[user] = part + self.floor / len(self.names), self.asked[user]
         return [UserCommands(cycle, shares) for shares in found]
 
 
@@ -256,18 +257,16 @@ class ServerNode:
             effects.append(Send(self.centre_id, UsersReported(said)))
         return self._timers(now_ns) + effects
 
-    def _obey_users(self, cycle: int, shares: dict[str, float], now_ns: int) -> None:
-        """New shares; a user commanded but never asked for here gets a bucket, and is not spoken of for that."""
+    def _obey_users(self, cycle: int, shares: dict[str, tuple[float, int]], now_ns: int) -> None:
+        """New shares; a user asked for elsewhere has a bucket here, and is not reported for that."""
         if cycle <= self.users_newest:
             return
         self.users_newest = cycle
-        for user, share in shares.items():
-            bucket = self.buckets.users.get(user)
-            if bucket is None:
-                bucket = self.buckets.touch(user, cycle, now_ns)
+        for user, (share, asked_cycle) in shares.items():
+            reported = user in self.buckets.active
+            self.buckets.reshare(self.buckets.touch(user, asked_cycle, now_ns), share, now_ns)
+            if not reported:
                 self.buckets.active.pop(user, None)
-            bucket.asked_cycle = max(bucket.asked_cycle, cycle)  # somebody asks elsewhere: not to be forgotten
-            self.buckets.reshare(bucket, share, now_ns)
 
     # --- for whoever watches -------------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""The centralised throttler: shares in proportion to demand, a report-and-command round trip late."""
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import SpecError
+from core.records import Request
+from core.units import SECOND_NS
+from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
+from systems.conformance import check_system
+from systems.limiting.centralised_throttler import SYSTEM, Command, Config, UserCommands, in_proportion, nodes
+from systems.limiting.throttling_users import Demand
+from testbed.faults import Crash, Fault, Restart
+from testbed.topology import full_mesh
+from testbed.virtual.bench import VirtualBench
+from testbed.virtual.cycle_run import run_cycles
+from testbed.virtual.request_run import event_loop
+
+COUNT, CYCLES = 5, 30
+
+
+def limits(demands: np.ndarray, delay: str, faults: tuple[Fault, ...] = (), **options: Any) -> np.ndarray:
+    """Limits in force in each cycle of a second, (cycles, servers); l_total = 1,000."""
+    config = Config(rate="1000", cycle="1s", **options)
+    topology = full_mesh(demands.shape[1], delay)
+    samples = run_cycles(SYSTEM, config, topology, demands, {}, SECOND_NS, 1, faults).journal.samples
+    return np.array([value for _, _, metric, value in samples if metric == "limit"]).reshape(len(demands), -1)
+
+
+@pytest.fixture
+def demands() -> np.ndarray:
+    return np.random.default_rng(2).uniform(1.0, 900.0, (CYCLES, COUNT))
+
+
+@pytest.mark.parametrize("delay_ms", [0, 100, 499, 500, 501, 900])
+def test_a_change_is_answered_a_round_trip_late(demands: np.ndarray, delay_ms: int) -> None:
+    """Cycle k's demand decides the limit of cycle k + 1 + ceil(round trip / cycle) of every remote server."""
+    found = limits(demands, f"{delay_ms}ms")
+    late = 1 + ceil(2 * delay_ms / 1_000)
+    shares = 1000.0 * demands / demands.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found[late:, 1:], shares[:-late, 1:], rtol=1e-9)
+    assert (found[:late, 1:] == 200.0).all()
+
+
+def test_without_delay_the_sum_is_exact_and_only_the_newest_demand_is_missed(demands: np.ndarray) -> None:
+    found = limits(demands, "0ms")
+    np.testing.assert_allclose(found.sum(axis=1), 1000.0, rtol=1e-15)
+    steady = np.tile(demands[0], (10, 1))
+    admitted = np.minimum(limits(steady, "0ms"), steady).sum(axis=1)
+    np.testing.assert_allclose(admitted[1:], min(1000.0, demands[0].sum()))
+
+
+AMOUNTS = st.just(0.0) | st.floats(1e-6, 1e9)
+
+
+@given(AMOUNTS, st.lists(AMOUNTS, min_size=1, max_size=20))
+def test_parts_add_up_and_are_in_proportion(total: float, weights: list[float]) -> None:
+    parts = in_proportion(total, weights)
+    assert sum(parts) == pytest.approx(total, rel=1e-12) and min(parts) >= -1e-6 * total
+    whole = sum(weights)
+    expected = [total * weight / whole for weight in weights] if whole else [total / len(weights)] * len(weights)
+    assert parts == pytest.approx(expected, rel=1e-6, abs=1e-6 * total)
+
+
+def test_a_silent_server_keeps_its_part_and_the_others_are_not_held_up(demands: np.ndarray) -> None:
+    config = Config(rate="1000", cycle="1s")
+    faults = (Crash(10 * SECOND_NS + 1, "n3"),)
+    run = run_cycles(SYSTEM, config, full_mesh(COUNT, "0ms"), demands, {}, SECOND_NS, 1, faults)
+    kept = [(at_ns, node, value) for at_ns, node, metric, value in run.journal.samples if metric == "limit"]
+    last = {node: value for at_ns, node, value in kept if at_ns == CYCLES * SECOND_NS}
+    assert set(last) == {"n1", "n2", "n4", "n5"}
+    rest = 1000.0 - sum(last.values())
+    assert 0.0 < rest < 1000.0
+    # The centre gives up waiting when its own next report is there: that is one cycle newer than the others'.
+    known = [demands[CYCLES - 2, 0], demands[CYCLES - 3, 1], demands[9, 2], *demands[CYCLES - 3, 3:]]
+    assert last["n2"] == pytest.approx(1000.0 * known[1] / sum(known))
+
+
+def test_a_centre_that_restarts_commands_when_all_have_reported_again(demands: np.ndarray) -> None:
+    found = limits(demands, "0ms", (Crash(10 * SECOND_NS + 1, "n1"), Restart(10 * SECOND_NS + 2, "n1")))
+    shares = 1000.0 * demands / demands.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found[11:, 1:], shares[10:-1, 1:], rtol=1e-9)
+
+
+def test_an_overtaken_command_is_passed_over() -> None:
+    node = nodes(["a", "b"], Config(rate="10", cycle="1s"), 1)["b"]
+    node.handle(Start(None), 0)
+    node.handle(Report(Demand(0, 1.0)), SECOND_NS)
+    node.handle(Delivery("a", Command(1, 7.0)), SECOND_NS)
+    node.handle(Delivery("a", Command(0, 3.0)), SECOND_NS)
+    assert node.limit == 7.0  # type: ignore[attr-defined]
+    node.handle(Delivery("a", Command(2, 9.0)), SECOND_NS + 5)
+    assert node.limit == 7.0  # type: ignore[attr-defined]
+    node.handle(Report(Demand(1, 1.0)), 2 * SECOND_NS)
+    assert node.limit == 9.0  # type: ignore[attr-defined]
+
+
+# --- users ------------------------------------------------------------------------------------------------
+
+
+def test_a_users_limit_goes_where_its_requests_are() -> None:
+    names = [f"n{i}" for i in range(1, 5)]
+    loop = event_loop(SYSTEM, Config(capacity=20, rate="20", average="2s"), full_mesh(4, "20ms"), names, 1)
+    number = 0
+    for place, (name, rate) in enumerate({"n3": 60, "n1": 1, "n2": 1, "n4": 1}.items()):
+        requests = [Request(number + i, "u", i * SECOND_NS // rate + place * 1_000_000) for i in range(40 * rate)]
+        number += len(requests)
+        loop.offer(name, requests)
+    journal = loop.run(45 * SECOND_NS)
+    admitted = [(at, node) for at, node, verdict in journal.verdicts.values() if verdict is Verdict.ADMIT]
+    late = [node for at, node in admitted if 20 * SECOND_NS <= at < 40 * SECOND_NS]
+    assert 15 * 20 < late.count("n3") <= len(late) <= 20 * 20 + 20
+    members = [loop._members[name].node for name in names]
+    assert not any(node.idle() for node in members)
+    assert all(node.state_bytes() > 0 and node.allocated_bytes() > node.state_bytes() for node in members)
+    shares = [node.buckets.users["u"].share for node in members]
+    assert sum(shares) == pytest.approx(1.0)
+    loop.run(80 * SECOND_NS)
+    assert [node.idle() for node in members] == [True] * 4
+    assert [node.state_bytes() for node in members] == [0] * 4
+
+
+def test_users_known_from_a_peer_begin_without_tokens() -> None:
+    donor, node = nodes(["a", "b"], Config(capacity=10, rate="1"), 1).values()
+    donor.handle(Arrival(Request(1, "u", 0)), 0)
+    node.handle(Start(donor.snapshot()), SECOND_NS)  # type: ignore[attr-defined]
+    (decided, *_) = node.handle(Arrival(Request(2, "u", SECOND_NS)), SECOND_NS)
+    assert decided == Decide(2, Verdict.REJECT)
+    node.handle(Delivery("a", UserCommands(5, {"u": (1.0, 3), "v": (0.0, 3)})), 2 * SECOND_NS)
+    node.handle(Delivery("a", UserCommands(4, {"u": (0.0, 3)})), 2 * SECOND_NS)
+    (decided, *_) = node.handle(Arrival(Request(3, "u", 3 * SECOND_NS)), 3 * SECOND_NS)
+    assert decided == Decide(3, Verdict.ADMIT)
+
+
+@pytest.mark.parametrize("options", [{}, {"phase": "aligned", "average": "0s", "centre": "n2"}])
+def test_it_conforms(options: dict[str, Any]) -> None:
+    check_system(SYSTEM, VirtualBench(), Config(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [({"centre": "z"}, "centre = 'z'"), ({"floor": 1.5}, "floor = 1.5"), ({"cycle": "soon"}, "cycle = 'soon'")],
+)
+def test_options_that_make_no_sense_are_spec_errors(options: dict[str, Any], names: str) -> None:
+    with pytest.raises(SpecError, match=names):
+        nodes(["a", "b"], Config(**options), 1)
+
+
+def test_strangers_are_refused() -> None:
+    node = nodes(["a", "b"], Config(), 1)["b"]
+    for event in (Delivery("z", Command(1, 1.0)), Timer("other", 1), Report(5)):
+        with pytest.raises(AssertionError, match="no case"):
+            node.handle(event, 1)
