@@ -12,4 +12,6 @@ SYSTEMS = {
     "sliding-log": "systems.limiting.sliding_log:SYSTEM",
     "static-split": "systems.limiting.static_split:SYSTEM",
     "leases": "systems.limiting.leases:SYSTEM",
+    "throttler": "systems.limiting.throttler:SYSTEM",
+    "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
 }
