@@ -26,30 +26,22 @@ def usage_over_time(samples: DataFrame, step_ns: int = SECOND_NS) -> DataFrame:
     of nodes that the run has samples of.
     """
     value = F.col("value").cast("long")
-    held = {name: F.when(F.col("metric") == name, F.struct("at_ns", value.alias("value"))) for name in HELD}
     step = F.expr(f"(at_ns + {step_ns - 1}) div {step_ns}").alias("step")
-    grouped = _of_nodes(samples, (*HELD, SENT)).groupBy("run_id", "node", step)
+    sampled = samples.where(F.col("metric").isin(*HELD, SENT) & (F.col("node") != ""))
+    grouped = sampled.groupBy("run_id", "node", step)
     by_node = grouped.agg(
-        *(F.max(sample)["value"].alias(name) for name, sample in held.items()),
+        *(F.max_by(value, F.when(F.col("metric") == name, F.col("at_ns"))).alias(name) for name in HELD),
         F.sum(F.when(F.col("metric") == SENT, value)).alias(SENT),
     )
+    node_counts = sampled.groupBy("run_id").agg(F.count_distinct("node").alias("nodes"))
     stepped = by_node.groupBy("run_id", "step").agg(
         *(F.try_divide(F.sum(name), F.count(name)).alias(name) for name in HELD), F.sum(SENT).alias(SENT)
     )
     return (
         _every_step(stepped)
-        .join(F.broadcast(_node_counts(by_node)), "run_id")
+        .join(F.broadcast(node_counts), "run_id")
         .select("run_id", (F.col("step") * step_ns).alias("t_ns"), *HELD, (F.col(SENT) / F.col("nodes")).alias(SENT))
     )
-
-
-def _of_nodes(samples: DataFrame, metrics: Sequence[str]) -> DataFrame:
-    """The samples of these metrics that belong to a node; those of the whole run have no node."""
-    return samples.where(F.col("metric").isin(*metrics) & (F.col("node") != ""))
-
-
-def _node_counts(by_node: DataFrame) -> DataFrame:
-    return by_node.groupBy("run_id").agg(F.count_distinct("node").alias("nodes"))
 
 
 def _every_step(stepped: DataFrame) -> DataFrame:
@@ -111,23 +103,21 @@ def ratio_to(
     Rows of runs without a reference are dropped; null where the reference is 0.  Several references
     for a run are an error: narrow ``reference`` or widen ``alike``.
     """
-    shared = {name: _fact(name) for name in ("workload_id", "repetition", *alike)}
-    keys = [f"key{i}" for i in range(len(shared))]
-    facts = runs.select("run_id", *(fact.alias(key) for key, fact in zip(keys, shared.values(), strict=True)))
     wanted = F.lit(True)
     for name, text in reference.items():
         wanted &= _fact(name).eqNullSafe(text)
-    references = runs.where(wanted).select("run_id").join(frame.select("run_id", value), "run_id").join(facts, "run_id")
-    several = F.raise_error(F.concat(F.lit(f"several references of {value} for run "), F.min("run_id")))
-    greatest = F.when(F.min("run_id") == F.max("run_id"), F.max(value).cast("double")).otherwise(several.cast("double"))
-    their = references.groupBy(*keys).agg(greatest.alias("reference"))
-    same = [F.col(f"mine.{key}").eqNullSafe(F.col(f"their.{key}")) for key in keys]
-    paired = facts.alias("mine").join(F.broadcast(their.alias("their")), same).select("mine.run_id", "reference")
-    return (
-        frame.join(paired, "run_id")
-        .withColumn(f"{value}_ratio", F.try_divide(F.col(value).cast("double"), "reference"))
-        .drop("reference")
+    keys = {f"key {i}": _fact(name) for i, name in enumerate(("workload_id", "repetition", *alike))}
+    facts = runs.select("run_id", wanted.alias("is reference"), *(fact.alias(key) for key, fact in keys.items()))
+    group = Window.partitionBy(*keys)
+    run, theirs = (F.when(F.col("is reference"), F.col(name)) for name in ("run_id", value))
+    several = F.raise_error(F.concat(F.lit(f"several references of {value} for run "), F.col("run_id")))
+    one = F.min(run).over(group) == F.max(run).over(group)  # null where there is none
+    paired = frame.join(F.broadcast(facts), "run_id").withColumns(
+        {"one": one, "reference": F.max(theirs).over(group).cast("double")}
     )
+    checked = paired.where(F.when(~F.col("one"), several.cast("boolean")).otherwise(F.col("one")))
+    ratio = F.try_divide(F.col(value).cast("double"), "reference").alias(f"{value}_ratio")
+    return checked.select(*(F.col(name) for name in frame.columns), ratio)
 
 
 def _fact(name: str) -> Column:
