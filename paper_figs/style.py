@@ -30,6 +30,16 @@ STYLES = {
     "max-min-forced": Style("Max-Min, as many brokers as SRTM", "#D55E00", "v", ":"),
     "tb-adaptor": Style("TB Adaptor", "#CC79A7", "v", "-"),
     "off": Style("without TB Adaptor", "#999999", "s", ":"),
+    "centralised": Style("centralised", "#000000", "s", ":"),
+    "central counter": Style("counter on one node", "#E69F00", "o", "--"),
+    "central queue": Style("queue on one node", "#0072B2", "D", "-."),
+    "central counter, as printed": Style("counter on one node, as printed", "#D55E00", "v", "--"),
+    "spotify": Style("Spotify's, secret", "#999999", "x", ":"),
+    "counter": Style("counter", "#E69F00", "o", "--"),
+    "queue": Style("queue", "#0072B2", "D", "-."),
+    "queue+L": Style("queue, LINF", "#56B4E9", "v", "-."),
+    "queue+F": Style("queue, frequency", "#CC79A7", "^", "-"),
+    "queue+F+L": Style("queue, frequency, LINF", "#009E73", "P", "-"),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
 PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}

@@ -1,0 +1,68 @@
+"""Fig. 4.6: how the requests of data set A are divided among its 10 users.
+
+The split is legible in the thesis' drawing only; here it is Zipf's, above the least that makes a user
+limited.  Ours: how much of each user's requests the centralised limiter rejects.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.crdt.grids import CAPACITY, oracle
+from paper_figs.crdt.runs import points_of
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.style import SERIES, panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+TOTAL = 68.3  # c, 4.3.4
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """The centralised limiter on A."""
+    return [oracle("A")]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
+    from pyspark.sql import functions as f
+
+    from analysis.spark import collect
+
+    counts = data.requests.groupBy("run_id", "user").agg(
+        f.count("*").alias("offered_count"), f.count_if(f.col("decision") == "reject").alias("rejected_count")
+    )
+    found = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
+    found = found.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
+    found["rank"] = found.groupby("repetition").cumcount() + 1
+    return {"users": found[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """A bar a user, of admitted and rejected requests."""
+    drawing, axes = panels(1, 1)
+    panel = axes[0][0]
+    mean = found["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
+    admitted = mean.offered_count - mean.rejected_count
+    panel.bar(mean.index, admitted, color=SERIES[0], label="admitted by the centralised limiter")
+    panel.bar(mean.index, mean.rejected_count, bottom=admitted, color=SERIES[1], label="rejected by it")
+    total = mean.offered_count.sum()
+    panel.annotate(f"total {total:.1f} c (thesis: {TOTAL} c)", (0.97, 0.6), xycoords="axes fraction", ha="right",
+                   fontsize=7)  # fmt: skip
+    panel.set_xticks(mean.index)
+    panel.set_xlabel("user, by number of requests")
+    panel.set_ylabel("requests in 5 minutes (c)")
+    panel.grid(visible=False, axis="x")
+    panel.legend(fontsize=7, loc="upper right")
+    return drawing
+
+
+EXPERIMENT = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", points)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw,
+    notes="A substitute: 10 users, each limited at least once, and the total are the thesis'; the split among them is "
+    "Zipf's.",
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""Fig. 5.3: how far counter and queue, with and without its two extensions, lag behind the centralised limiter.
+
+Data set A.  (a) The centralised limiter's rejections less each variant's, 0 is ideal; (b) and (c) ours,
+see ``precision``.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.crdt import precision
+from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L
+from paper_figs.crdt.runs import PRECISION_NOTE
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, samples
+from paper_figs.style import letter, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Drawing
+
+VARIANTS = (COUNTER, QUEUE, L, F, FL)
+SLOW = (COUNTER, QUEUE, L)
+MUCH = 2.0  # ours: the largest gap of a variant that reacts "much slower" than another is at least twice that one's
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """The same at every scale."""
+    return precision.points("A", VARIANTS)
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """Gaps over time, percentages, errors."""
+    drawing, axes = panels(1, 3, gridspec_kw={"width_ratios": [1.4, 1.1, 1.3]})
+    drawing.set_size_inches(10.5, 3.2)
+    gaps = axes[0][0]
+    for variant in VARIANTS:
+        precision.draw_band(gaps, found["curves"][found["curves"].variant == variant], "gap_count", variant)
+    gaps.axhline(0, color="#000000", linewidth=0.8, linestyle=":")
+    gaps.set_xlabel("time (s)")
+    gaps.set_ylabel("centralised minus own rejections (c)")
+    letter(gaps, "(a) missing rejections since the start")
+    precision.draw_shares(axes[0][1], found["share"], VARIANTS, {})
+    letter(axes[0][1], "(b) the thesis' percentage")
+    precision.draw_errors(axes[0][2], found["share"], VARIANTS)
+    letter(axes[0][2], "(c) errors of both kinds")
+    handles, labels = gaps.get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
+    return drawing
+
+
+def measure_t3(tables: Tables) -> Evidence:
+    """Largest gaps of the slow variants against queue+F's, and that the largest is not the last."""
+    runs = tables["crdt-fig5.3/runs"]
+    exact: list[Check] = []
+    direction: list[Check] = []
+    fast = by_repetition(runs, "gap_peak_count", variant=F)
+    for variant in SLOW:
+        peak = by_repetition(runs, "gap_peak_count", variant=variant)
+        last = by_repetition(runs, "gap_end_count", variant=variant)
+        shrinks = above(f"gap of the {variant}, largest minus last", samples(peak - last), 0.0, "requests")
+        exact += [at_least(f"largest gap of the {variant} over that of the {F}", samples(peak / fast), MUCH), shrinks]
+        label = f"largest gap, {variant} minus {F}"
+        direction += [above(label, samples(peak - fast), 0.0, "requests"), shrinks]
+    return Evidence(tuple(exact), tuple(direction))
+
+
+def measure_t4(tables: Tables) -> Evidence:
+    """The area between a variant's curve and the centralised one: with F, larger with L; without, much the same."""
+    runs = tables["crdt-fig5.3/runs"]
+    worse = above(f"distance from the centralised curve, {FL} minus {F}", samples(_area(runs, FL) - _area(runs, F)))
+    same = _area(runs, L) / _area(runs, QUEUE)
+    alike = within(f"distance from the centralised curve, {L} over {QUEUE}", samples(same), 1.0, RATIO_TOLERANCE)
+    return Evidence((worse, alike), (worse,))
+
+
+def _area(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+    """Share of the area under the centralised limiter's curve that lies between the two curves."""
+    found: pd.Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
+    return found
+
+
+CLAIMS = (
+    Claim(
+        "T3", "5.1.3, Fig. 5.3",
+        "Data set A: counter, queue and queue+L react much slower than queue+F; their gap to the centralised limiter "
+        "then shrinks.", ("crdt-fig5.3",), measure_t3, substitute=True,
+    ),
+    Claim(
+        "T4", "5.1.3, Fig. 5.3",
+        "Data set A: with frequency analysis LINF lowers the precision, without it hardly matters.",
+        ("crdt-fig5.3",), measure_t4, substitute=True,
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment("crdt-fig5.3", "The queue's extensions: precision", "CRDT, Fig. 5.3", points)
+FIGURE = Figure(EXPERIMENT, precision.tables, draw, CLAIMS, notes=PRECISION_NOTE)
