@@ -8,6 +8,7 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.errors import SpecError
 from core.registry import configure
+from core.seeds import child_seed
 from core.units import duration_ns
 from harness.distribute import histogram_rows
 from harness.run import Journal, Point, Procedure
@@ -22,10 +23,13 @@ class Config:
     drain: str = "10min"  # ours: how long after it the nodes may still talk until nothing is left to say (thesis 4.3.1)
     faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
     clock_skew: str = "0ms"  # each node's clock is off by a uniform draw from plus or minus this (thesis: none)
+    draw: int = 0  # ours: one more name in the seed of nodes and network, for further runs on the same requests
 
     def __post_init__(self) -> None:
         """SpecError for spans that are none, or faults that cannot be read."""
         read_faults(self.faults)
+        if self.draw < 0:
+            raise SpecError(f"procedure requests: draw = {self.draw}", "give 0 or a greater number")
         for name in ("duration", "drain", "clock_skew"):
             text = getattr(self, name)
             try:
@@ -56,7 +60,7 @@ def run(point: Point, config: Config) -> Journal:
         point.topology,
         point.schedule.requests(point.topology.node_names(), span_ns),
         span_ns,
-        point.spec.seed,
+        child_seed(point.spec.seed, "draw", config.draw) >> 1 if config.draw else point.spec.seed,
         faults=read_faults(config.faults),
         drain_ns=duration_ns(config.drain),
         clock_skew_ns=duration_ns(config.clock_skew),

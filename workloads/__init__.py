@@ -16,6 +16,8 @@ WORKLOADS = {
     "data-set": "workloads.data_set:WORKLOAD",
     "request-log": "workloads.request_log:WORKLOAD",
     "load-curve": "workloads.load_curve:WORKLOAD",
+    "instants": "workloads.instants:WORKLOAD",
+    "probes": "workloads.probes:WORKLOAD",
 }
 
 
