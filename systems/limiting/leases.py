@@ -12,6 +12,7 @@ Ours, beyond Doorman, which lends plain rates of a few long-lived resources:
   wanted as before, or if half of the lease is over; after a lease length without, the lease goes back;
 * a client that is given less says at once that it has it, so that others need not wait for a refresh;
 * what nobody wants is lent as well, an n-th of it to each (``spare``), so that bursts find tokens;
+* a lease smaller than a client's safe share, only because others have not yet let go, is not given;
 * clients are known, so learning ends when each has said what it has (``learning = "heard"``).
 
 How far it over-admits.  All leases and the pool hold at most c + r t in any span t.  A client without
@@ -293,7 +294,7 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     if config.learning not in ("heard", "lease"):
         raise SpecError(f"learning = {config.learning!r}", 'give "heard" or "lease"')
     terms = terms_of(config, len(names))
-    book = LeaseBook(terms.bucket, len(names), SHARES[config.share], terms.lease_ns, config.spare)
+    book = LeaseBook(terms.bucket, len(names), SHARES[config.share], terms.lease_ns, config.spare, terms.safe_parts)
     allocator = Allocator(names, terms, book, config.learning == "heard")
     return {name: LeaseNode(name, server, terms, allocator if name == server else None) for name in names}
 

@@ -31,7 +31,10 @@ class Claim(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """The answer: the client may use ``parts`` from now on, and ``millionths`` of tokens come with the new ones."""
+    """The answer: the client may use ``parts`` from now on, and ``millionths`` of tokens come with the new ones.
+
+    No parts: no lease, for now.
+    """
 
     user: str
     parts: int
@@ -62,11 +65,12 @@ class LeaseBook:
     """All accounts.  ``share`` divides what is wanted; ``lease_ns`` is how long a lease runs.
 
     ``spare``: what nobody wants is lent as well, to each holder one share of all ``count`` clients' (ours;
-    Doorman grants nobody more than it wants).
+    Doorman grants nobody more than it wants).  ``safe_parts``: what a client uses without a lease.
     """
 
-    def __init__(self, bucket: Bucket, count: int, share: Share, lease_ns: int, spare: bool):
+    def __init__(self, bucket: Bucket, count: int, share: Share, lease_ns: int, spare: bool, safe_parts: int):
         self.bucket, self.count, self.share, self.lease_ns, self.spare = bucket, count, share, lease_ns, spare
+        self.safe_parts = safe_parts
         self.accounts: dict[str, _Account] = {}
         self.empty_at_ns: int | None = None  # unknown users' buckets were empty then; None: they are full
 
@@ -118,7 +122,10 @@ class LeaseBook:
             del account.leases[client]
             return None
         lease.wants = claim.wants
-        parts = min(self._target(account, lease), account.pool.parts + has)
+        target = self._target(account, lease)
+        parts = min(target, account.pool.parts + has)
+        if not has and parts < min(target, self.safe_parts):
+            parts = 0  # no lease: until others have let go, the client is better off with its safe share
         lease.millionths = account.pool.give(self.bucket, max(0, parts - has))
         lease.outstanding, lease.answered = max(has, parts), asked[1]
         lease.expires_at_ns = now_ns + self.lease_ns

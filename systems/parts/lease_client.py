@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from systems.parts.lease_book import Claim, Grant
 from systems.parts.portion import MILLION, Bucket, Portion
 
+NEVER = -(2**63)
 _WANTS_MAXIMUM = 2**50  # parts: a bound for the codec, far above any rate
 
 
@@ -40,6 +41,7 @@ class Borrowed:
     took: int = 0  # number of the last question whose answer was taken
     wants: int = 0  # in the last question
     demanded: bool = False  # since the last question
+    denied_until_ns: int = NEVER  # after a refusal: asks at once again from then on
     surplus: int = 0  # millionths of tokens to hand in
 
 
@@ -55,14 +57,14 @@ class LeaseClient:
         self.users: dict[str, Borrowed] = {}
 
     def demand(self, user: str, cost: int, now_ns: int) -> list[Claim]:
-        """A request has come; asks at once if there is no lease."""
+        """A request has come; asks at once if there is no lease, unless it was told so within the refresh interval."""
         borrowed = self.users.get(user)
         if borrowed is None:
             borrowed = self.users[user] = Borrowed(self.safe_portion(now_ns), now_ns, now_ns)
         self._settle(borrowed, now_ns)
         borrowed.current += cost
         borrowed.seen_at_ns, borrowed.demanded = now_ns, True
-        if borrowed.until_ns is not None or borrowed.waiting:
+        if borrowed.until_ns is not None or borrowed.waiting or now_ns < borrowed.denied_until_ns:
             return []
         return self._ask([(user, borrowed)], now_ns)
 
@@ -102,9 +104,11 @@ class LeaseClient:
                 continue  # it has asked again since, or gave up
             self._wait(borrowed, False)
             self._settle(borrowed, now_ns)
-            if borrowed.asked_at_ns + self.terms.lease_ns > now_ns and self._take(borrowed, grant):
+            if grant.parts == 0:
+                borrowed.took, borrowed.denied_until_ns = borrowed.asked, now_ns + self.terms.refresh_ns
+            elif borrowed.asked_at_ns + self.terms.lease_ns > now_ns and self._take(borrowed, grant):
                 less.append((grant.user, borrowed))
-        return self._ask(less, now_ns)
+        return self._ask(less, now_ns, anew=False)  # or every answer would bring on a question
 
     def copy(self, user: str, lacking_millionths: int, now_ns: int) -> None:
         """Begin with what a peer knew of a user."""
@@ -151,13 +155,20 @@ class LeaseClient:
         return 2 * age_ns >= self.terms.lease_ns or 2 * self._wants(borrowed, now_ns) <= borrowed.wants
 
     def _ask(
-        self, users: list[tuple[str, Borrowed]], now_ns: int, over: Sequence[tuple[str, Borrowed]] = ()
+        self,
+        users: list[tuple[str, Borrowed]],
+        now_ns: int,
+        over: Sequence[tuple[str, Borrowed]] = (),
+        anew: bool = True,
     ) -> list[Claim]:
-        """One question about ``users``, that also hands back the leases of those that are ``over``."""
+        """One question about ``users``, that also hands back the leases of those that are ``over``.
+
+        ``anew``: about what they want by now; else it repeats what they wanted.
+        """
         self.number += bool(users or over)
         claims = []
         for user, borrowed in users:
-            borrowed.wants = self._wants(borrowed, now_ns)
+            borrowed.wants = self._wants(borrowed, now_ns) if anew else borrowed.wants
             has = borrowed.portion.parts if borrowed.until_ns is not None else 0
             claims.append(Claim(user, borrowed.wants, has, borrowed.took, borrowed.surplus))
             # A question that waits for the end of a partition is not asked again and again.

@@ -338,9 +338,29 @@ def test_the_worst_over_admission_is_what_the_documentation_says() -> None:
     made = world(capacity=60, rate="0.001", window="5s")
     for name in ("n2", "n3"):
         assert sum(made.ask(name) for _ in range(99)) == 20
-    made.flying.clear()  # neither is heard of
-    busy(made, {"n1": 1}, rounds=30)
+    for _ in range(100):
+        made.flying = [parcel for parcel in made.flying if parcel[0] not in ("n2", "n3")]  # neither is heard of
+        made.ask("n1")
+        made.wait(SECOND_NS)
     assert len(made.admitted) == 60 + 2 * 20  # (1 + m s) c
+
+
+def test_a_lease_below_the_safe_share_is_not_given_while_others_hold_what_is_missing() -> None:
+    made = world(capacity=60, rate="1", window="5s")
+    busy(made, {"n2": 3}, rounds=2)
+    assert made.held("n2") == 3 * MILLION
+    admitted = [made.ask("n3", 3)]
+    made.settle()
+    for _ in range(4):
+        made.wait(SECOND_NS, settle=True)
+        admitted.append(made.ask("n3", 3))
+        made.settle()
+    assert all(admitted) and made.held("n3") == 0  # out of its safe share
+    busy(made, {"n2": 3, "n3": 3}, rounds=2)
+    assert made.held("n2") == made.held("n3") == 3 * MILLION // 2
+    strict = world(capacity=60, rate="1", window="5s", safe="0")
+    busy(strict, {"n2": 3}, rounds=2)
+    assert not strict.ask("n3")
 
 
 def test_a_lost_allocator_leaves_safe_shares() -> None:
@@ -411,6 +431,32 @@ def test_users_without_requests_are_given_back_and_forgotten() -> None:
     sent_count = made.sent_count
     made.wait(60 * SECOND_NS, settle=True)
     assert made.sent_count == sent_count
+
+
+def test_a_confirmation_brings_on_no_other() -> None:
+    made = world(capacity=6, rate="1", window="5s")
+    busy(made, {"n2": 3, "n3": 1}, rounds=1)
+    sent_count = made.sent_count
+    made.ask("n3", 6)
+    made.wait(5 * SECOND_NS)  # both refresh
+    while made.flying:
+        made.wait(50 * MILLISECOND_NS)  # wants fall while messages travel
+        made.deliver(0)
+    # Each asks and is answered; n2, who is given less, confirms and is answered; n3 asks once more at most.
+    assert made.sent_count - sent_count <= 8
+
+
+def test_a_restarted_client_loses_the_tokens_that_it_had() -> None:
+    made = world(capacity=60, rate="0.001", window="5s")
+    busy(made, {"n2": 1}, rounds=1)
+    assert made.held("n2") == 3 * MILLION
+    assert sum(made.ask("n2") for _ in range(99)) == 55
+    made.crash("n2")
+    assert sum(made.ask("n2") for _ in range(99)) == 20  # a fresh safe share, and no more
+    for _ in range(3):
+        made.settle()
+        made.wait(5 * SECOND_NS, settle=True)
+        assert not made.ask("n2")
 
 
 def test_a_restarted_client_does_not_take_answers_to_the_one_before() -> None:
