@@ -36,7 +36,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         for capacity in scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES):
             found.append(oracle(load, capacity))
             for variant, choice in SERIES_OF:
-                other = {} if choice == "pending" else {"choice": choice}
+                other: dict[str, Any] = {} if choice == "pending" else {"choice": choice}
                 found.append(limited(variant, load, capacity, **other))
     return found
 
