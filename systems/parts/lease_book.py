@@ -13,7 +13,8 @@ from typing import NamedTuple
 from systems.parts.portion import Bucket, Portion
 from systems.parts.shares import Share
 
-_ACCOUNT_BYTES, _LEASE_BYTES = 48 + 56 + 3 * 40, 80 + 56 + 7 * 32  # records with slots, and their integers
+_ACCOUNT_BYTES = 48 + 56 + 3 * 40 + 232  # two records with slots, their integers, a small table of leases
+_LEASE_BYTES = 80 + 56 + 7 * 32  # a record, the pair in it, their integers
 
 
 class Claim(NamedTuple):
@@ -72,25 +73,18 @@ class LeaseBook:
         self.bucket, self.count, self.share, self.lease_ns, self.spare = bucket, count, share, lease_ns, spare
         self.safe_parts = safe_parts
         self.accounts: dict[str, _Account] = {}
+        self.lease_count = 0
         self.empty_at_ns: int | None = None  # unknown users' buckets were empty then; None: they are full
-
-    @property
-    def lease_count(self) -> int:
-        """Leases in the book."""
-        return sum(len(account.leases) for account in self.accounts.values())
 
     def allocated_bytes(self) -> int:
         """Tables, records and their integers, by the size of a typical one."""
-        total = getsizeof(self.accounts)
-        for account in self.accounts.values():
-            total += _ACCOUNT_BYTES + getsizeof(account.leases) + _LEASE_BYTES * len(account.leases)
-        return total
+        return getsizeof(self.accounts) + _ACCOUNT_BYTES * len(self.accounts) + _LEASE_BYTES * self.lease_count
 
     def learn(self, client: str, asked: tuple[int, int], claim: Claim, now_ns: int) -> Grant:
         """Write down what a client says it has, for one more lease length; its pool is taken to be empty."""
         account = self._account(claim.user, now_ns, known_empty=True)
         account.pool.refill(self.bucket, now_ns)
-        lease = account.leases.setdefault(client, _Lease(asked))
+        lease = self._lease(account, client, asked)
         account.pool.parts += lease.outstanding
         lease.outstanding = min(claim.has, account.pool.parts)
         account.pool.parts -= lease.outstanding
@@ -114,12 +108,12 @@ class LeaseBook:
         """Divide a user's bucket for one question; None where there is nothing to say."""
         account = self._account(claim.user, now_ns)
         self._expire(account, now_ns)
-        lease = account.leases.setdefault(client, _Lease((asked[0], asked[1] - 1)))
+        lease = self._lease(account, client, (asked[0], asked[1] - 1))
         if asked <= lease.asked:
             return None  # it came late or twice
         has = self._settle(account, lease, asked, claim)
         if claim.wants == 0:
-            del account.leases[client]
+            self._drop(account, client)
             return None
         lease.wants = claim.wants
         target = self._target(account, lease)
@@ -161,7 +155,18 @@ class LeaseBook:
         account.pool.refill(self.bucket, now_ns)
         over = [client for client, lease in account.leases.items() if lease.expires_at_ns <= now_ns]
         for client in over:
-            account.pool.parts += account.leases.pop(client).outstanding
+            account.pool.parts += self._drop(account, client)
+
+    def _lease(self, account: _Account, client: str, asked: tuple[int, int]) -> _Lease:
+        if client not in account.leases:
+            account.leases[client] = _Lease(asked)
+            self.lease_count += 1
+        return account.leases[client]
+
+    def _drop(self, account: _Account, client: str) -> int:
+        """Forget a lease; what was outstanding of it."""
+        self.lease_count -= 1
+        return account.leases.pop(client).outstanding
 
     def _settle(self, account: _Account, lease: _Lease, asked: tuple[int, int], claim: Claim) -> int:
         """Bring the book up to what the client says; returns what it has.
