@@ -24,6 +24,7 @@ FIGURES = {
     "srtm-table1": "paper_figs.srtm.table1:FIGURE",
     "srtm-adaptor": "paper_figs.srtm.adaptor:FIGURE",
     "srtm-trace": "paper_figs.srtm.trace:FIGURE",
+    "crdt-fig5.15": "paper_figs.crdt.fig5_15:FIGURE",
     "dst-fig1-4": "paper_figs.dst.fig1_4:FIGURE",
     "dst-table2": "paper_figs.dst.table2:FIGURE",
     "dst-table3": "paper_figs.dst.table3:FIGURE",
@@ -31,6 +32,8 @@ FIGURES = {
     "dst-topologies": "paper_figs.dst.topologies:FIGURE",
     "dst-weights": "paper_figs.dst.weights:FIGURE",
     "dst-law": "paper_figs.dst.law:FIGURE",
+    "dst-fig5": "paper_figs.dst.fig5:FIGURE",
+    "dst-fig7": "paper_figs.dst.fig7:FIGURE",
 }
 
 

@@ -25,9 +25,11 @@ from core.records import Float64, Int64
 from core.seeds import generator
 from workloads.api import INPUT_FILE, Workload, require, workload_id
 from workloads.log_reader import LogFormat, read_log
+from workloads.text_columns import open_bytes, readable
 
 KINDS = ("iid", "ar1", "log")
 SPREADS = ("offset", "hashed")
+STAMP = "TIMESTAMP"  # the column of Azure's logs, ISO instants
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,8 @@ class LoadCurveConfig:
     clients: int = 100  # DST Section 6: of each server
     client_spread: float = 1.0  # ours: sigma of the lognormal weights of clients; 0 = all alike
     path: str = field(default="", metadata=INPUT_FILE)  # log: the file, CSV or white space, gzip recognised
-    column: str = "TIMESTAMP"  # log: of instants, by name or 0-based number
-    instant_unit: str = "iso"  # log: s | ms | us | ns | iso
+    column: str = ""  # log: of instants, by name or 0-based number; "" = TIMESTAMP, or that of a known log
+    instant_unit: str = ""  # log: s | ms | us | ns | iso; "" = iso for TIMESTAMP, otherwise s
     spread: str = "offset"  # log: offset | hashed
     skip_bad: bool = False  # log: count lines that cannot be read instead of refusing them
 
@@ -135,9 +137,14 @@ class LoadCurve:
     def _log(self) -> tuple[Int64, dict[str, int]]:
         """The log's instants in ns, in order, and what was skipped; SpecError names a line that cannot be read."""
         config = self.config
-        column: str | int = int(config.column) if config.column.isdecimal() else config.column
-        form = LogFormat({"user": "=all", "instant": column}, config.instant_unit)
-        rows = read_log(config.path, form, config.skip_bad)
+        with readable(config.path, "log file"), open_bytes(config.path) as file:
+            stamped = STAMP.encode() in file.readline(10_000)
+        name = config.column or (STAMP if stamped else "")
+        columns: dict[str, str | int] = {"user": "=all"}
+        if name:
+            columns["instant"] = int(name) if name.isdecimal() else name
+        unit = config.instant_unit or ("iso" if name == STAMP else "s")
+        rows = read_log(config.path, LogFormat(columns, unit), config.skip_bad)
         return rows.at_ns, rows.skipped
 
 

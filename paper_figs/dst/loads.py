@@ -1,0 +1,120 @@
+"""What the DST figures that need runs share: loads, points, and over-throttling from the samples of a run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.experiment import Option, RunSpec
+from paper_figs.dst.drawing import CYCLE
+from paper_figs.series import with_point
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame
+
+    from analysis.spark import Data
+
+SERVERS = 10  # DST Section 6
+CYCLES = 1_000  # DST Section 6
+CYCLE_MS = 300  # a gossip round of the thesis (D6)
+LOG = Option("log", "request log whose arrival rate is a third load: a file with a column TIMESTAMP")
+LOADS = {"ar1": "AR(1), calibrated", "iid": "independent increments", "log": "a log's rate", "white": "no memory"}
+FACTORS = {
+    "load": "workload.kind",
+    "phi": "workload.phi",
+    "graph": "system.graph",
+    "pairing": "system.pairing",
+    "delay": "topology.delay",
+    "faults": "procedure.faults",
+    "cycles": "procedure.cycles",
+}
+
+
+def workload_of(load: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
+    if load == "log":
+        return {"kind": load, "path": str(Path(options["log"]).absolute())}
+    return {"kind": "ar1", "phi": 0.0} if load == "white" else {"kind": load}
+
+
+def loads_of(options: Mapping[str, Any]) -> list[str]:
+    """The kinds of load that there are: the log only where one is given."""
+    return [load for load in LOADS if load != "log" or options["log"]]
+
+
+def point(
+    workload: dict[str, Any],
+    graph: str = "",
+    delay: str = "0ms",
+    cycles: int = CYCLES,
+    procedure: Mapping[str, Any] | None = None,
+    **system: Any,
+) -> RunSpec:
+    """The literal law on ``graph``, or the centralised throttler where none is named, over links of ``delay``."""
+    throttler = {"graph": graph, "g": CYCLE, "clamp": "none", **system}
+    return RunSpec(
+        system="throttler" if graph else "centralised-throttler",
+        system_options=throttler if graph else system,
+        workload="load-curve",
+        workload_options=workload,
+        topology="full-mesh",
+        topology_options={"nodes": SERVERS, "delay": delay},
+        procedure="cycles",
+        procedure_options={"cycles": cycles, **(procedure or {})},
+        inputs=(workload["path"],) if "path" in workload else (),
+    )
+
+
+def totals(data: "Data") -> "DataFrame":
+    """Sums over the servers: run_id, cycle, demand, limit, admitted, ideal (8), with l_total that of cycle 0 (6)."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    kept = data.samples.where(f.col("metric").isin("demand", "limit", "admitted"))
+    in_order = f.sort_array(f.collect_list("value"))
+    sums = kept.groupBy("run_id", "at_ns", "metric").agg(_sum(in_order).alias("value"))
+    wide = sums.groupBy("run_id", "at_ns").pivot("metric", ["demand", "limit", "admitted"]).agg(f.first("value"))
+    cycle = (f.round(f.col("at_ns") / (CYCLE_MS * 1_000_000)) - 1).cast("int")
+    first = f.first("limit").over(Window.partitionBy("run_id").orderBy("at_ns"))
+    return wide.select(
+        "run_id", cycle.alias("cycle"), "demand", "limit", "admitted", f.least("demand", first).alias("ideal")
+    )
+
+
+def overthrottling(data: "Data") -> "pd.DataFrame":
+    """A row a run.
+
+    ``overthrottling_percent`` (Example 2); ``excess_percent``: what was admitted beyond the ideal, of the ideal;
+    ``drift_percent``: the sum of the limits at the end against l_total; ``negative_percent``: limits below 0, of
+    all servers' cycles; and what names the point (``FACTORS``).
+    """
+    from pyspark.sql import functions as f
+
+    columns = ("demand", "limit", "admitted", "ideal")
+    rows = f.sort_array(f.collect_list(f.struct("cycle", *columns)))
+    runs = totals(data).groupBy("run_id").agg(rows.alias("rows"))
+
+    def over_cycles(part: "Column") -> "Column":
+        return _sum(part) / _sum(f.col("rows.ideal"))
+
+    missed = f.transform("rows", lambda row: row["ideal"] - row["admitted"])
+    excess = f.transform("rows", lambda row: f.greatest(row["admitted"] - row["ideal"], f.lit(0.0)))
+    last = f.element_at("rows", -1)["limit"] / f.element_at("rows", 1)["limit"]
+    below = f.count(f.when(f.col("metric") == "negative_limit_count", 1)) / f.count(
+        f.when(f.col("metric") == "limit", 1)
+    )
+    negative = data.samples.groupBy("run_id").agg((100 * below).alias("negative_percent"))
+    found = runs.select(
+        "run_id",
+        (100 * over_cycles(missed)).alias("overthrottling_percent"),
+        (100 * over_cycles(excess)).alias("excess_percent"),
+        (100 * (last - 1)).alias("drift_percent"),
+    )
+    return with_point(data, found.join(negative, "run_id"), FACTORS)
+
+
+def _sum(values: "Column") -> "Column":
+    """The sum of an array of doubles, in its order."""
+    from pyspark.sql import functions as f
+
+    return f.aggregate(values, f.lit(0.0), lambda total, x: total + x)

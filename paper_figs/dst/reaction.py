@@ -1,0 +1,70 @@
+"""How late limits follow demand: the lag at which a throttler's limits are what its rule makes of the demand then."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paper_figs.dst.drawing import CYCLE
+from systems.parts.throttling_graphs import graph_named, laplacian
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.spark import Data
+
+LAGS = range(1, 8)
+EXACT = 1e-6  # of l_total: rounding
+
+
+def reaction(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+    """A row a run with one kind of delay at most: who, trouble, repetition, ``lag_cycles``.
+
+    Centralised: the smallest d with x_i(k + d) = l_total r_i(k) / sum r(k) at all remote servers.  A graph: the
+    smallest d with x_i(k + d) - x_i(k + d - 1) = g sum_j w_ij (p_i(k) - p_j(k - s)) for some staleness s of the
+    neighbours, that is, when a server's own p_i(k) counts.  NaN where no lag fits: messages were lost.
+    """
+    import pandas as pd
+    from pyspark.sql import functions as f
+
+    from analysis.spark import collect
+
+    chosen = runs[runs.trouble.isin({"none"}) | runs.trouble.str.startswith("late")]
+    kept = data.samples.where(f.col("run_id").isin([str(run_id) for run_id in chosen.run_id]))
+    kept = kept.where(f.col("metric").isin("demand", "limit")).select("run_id", "at_ns", "node", "metric", "value")
+    values = collect(kept, ["run_id", "metric", "at_ns"])
+    rows = []
+    for row in chosen.itertuples():
+        of_run = values[values.run_id == row.run_id]
+        demand, limit = (_matrix(of_run[of_run.metric == metric]) for metric in ("demand", "limit"))
+        lag = _centralised(demand, limit) if row.who == "centralised" else _graph(demand, limit, str(row.who))
+        rows.append({"who": row.who, "trouble": row.trouble, "repetition": row.repetition, "lag_cycles": lag})
+    return pd.DataFrame(rows, columns=["who", "trouble", "repetition", "lag_cycles"])
+
+
+def _matrix(values: "pd.DataFrame") -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """One metric by cycle and server; servers n1, n2, … in the order of their numbers."""
+    wide = values.pivot(index="at_ns", columns="node", values="value")
+    return np.asarray(wide[sorted(wide.columns, key=lambda name: int(str(name)[1:]))], float)
+
+
+def _centralised(demand: Any, limit: Any) -> float:
+    total = limit[0].sum()
+    shares = total * demand / demand.sum(axis=1, keepdims=True)
+    for lag in LAGS:
+        if np.abs(limit[lag:, 1:] - shares[:-lag, 1:]).max() <= EXACT * total:  # server n1 is the centre itself
+            return float(lag)
+    return float("nan")
+
+
+def _graph(demand: Any, limit: Any, graph: str) -> float:
+    weights = -laplacian(graph_named(graph))
+    np.fill_diagonal(weights, 0.0)
+    degree, p, total = weights.sum(axis=1), demand - limit, limit[0].sum()
+    settled = 2 * max(LAGS)
+    for lag in LAGS:
+        for stale in range(max(LAGS)):
+            at = np.arange(settled, len(p) - lag)
+            change = CYCLE * (p[at] * degree - p[at - stale] @ weights)
+            if np.abs(limit[at + lag] - limit[at + lag - 1] - change).max() <= EXACT * total:
+                return float(lag)
+    return float("nan")
