@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
+FEW = 0.2  # of the requests
 LATE_S = 30  # the second half of B's minute
 READINGS = {"rejected_ratio": "total", "area_ratio": "area"}  # A15: 5.1.1 sums points of curves, cumulative or not
 ERRORS = {"false_admit_count": "admitted\nwrongly", "false_reject_count": "rejected\nwrongly",
@@ -100,7 +101,10 @@ def draw(found: FigureTables, variants: Sequence[str], published: Mapping[str, f
 
 
 def draw_curves(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) -> None:
-    """Cumulative requests and rejections in units of c: means, bands of one standard deviation."""
+    """Cumulative requests and rejections in units of c: means, bands of one standard deviation.
+
+    Where few requests are rejected, and late, only the rejections' part of the plane is shown.
+    """
     any_run = found[found.variant == found.variant.min()]
     axes.plot(any_run.t_s, any_run.offered_count / CAPACITY, color="#999999", linewidth=1.0, label="requests")
     for variant in variants:
@@ -108,6 +112,11 @@ def draw_curves(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) ->
     axes.set_xlabel("time (s)")
     axes.set_ylabel("since the start (c)")
     axes.set_ylim(bottom=0)
+    rejecting = found[found.rejected_count > 0]
+    most = rejecting.rejected_count.max() / CAPACITY
+    if len(rejecting) and most < FEW * any_run.offered_count.max() / CAPACITY:
+        axes.set_xlim(rejecting.t_s.min() - 2, found.t_s.max())
+        axes.set_ylim(0, 1.4 * most)
 
 
 def draw_band(axes: "Axes", part: "pd.DataFrame", value: str, variant: str) -> None:
@@ -137,6 +146,8 @@ def draw_shares(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str], pu
         axes.set_yticks([])
     else:
         axes.axhline(100, color="#000000", linewidth=0.8, linestyle=":")
+        low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
+        axes.set_ylim(max(0.0, low), min(high, 200.0))
         axes.set_ylabel("of centralised rejections (%)")
         axes.legend(handles=_share_handles(bool(published)), fontsize=6.5)
     axes.set_xlim(-0.6, len(variants) - 0.4)
@@ -163,7 +174,11 @@ def draw_errors(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) ->
         half = ((part.high - part.low) / 2).where(part["count"] > 1, 0.0)
         axes.bar(place, 100 * part["mean"] / CAPACITY, width=0.9 * width, color=style_of(variant).colour,
                  yerr=100 * half / CAPACITY, error_kw={"elinewidth": 0.8, "capsize": 1.5})  # fmt: skip
+    if not (found["mean"][found.measure.isin(list(ERRORS))] > 0).any():
+        axes.set_ylim(0, 1)
+        axes.annotate("none", (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=7, color="#555555")
     axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.6, len(ERRORS) - 0.4)
     axes.set_xticks(range(len(ERRORS)), list(ERRORS.values()), fontsize=7)
     axes.set_ylabel("requests, tokens (% of c)")
     axes.grid(visible=False, axis="x")

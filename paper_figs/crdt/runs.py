@@ -35,7 +35,7 @@ def points_of(data: "Data", more: Mapping[str, str] | None = None) -> "pd.DataFr
     """
     more = more or {}
     frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
-    options = zip(frame.system, frame.nodes, frame.linf, frame.frequency, strict=True)
+    options = zip(frame.system, frame.nodes, frame.linf.eq(True), frame.frequency.eq(True), strict=True)
     frame["variant"] = [label(*point) for point in options]
     frame["capacity"] = frame["capacity"].fillna(CAPACITY).astype(int)
     frame["gossip"] = frame["gossip"].fillna("300ms")

@@ -165,7 +165,7 @@ def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_
     axes.plot([], [], color="#555555", marker="o", markersize=4, linestyle="none", label="at rest")
     axes.plot([], [], color="#555555", marker="|", markersize=6, linestyle="none", label="last message")
     axes.axvline(load_end_s, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.08 * max(load_end_s, runs.rest_s.max(), runs.last_sent_s.max()))
     axes.set_ylim(len(variants) - 0.4, -0.6)
     names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
     axes.set_yticks(range(len(variants)), names, fontsize=7)
