@@ -26,6 +26,7 @@ from systems.api import Report, System
 from systems.loader import is_file, load_system
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "procedure", "slo", "round")
+_INPUT_FILES = (("workload_options", "path"), ("topology_options", "table"), ("topology_options", "servers"))
 _OPTIONS = ("system_options", "workload_options", "topology_options", "procedure_options")
 
 
@@ -110,10 +111,12 @@ def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
         yield _spec(fields, where)
 
 
-def _procedure(system: System) -> str:
-    """What a system is made for."""
+def _procedure(system: System, workload: str) -> str:
+    """What a system is made for, with this workload."""
     if system.distribute is not None:
         return "distribute"
+    if workload == "load-curve":
+        return "cycles"
     return "adapt" if Report in system.inputs else "requests"
 
 
@@ -122,9 +125,10 @@ def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     from harness.run import check_all
 
     inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
-    if "path" in fields["workload_options"]:
-        inputs.append(str(fields["workload_options"]["path"]))
-    fields = {"procedure": _procedure(load_system(str(fields["system"]))), **fields}
+    for axis, name in _INPUT_FILES:
+        if fields[axis].get(name):
+            inputs.append(str(fields[axis][name]))
+    fields = {"procedure": _procedure(load_system(str(fields["system"])), fields["workload"]), **fields}
     try:
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
     except msgspec.ValidationError as error:
