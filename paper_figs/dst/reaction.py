@@ -57,7 +57,7 @@ def _centralised(demand: Any, limit: Any) -> float:
 
 
 def _graph(demand: Any, limit: Any, graph: str) -> float:
-    weights = -laplacian(graph_named(graph))
+    weights = -laplacian(graph_named(graph, demand.shape[1]))
     np.fill_diagonal(weights, 0.0)
     degree, p, total = weights.sum(axis=1), demand - limit, limit[0].sum()
     settled = 2 * max(LAGS)

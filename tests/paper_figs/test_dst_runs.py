@@ -1,0 +1,220 @@
+"""DST's figures with runs: claims on tables as published and spoiled, the grid, and what the drawings show."""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.verdicts import Judgement
+from harness.experiment import SCALES
+from harness.run import configure_point, resolve
+from paper_figs import load_figure
+from paper_figs.dst import fig5, fig7, loads, reaction
+from systems.parts.throttling_graphs import graph_named, laplacian, placements
+from systems.parts.water_filling import divide
+from tests.paper_figs.tables import (
+    REPETITIONS,
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    parametrised,
+    repeated,
+    scaled,
+    swapped,
+)
+
+RUNS, LAGS = "dst-fig5/overthrottling", "dst-fig5/reaction"
+CLIENTS, SERVERS = "dst-fig7/clients", "dst-fig7/servers"
+
+
+def fig5_tables() -> Frames:
+    """Published percentages under every load, no links at 15 %; the centre later by a round trip."""
+    long = {"dst-1": 6.2, "dst-2": 2.8, "dst-2@301": 2.8, "none": 15.0, "centralised": 0.6}
+    points = [
+        {"who": who, "load": load, "trouble": "", "overthrottling_percent": percent}
+        for load, (who, percent) in product(("ar1", "iid", "log"), long.items())
+    ]
+    short = {"none": 0.7, "late 100ms": 1.3, "late 200ms": 1.7}
+    points += [
+        {"who": "centralised", "load": "ar1", "trouble": trouble, "overthrottling_percent": percent}
+        for trouble, percent in short.items()
+    ]
+    lags = [
+        ("centralised", "none", 1),
+        ("centralised", "late 100ms", 2),
+        ("centralised", "late 200ms", 3),
+        ("dst-1", "late 100ms, latest", 1),
+    ]
+    reactions = [{"who": who, "trouble": trouble, "lag_cycles": float(lag)} for who, trouble, lag in lags]
+    return {
+        RUNS: repeated(points, ("overthrottling_percent",)),
+        LAGS: repeated(reactions, ()),
+    }
+
+
+def fig7_tables(level: str = "water-filling") -> Frames:
+    """Three servers of 20 clients, one of which has room for all, under both algorithms."""
+    clients, servers = [], []
+    for repetition in range(REPETITIONS):
+        rng = np.random.default_rng(repetition)
+        for server, part in (("n1", 0.4), ("n2", 0.8), ("n3", 1.5)):
+            demand = rng.exponential(10.0, 20)
+            for rule in ("equal-ratio", "water-filling"):
+                name = {"rule": rule, "repetition": repetition, "server": server}
+                limit = part * demand.sum()
+                admitted = divide(level if rule == "water-filling" else rule, demand, limit)
+                servers.append({**name, "limit": limit, "demand": demand.sum(), "admitted": min(limit, demand.sum())})
+                clients += [
+                    {**name, "client": place, "demand": asked, "admitted": given}
+                    for place, (asked, given) in enumerate(zip(demand, admitted, strict=True))
+                ]
+    return {CLIENTS: pd.DataFrame(clients), SERVERS: pd.DataFrame(servers)}
+
+
+def on(name: str, change: Any, *arguments: Any, **where: Any) -> Any:
+    """A perturbation of the one table called ``name``."""
+    return lambda found: {**found, name: change(found[name], *arguments, **where)}
+
+
+CASES = [
+    Case("S6", fig5_tables, {
+        "graphs swapped": on(RUNS, swapped, "who", "dst-1", "dst-2"),
+        "no difference": on(RUNS, scaled, "overthrottling_percent", 6.2 / 2.8, who="dst-2"),
+    }, published=Judgement.DIRECTION_ONLY),
+    Case("S13", fig5_tables, {
+        "graphs swapped": on(RUNS, swapped, "who", "dst-1", "dst-2"),
+        "no links are best under the log": on(RUNS, scaled, "overthrottling_percent", 0.1, who="none", load="log"),
+        "placed elsewhere it is worse": on(RUNS, scaled, "overthrottling_percent", 3.0, who="dst-2@301", load="ar1"),
+    }),
+    Case("S19", fig5_tables, {
+        "delays swapped": on(LAGS, swapped, "trouble", "late 100ms", "late 200ms"),
+        "a distributed server waits, too": on(LAGS, scaled, "lag_cycles", 2.0, who="dst-1"),
+        "being late costs nothing": on(RUNS, scaled, "overthrottling_percent", 0.3, who="centralised",
+                                       trouble="late 200ms"),
+    }),
+    Case("S14", fig7_tables, {
+        "Algorithm 2 as printed": lambda found: fig7_tables("printed"),
+        "rules swapped": on(CLIENTS, swapped, "rule", "equal-ratio", "water-filling"),
+        "one client gets more": on(CLIENTS, scaled, "admitted", 1.01, client=7),
+        "nobody is throttled": on(SERVERS, scaled, "limit", 100.0),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_published_tables_reproduce_the_claim(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+# --- grids ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["dst-fig5", "dst-fig7"])
+@pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
+def test_every_point_can_be_run_and_is_there_once(key: str, scale: Any, tmp_path: Any) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("TIMESTAMP,x\n2023-11-16 18:00:01,1\n2023-11-16 18:00:03,1\n")
+    experiment = load_figure(key).experiment
+    for options in ({"log": None}, {"log": str(log)}) if experiment.options else ({},):
+        specs = experiment.points(scale, options)
+        assert len({spec.to_json() for spec in specs}) == len(specs) > 3
+        for spec in specs:
+            configure_point(resolve(spec))
+
+
+def test_placements_that_are_drawn_exist() -> None:
+    names = {spec.system_options.get("graph", "") for spec in fig5.points(SCALES["paper"], {"log": None})}
+    numbers = [int(name.removeprefix(fig5.PLACED)) for name in names if name.startswith(fig5.PLACED)]
+    assert len(numbers) == 4 and max(numbers) < len(placements())
+
+
+def test_each_trouble_has_a_name_of_its_own() -> None:
+    specs = fig5.points(SCALES["quick"], {"log": None})
+    rows = []
+    for spec in specs:
+        factors = {
+            "graph": "system.graph",
+            "pairing": "system.pairing",
+            "delay": "topology.delay",
+            "phi": "workload.phi",
+        }
+        found = {column: spec.factors().get(name) for column, name in factors.items()}
+        faults = spec.procedure_options.get("faults")
+        cycles, load = spec.procedure_options["cycles"], spec.workload_options["kind"]
+        rows.append({"system": spec.system, "load": load, "faults": faults, "cycles": cycles, **found})
+    named = fig5.named(pd.DataFrame(rows))
+    key = list(zip(named.who, named.load, named.trouble, strict=True))
+    assert len(set(key)) == len(key)
+    assert set(named.trouble) == {"", *fig5.TROUBLES, "late 200ms"}
+    assert set(named.load) == set(loads.LOADS) - {"log"}
+
+
+# --- how late limits follow demand ------------------------------------------------------------------------
+
+
+def test_the_lag_is_found_where_there_is_one() -> None:
+    rng = np.random.default_rng(1)
+    demand = rng.uniform(0, 200, (80, 10))
+    shares = 1000 * demand / demand.sum(axis=1, keepdims=True)
+    for lag in (1, 3):
+        limit = np.vstack([np.full((lag, 10), 100.0), shares[:-lag]])
+        assert reaction._centralised(demand, limit) == lag
+    assert np.isnan(reaction._centralised(demand, np.full((80, 10), 100.0)))
+    weights = np.diag(np.diag(laplacian(graph_named("dst-1")))) - laplacian(graph_named("dst-1"))
+    for own, neighbours in ((0, 0), (0, 1), (1, 1), (2, 2)):
+        limit = np.full((80, 10), 100.0)
+        for k in range(2, 79):
+            p, q = (demand[k - late] - limit[k - late] for late in (own, neighbours))
+            limit[k + 1] = limit[k] + 0.02 * (p * weights.sum(axis=1) - weights @ q)
+        assert reaction._graph(demand, limit, "dst-1") == own + 1
+    assert np.isnan(reaction._graph(demand, rng.uniform(0, 200, (80, 10)), "dst-1"))
+
+
+# --- drawings ---------------------------------------------------------------------------------------------
+
+
+def test_fig7_draws_the_level_and_says_who_is_cut() -> None:
+    found = fig7_tables()
+    for name in ("equal-amount", "printed"):
+        for key in (CLIENTS, SERVERS):
+            part = found[key][found[key].rule == "water-filling"].assign(rule=name)
+            found[key] = pd.concat([found[key], part])
+    drawing = fig7.draw({name.partition("/")[2]: frame for name, frame in found.items()})
+    panel = drawing.axes[1]
+    texts = [text.get_text() for text in panel.texts]
+    assert any(text.startswith("level") for text in texts) and any("limit" in text for text in texts)
+    assert len(panel.patches) == 40
+    tops = [bar.get_height() for bar in panel.patches[:20]]
+    assert tops == sorted(tops)
+
+
+def test_fig5_draws_what_is_there() -> None:
+    found = fig5_tables()
+    runs = found[RUNS]
+    rng = np.random.default_rng(1)
+    curves = [
+        {"who": who, "load": "ar1", "trouble": trouble, "cycle": cycle, "demand": rng.uniform(8e3, 12e3), "limit": 1e4,
+         "admitted": 8e3}
+        for who, trouble in (("dst-1", ""), ("dst-2", ""), ("dst-1", "crash"))
+        for cycle in range(20)
+    ]  # fmt: skip
+    drawing = fig5.draw({"overthrottling": runs, "curves": pd.DataFrame(curves), "reaction": found[LAGS]})
+    first, loads_panel, sums, late = drawing.axes
+    assert len(first.lines) == 4
+    assert [label.get_text().replace("\n", " ") for label in loads_panel.get_xticklabels()] == [
+        fig5.LOADS[load] for load in ("ar1", "iid", "log")
+    ]
+    assert [line.get_label() for line in sums.lines] == ["crash of a server"]
+    assert [label.get_text() for label in late.get_yticklabels()] == [
+        "CST: 200 ms late",
+        "CST: 100 ms late",
+        "CST: ideal",
+    ]
