@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import pipeline
+from benchmarks import limiters, pipeline
 
 
 def main() -> None:
@@ -13,6 +13,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="medians of so many (default 5)")
     arguments = parser.parse_args()
     pipeline.report(arguments.repeats)
+    limiters.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:
         sys.stdout.flush()

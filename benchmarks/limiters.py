@@ -7,7 +7,7 @@ a process of its own: seconds of processor time, peak memory, what was sent.
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -17,7 +17,7 @@ from benchmarks.process_tree import own_peak_mib
 from core.records import Request
 from core.registry import configure
 from core.units import SECOND_NS, duration_ns
-from systems.api import Arrival, Delivery, Effect, Event, Node, Send, Start, System, Timer
+from systems.api import Arrival, Delivery, Effect, Event, Node, Send, Start, Timer
 from systems.loader import load_system
 from testbed.topology import load_topology
 from testbed.virtual.request_run import run_requests
@@ -66,12 +66,13 @@ def run_case(name: str, options: dict[str, Any], twin: bool) -> dict[str, float]
     system = load_system(key)
     config = configure(key, system.config, {**ours, **(theirs if twin else {})})
     totals: dict[str, int] = {}
-    counted = System(
-        system.key, system.summary, system.config, messages=system.messages, transport=system.transport,
-        nodes=lambda names, config, seed: {
-            node: Counted(it, totals) for node, it in (system.nodes or dict)(names, config, seed).items()
-        },
-    )  # fmt: skip
+    make = system.nodes
+    assert make is not None
+
+    def nodes(names: list[str], its_config: Any, seed: int) -> dict[str, Node]:
+        return {node: Counted(it, totals) for node, it in make(names, its_config, seed).items()}
+
+    counted = replace(system, nodes=nodes)
     workload = load("data-set")
     schedule = workload.make(workload.configure(options), 1)
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})
@@ -133,9 +134,8 @@ def report() -> None:
         ours, twin = run_case(name, SMALL, twin=False), run_case(name, SMALL, twin=True)
         alike = all(ours[key] == twin[key] for key in ours if key != "seconds")
         assert alike, f"{name}: the twins differ: {ours}, {twin}"
-        print(
-            f"{name:<12}{ours['seconds']:6.1f} s, listed {twin['seconds']:6.1f} s: {twin['seconds'] / ours['seconds']:.1f}x  same answer"
-        )
+        ratio = twin["seconds"] / ours["seconds"]
+        print(f"{name:<12}{ours['seconds']:6.1f} s, listed {twin['seconds']:6.1f} s: {ratio:.1f}x  same answer")
     print(f"\na gossip message about {BUSY_USERS} users, by users known, over that among {KNOWN_USERS[0]:,}")
     for name in CASES:
         base, *others = [message_seconds(name, known) for known in KNOWN_USERS]
