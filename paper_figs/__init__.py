@@ -24,7 +24,22 @@ FIGURES = {
     "srtm-table1": "paper_figs.srtm.table1:FIGURE",
     "srtm-adaptor": "paper_figs.srtm.adaptor:FIGURE",
     "srtm-trace": "paper_figs.srtm.trace:FIGURE",
+    "crdt-fig4.6": "paper_figs.crdt.fig4_6:FIGURE",
+    "crdt-fig5.1": "paper_figs.crdt.fig5_1:FIGURE",
+    "crdt-fig5.2": "paper_figs.crdt.fig5_2:FIGURE",
+    "crdt-fig5.3": "paper_figs.crdt.fig5_3:FIGURE",
+    "crdt-fig5.4": "paper_figs.crdt.fig5_4:FIGURE",
+    "crdt-fig5.5": "paper_figs.crdt.fig5_5:FIGURE",
+    "crdt-fig5.6": "paper_figs.crdt.fig5_6:FIGURE",
+    "crdt-fig5.7": "paper_figs.crdt.fig5_7:FIGURE",
+    "crdt-fig5.8": "paper_figs.crdt.fig5_8:FIGURE",
+    "crdt-fig5.9": "paper_figs.crdt.fig5_9:FIGURE",
+    "crdt-fig5.10": "paper_figs.crdt.fig5_10:FIGURE",
+    "crdt-fig5.11": "paper_figs.crdt.fig5_11:FIGURE",
+    "crdt-fig5.12": "paper_figs.crdt.fig5_12:FIGURE",
     "crdt-fig5.15": "paper_figs.crdt.fig5_15:FIGURE",
+    "crdt-sensitivity": "paper_figs.crdt.sensitivity:FIGURE",
+    "crdt-nodes": "paper_figs.crdt.nodes:FIGURE",
     "dst-fig1-4": "paper_figs.dst.fig1_4:FIGURE",
     "dst-table2": "paper_figs.dst.table2:FIGURE",
     "dst-table3": "paper_figs.dst.table3:FIGURE",
@@ -56,6 +71,7 @@ def load_figure(key: str) -> "Figure":
 # Claims that no single figure measures: they span figures, or need another testbed.
 OTHER_CLAIMS = {
     "srtm": "paper_figs.srtm.claims:CLAIMS",
+    "crdt": "paper_figs.crdt.claims:CLAIMS",
 }
 
 
