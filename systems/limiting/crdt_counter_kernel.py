@@ -2,10 +2,10 @@
 
 A node's state is five arrays:
 
-* ``rows``, int64 (users, columns below): a user's key, limit, the limit as queued, sums, and a bit mask of
-  the neighbours for which the bucket is queued.  A limit is in whole tokens and in ticks beyond them
-  (fewer than a token's), so that nothing overflows, however fine the rate.
-* ``counts``, uint32 (users, nodes): the counters.
+* ``rows``, int64 (users, columns below): a user's key, limit, sums, and, in the second line of cache, what
+  is queued: the limit as it was then, and a bit mask of the neighbours.  A limit is in whole tokens and
+  in ticks beyond them (fewer than a token's), so that nothing overflows, however fine the rate.
+* ``counts``, uint32 (users, nodes or a little more): the counters.
 * ``table``, int32 (a power of two): where a user is in ``rows``, by open addressing; -1 = free.
 * ``queue``, int32 (neighbours, users): users whose bucket is queued, in the order of queueing.
 * ``book``, int64: number of users, model bytes, and then the length of each neighbour's queue.
@@ -18,7 +18,7 @@ import numpy as np
 
 from core.compiled import njit
 
-KEY, LIMIT, QUEUED_LIMIT, SUM, ENTRIES, QUEUED, MASK = 0, 2, 5, 8, 9, 10, 11  # columns; a limit has three
+KEY, LIMIT, SUM, ENTRIES, QUEUED, QUEUED_LIMIT, MASK = 0, 2, 5, 6, 7, 8, 11  # columns; a limit has three
 USERS, BYTES, LENGTHS = 0, 1, 2  # of the book
 TERMS = ("own", "capacity", "ticks_per_ns", "token_ticks", "capped", "whole_tokens", "queues")
 REJECTED, FULL, OVERFLOW = -1, -2, -3  # what ``admit`` returns where it is no user
@@ -142,19 +142,38 @@ def admit(rows, counts, table, queue, book, terms, key, cost, now_ns):
 
 
 @njit(cache=True)
+def _look_up(rows, counts, table, users, begin, found):
+    """Find the users' rows, -1 = new, and read from each row and its counters.
+
+    A pass of its own, because these reads depend on nothing: many cache misses are under way at once,
+    and the loop that follows has none.  The sum returned keeps the compiler from leaving them out.
+    """
+    touched = np.int64(0)
+    last = counts.shape[1] - 1
+    for index in range(begin, found.shape[0]):
+        user = np.int64(table[_find(rows, table, users[2 * index], users[2 * index + 1])])
+        found[index] = user
+        if user >= 0:
+            touched += np.int64(counts[user, 0]) + np.int64(counts[user, last]) + rows[user, MASK]
+    return touched
+
+
+@njit(cache=True)
 def merge(rows, counts, table, queue, book, terms, users, sizes, limits, nodes, values, begin, sender):
     """Listings 3.3 and 3.4 on the columns of a ``Delta``, from row begin[0] and counter begin[1] on.
 
     Returns whether all is merged; if not, there was no room for a user, and ``begin`` says where to go on.
     """
+    found = np.empty(sizes.shape[0], np.int64)
+    begin[2] = _look_up(rows, counts, table, users, begin[0], found)
     first = begin[1]
     for index in range(begin[0], sizes.shape[0]):
         key0, key1 = users[2 * index], users[2 * index + 1]
         tokens, ticks, at_ns = limits[3 * index], limits[3 * index + 1], limits[3 * index + 2]
-        slot = _find(rows, table, key0, key1)
-        user = np.int64(table[slot])
+        user = found[index]
         changed = bool(user < 0)
         if changed:
+            slot = _find(rows, table, key0, key1)
             if book[USERS] == rows.shape[0]:
                 begin[0], begin[1] = index, first
                 return False
@@ -177,12 +196,14 @@ def merge(rows, counts, table, queue, book, terms, users, sizes, limits, nodes, 
 @njit(cache=True)
 def pack(rows, counts, chosen, limit):
     """The columns of a ``Delta``: the buckets of the users ``chosen``, with the limits in column ``limit``."""
-    total = 0
-    for user in chosen:
+    total, touched, width = np.int64(0), np.int64(0), counts.shape[1]
+    for user in chosen:  # as in _look_up
         total += rows[user, ENTRIES]
+        touched += np.int64(counts[user, 0]) + np.int64(counts[user, width - 1]) + rows[user, MASK]
     count = chosen.shape[0]
     users, sizes, limits = np.empty(2 * count, np.int64), np.empty(count, np.uint16), np.empty(3 * count, np.int64)
     nodes, values = np.empty(total + 1, np.uint16), np.empty(total + 1, np.uint32)  # 1: what is not kept is written
+    values[total] = touched & 1
     entry = 0
     for index in range(count):
         user = chosen[index]
@@ -191,7 +212,7 @@ def pack(rows, counts, chosen, limit):
         sizes[index] = row[ENTRIES]
         for part in range(3):
             limits[3 * index + part] = row[limit + part]
-        for node in range(counts.shape[1]):
+        for node in range(width):
             value = counts[user, node]
             nodes[entry], values[entry] = node, value
             entry += value > 0
