@@ -38,6 +38,7 @@ FIGURES = {
     "crdt-fig5.11": "paper_figs.crdt.fig5_11:FIGURE",
     "crdt-fig5.12": "paper_figs.crdt.fig5_12:FIGURE",
     "crdt-fig5.15": "paper_figs.crdt.fig5_15:FIGURE",
+    "crdt-fig5.16": "paper_figs.crdt.fig5_16:FIGURE",
     "crdt-sensitivity": "paper_figs.crdt.sensitivity:FIGURE",
     "crdt-nodes": "paper_figs.crdt.nodes:FIGURE",
     "dst-fig1-4": "paper_figs.dst.fig1_4:FIGURE",

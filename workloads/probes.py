@@ -27,7 +27,7 @@ class ProbesConfig:
     lags: tuple[str, ...] = ("900ms",)  # how long after the request the others are asked; trials take turns
     steps: int = 1  # and after twice, thrice ... as many of these lags
     trials: int = 10  # of each lag
-    spacing: str = "63s"  # between trials; 63 s is a multiple of 200, 300, 450 and 900 ms
+    spacing: str = "63s"  # between trials; aligned rounds fit where it is a multiple of theirs
     cost: int = 1  # tokens of a request
 
     def __post_init__(self) -> None:
