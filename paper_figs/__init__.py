@@ -37,6 +37,8 @@ FIGURES = {
     "crdt-fig5.10": "paper_figs.crdt.fig5_10:FIGURE",
     "crdt-fig5.11": "paper_figs.crdt.fig5_11:FIGURE",
     "crdt-fig5.12": "paper_figs.crdt.fig5_12:FIGURE",
+    "crdt-fig4.1": "paper_figs.crdt.fig4_1:FIGURE",
+    "crdt-fig4.2": "paper_figs.crdt.fig4_2:FIGURE",
     "crdt-fig5.15": "paper_figs.crdt.fig5_15:FIGURE",
     "crdt-fig5.16": "paper_figs.crdt.fig5_16:FIGURE",
     "crdt-sensitivity": "paper_figs.crdt.sensitivity:FIGURE",

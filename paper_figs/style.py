@@ -40,6 +40,7 @@ STYLES = {
     "queue+L": Style("queue, LINF", "#56B4E9", "v", "-."),
     "queue+F": Style("queue, frequency", "#CC79A7", "^", "-"),
     "queue+F+L": Style("queue, frequency, LINF", "#009E73", "P", "-"),
+    "sliding-log": Style("sliding log", "#D55E00", "v", "--"),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
 PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}

@@ -13,6 +13,7 @@ NODES = 30  # Table 4.1
 CAPACITY = 300  # ours, see above
 CAPACITIES = (150, 300, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
+LOG = "sliding-log"  # 4.1.1, on many nodes
 ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
 
 # label -> (system, its options)
@@ -22,6 +23,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     L: ("crdt-queue", {"linf": True}),
     F: ("crdt-queue", {"frequency": True}),
     FL: ("crdt-queue", {"frequency": True, "linf": True}),
+    LOG: ("sliding-log", {}),
 }
 
 
