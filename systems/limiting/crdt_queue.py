@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralNode
+from systems.limiting.queue_arrays import ArrayNode, workspace
 from systems.limiting.queue_common import Elements, Gossiping, Rule, one_of, rule_of
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
@@ -103,10 +104,15 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
 def replicas(names: list[str], its_rule: Rule, config: Gossiping, seed: int) -> dict[str, Node]:
     """The nodes of a rule: on arrays, or on lists where the config says so or a printed rule is on."""
     neighbours = overlay(config.overlay, names, seed)
+    lists = bool(its_rule.literal) or config.implementation == "lists"
+    space = None if lists else workspace(max(map(len, neighbours.values())))
     made: dict[str, Node] = {}
     for number, name in enumerate(names):
         rounds = Rounds(name, config.gossip, seed, config.phase, config.choice, config.linf)
-        made[name] = LiteralNode(name, number, neighbours[name], its_rule, rounds)
+        if space is None:
+            made[name] = LiteralNode(name, number, neighbours[name], its_rule, rounds)
+        else:
+            made[name] = ArrayNode(name, neighbours[name], its_rule, rounds, space)
     return made
 
 

@@ -1,0 +1,125 @@
+"""The node on arrays equals the literal one; the queue conforms; one node is a token bucket."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import SpecError
+from core.records import Request
+from core.units import MILLISECOND_NS
+from systems.api import Arrival, Start
+from systems.conformance import check_system
+from systems.limiting.crdt_queue import SYSTEM, Config, nodes
+from systems.limiting.sliding_log import SYSTEM as SLIDING_LOG
+from systems.limiting.sliding_log import Config as LogConfig
+from systems.parts.limit import gcra, limit_of
+from testbed.virtual.bench import VirtualBench
+from tests.systems.limiting.queue_common import World, admitted
+
+CONFIGS = st.builds(
+    Config,
+    capacity=st.sampled_from([1, 4, 12, 40]),
+    rate=st.sampled_from(["1", "7/3", "0.3", "20"]),
+    overlay=st.sampled_from(["full-mesh", "ring", "star"]),
+    gossip=st.sampled_from(["100ms", "300ms"]),
+    choice=st.sampled_from(["pending", "all"]),
+    frequency=st.booleans(),
+    linf=st.booleans(),
+    window=st.sampled_from([0, 1, 3]),
+    threshold=st.sampled_from(["100ms", "2400ms"]),
+    keep_last=st.sampled_from([0, 0, 1, 4]),
+    resolution=st.sampled_from(["1ns", "10ms"]),
+)
+
+
+def both(world: World, steps: int) -> tuple[list[Any], list[Any]]:
+    twin = replace(world, config=replace(world.config, implementation="lists"), log=[])
+    return world.run(steps), twin.run(steps)
+
+
+def assert_equal(world: World, steps: int) -> None:
+    fast, literal = both(world, steps)
+    for number, (one, other) in enumerate(zip(fast, literal, strict=True)):
+        assert one == other, f"step {number}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONFIGS, st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([1, 10, 60]))
+def test_arrays_equal_lists(config: Config, count: int, seed: int, gap_ms: int) -> None:
+    assert_equal(World(SYSTEM, config, count, seed, gap_ns=gap_ms * MILLISECOND_NS), 300)
+
+
+@pytest.mark.parametrize("options", [{}, {"frequency": True}, {"linf": True}, {"frequency": True, "linf": True}])
+def test_arrays_equal_lists_for_long(options: dict[str, Any]) -> None:
+    config = Config(capacity=60, rate="4", window=4, threshold="300ms", gossip="200ms", **options)
+    assert_equal(World(SYSTEM, config, 4, 7, users=150, gap_ns=8 * MILLISECOND_NS), 2_500)
+
+
+def test_arrays_equal_lists_with_more_neighbours_than_a_word_has_bits() -> None:
+    config = Config(capacity=200, rate="5", frequency=True, window=3, threshold="500ms")
+    assert_equal(World(SYSTEM, config, 130, 3, crash=0.0), 700)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.booleans(), st.sampled_from([0, 2]), st.integers(0, 10**6))
+def test_sliding_logs_on_arrays_equal_those_on_lists(frequency: bool, keep_last: int, seed: int) -> None:
+    config = LogConfig(capacity=8, rate="6", frequency=frequency, window=2, threshold="200ms", keep_last=keep_last)
+    assert_equal(World(SLIDING_LOG, config, 4, seed), 300)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 6),
+    st.sampled_from(["1", "0.3", "7/3", "1000"]),
+    st.lists(st.tuples(st.integers(0, 1_500), st.integers(1, 3)), max_size=60),
+)
+def test_one_node_is_a_token_bucket(capacity: int, rate: str, steps: list[tuple[int, int]]) -> None:
+    """Claim T2 made exact: GCRA and the queue decide alike, to the nanosecond."""
+    limit, (node,) = limit_of(capacity, rate), nodes(["n1"], Config(capacity=capacity, rate=rate), 1).values()
+    node.handle(Start(None), 0)
+    now_ns, full_at = 0, 0
+    for number, (gap_ms, cost) in enumerate(steps):
+        now_ns += gap_ms * MILLISECOND_NS
+        conforming = gcra(limit.ticks(now_ns), full_at, limit, cost)
+        full_at = full_at if conforming is None else conforming
+        effects = node.handle(Arrival(Request(number, "u", now_ns, cost)), now_ns)
+        assert admitted(effects) == (conforming is not None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"frequency": True, "linf": True, "window": 3}, {"capacity": 5, "rate": "1", "keep_last": 3, "choice": "all"}],
+)
+def test_it_conforms(options: dict[str, Any]) -> None:
+    check_system(SYSTEM, VirtualBench(), Config(**options))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"capacity": 0}, "capacity"),
+        ({"rate": "fast"}, "rate"),
+        ({"rate": "1e10"}, "rate"),
+        ({"rate": "200", "resolution": "10ms"}, "rate"),
+        ({"window": -1}, "window"),
+        ({"keep_last": -1}, "keep_last"),
+        ({"threshold": "2400"}, "threshold"),
+        ({"resolution": "0ns"}, "resolution"),
+        ({"key": "death"}, "key"),
+        ({"implementation": "rust"}, "implementation"),
+        ({"overlay": "cube"}, "overlay"),
+        ({"gossip": "-1s"}, "gossip"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(SpecError, match=f"{named} = "):
+        nodes(["n1", "n2"], Config(**options), 1)
+
+
+def test_a_clock_beyond_the_ticks_is_refused() -> None:
+    node = nodes(["n1"], Config(rate="0.333333"), 1)["n1"]
+    with pytest.raises(SpecError, match="too late"):
+        node.handle(Start(None), 1_700_000_000 * 10**9)
