@@ -8,6 +8,7 @@ compares with (4.3.1): the decisions are GCRA's in the order of arrival at the s
 
 from collections import deque
 from dataclasses import dataclass, field
+from sys import getsizeof
 
 from core.errors import SpecError
 from core.registry import hint
@@ -169,6 +170,11 @@ class CentralisedNode:
     def state_bytes(self) -> int:
         """The server's buckets, and the requests that wait here."""
         return BUCKET_BYTES * len(self.server.full_at_ticks) + WAITING_BYTES * len(self.waiting)
+
+    def allocated_bytes(self) -> int:
+        """The server's table, its users' names and instants, and what waits."""
+        users = sum(getsizeof(user) + getsizeof(at) for user, at in self.server.full_at_ticks.items())
+        return users + sum(getsizeof(part) for part in (self.server.full_at_ticks, self.waiting, self.deadlines))
 
     def snapshot(self) -> Buckets:
         """The buckets; a node that is not the server has none."""

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from core.records import Int64
 from systems.api import Effect, Message, Send
-from systems.limiting import crdt_counter_kernel as kernel
 from systems.limiting.counter_node import CounterNode, too_many
 from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 
@@ -21,6 +20,9 @@ class FastNode(CounterNode):
 
     def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):
         super().__init__(node_id, names, neighbours, config, seed)
+        from systems.limiting import crdt_counter_kernel as kernel  # compiled: only where nodes are made
+
+        self.kernel = kernel
         degree, limit = len(neighbours), self.limit
         self.rows = _table(_ROOM, kernel.MASK + (degree + 63) // 64, np.int64)
         self.counts = _table(_ROOM, len(names), np.uint32)
@@ -40,8 +42,8 @@ class FastNode(CounterNode):
 
     def snapshot(self) -> Message:
         """See ``systems.api.Node``."""
-        everyone = np.arange(self.book[kernel.USERS], dtype=np.int32)
-        return _delta(*kernel.pack(self.rows, self.counts, everyone, kernel.LIMIT))
+        everyone = np.arange(self.book[self.kernel.USERS], dtype=np.int32)
+        return _delta(*self.kernel.pack(self.rows, self.counts, everyone, self.kernel.LIMIT))
 
     def admit(self, user: bytes, cost: int, now_ns: int) -> bool:
         """See ``CounterNode``."""
@@ -50,11 +52,11 @@ class FastNode(CounterNode):
     def _row_of_admitted(self, user: bytes, cost: int, now_ns: int) -> int:
         key = np.frombuffer(user, np.int64)
         arrays = self.rows, self.counts, self.table, self.queue, self.book, self.terms
-        found = int(kernel.admit(*arrays, key, cost, now_ns))
-        if found == kernel.FULL:
+        found = int(self.kernel.admit(*arrays, key, cost, now_ns))
+        if found == self.kernel.FULL:
             self._grow()
             return self._row_of_admitted(user, cost, now_ns)
-        if found == kernel.OVERFLOW:
+        if found == self.kernel.OVERFLOW:
             raise too_many(self.node_id)
         self.admitted = found
         return found
@@ -64,7 +66,7 @@ class FastNode(CounterNode):
         if self.config.push == "none":
             return []
         chosen = np.array([self.admitted], np.int32)
-        message = _delta(*kernel.pack(self.rows, self.counts, chosen, kernel.LIMIT))
+        message = _delta(*self.kernel.pack(self.rows, self.counts, chosen, self.kernel.LIMIT))
         return [Send(neighbour, message) for neighbour in self.neighbours]
 
     def receive(self, message: Delta | TaggedDelta, sender: int, now_ns: int) -> list[Effect]:
@@ -82,7 +84,7 @@ class FastNode(CounterNode):
             np.frombuffer(message.counts, np.uint32),
         )
         begin = np.zeros(3, np.int64)
-        while not kernel.merge(
+        while not self.kernel.merge(
             self.rows, self.counts, self.table, self.queue, self.book, terms, *columns, begin, sender
         ):
             self._grow()
@@ -93,20 +95,20 @@ class FastNode(CounterNode):
         self.rows, self.counts = _doubled(self.rows), _doubled(self.counts)
         self.queue = np.concatenate((self.queue, np.zeros_like(self.queue)), axis=1)
         self.table = np.full(4 * users, -1, np.int32)
-        kernel.rehash(self.rows, self.table, users)
+        self.kernel.rehash(self.rows, self.table, users)
 
     def queued_counts(self) -> list[int]:
         """See ``CounterNode``."""
-        counts: list[int] = self.book[kernel.LENGTHS :].tolist()
+        counts: list[int] = self.book[self.kernel.LENGTHS :].tolist()
         return counts
 
     def flush(self, place: int) -> Message:
         """See ``CounterNode``."""
-        return _delta(*kernel.flush(self.rows, self.counts, self.queue, self.book, place))
+        return _delta(*self.kernel.flush(self.rows, self.counts, self.queue, self.book, place))
 
     def state_bytes(self) -> int:
         """Local and delta states in the model of A18, kept as they change."""
-        return int(self.book[kernel.BYTES])
+        return int(self.book[self.kernel.BYTES])
 
     def allocated_bytes(self) -> int:
         """The arrays."""

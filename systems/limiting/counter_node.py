@@ -45,6 +45,8 @@ class CounterNode:
       that comes back may be of this incarnation as well as of the last.)
     * with ``slots = "incarnation"`` each life counts in a slot of its own, named by the instant at which
       it began: nothing is hidden, and buckets grow by a counter for each restart.
+    * on a ``random`` overlay its new life draws new neighbours; those that it had go on sending to it, and
+      what comes from a node that is no neighbour is passed on to all.
     """
 
     def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):

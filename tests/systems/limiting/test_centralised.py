@@ -160,6 +160,8 @@ def test_full_buckets_are_forgotten() -> None:
     for i in range(5_000):
         server.handle(Arrival(Request(i, f"user-{i}", 0)), i * MILLISECOND_NS)
     assert server.state_bytes() <= 1_025 * 40
+    few = nodes(["n1"], Config(), 0)["n1"]
+    assert isinstance(few, CentralisedNode) and server.allocated_bytes() > few.allocated_bytes() > 0
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,22 @@ def test_a_bucket_only_grows(bucket: Bucket, now_ns: int, capped: bool) -> None:
     assert later.merged(later.consumed((0, 0), 1)) == later.consumed((0, 0), 1)
 
 
+@pytest.mark.parametrize("body", BODIES)
+@given(st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_node_may_hear_news_in_any_order_and_twice(body: str, data: st.DataObject) -> None:
+    pairs = st.tuples(st.sampled_from("ab").map(digest), BUCKETS)
+    told = data.draw(st.lists(st.lists(pairs, max_size=2, unique_by=lambda pair: pair[0]), max_size=5))
+    again = data.draw(st.permutations([*told, *told[:2]]))
+    states = []
+    for order in (told, again):
+        node = made(body=body, capacity=5, rate="1000000000")["n1"]
+        for pairs_told in order:
+            node.handle(Delivery("n2", packed(pairs_told, node.limit, False)), 0)
+        states.append(buckets_of(node))
+    assert states[0] == states[1]
+
+
 @given(st.dictionaries(st.text(max_size=3).map(digest), BUCKETS, max_size=5), st.booleans())
 def test_buckets_survive_the_wire(buckets: dict[bytes, Bucket], tagged: bool) -> None:
     message = packed(buckets.items(), LIMIT, tagged)
