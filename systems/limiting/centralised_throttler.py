@@ -7,7 +7,10 @@ a change of demand is answered one report-and-command round trip late; at no del
 a DST.  The centre is one of the servers; its own reports and commands take no time.
 
 Users (``Arrival``) are limited as in the throttler, by buckets with shares; a part of each limit, ``floor``,
-is split evenly whatever the demand, so that nobody's first request finds nothing (ours).
+is split evenly whatever the demand, so that nobody's first request finds nothing (ours).  Tokens move with the
+shares (ours): a command says how many to add or take off, all commands of a cycle together none.  So the centre
+divides a user's limit anew when all servers have reported since its last command, or, after some cycles, what
+is held by those that have.
 
 A report that is missing counts with what its server said last; it is waited for until another server is two
 cycles ahead.  A server that is silent keeps its part: the
@@ -42,6 +45,8 @@ from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserO
 
 USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: the centre's entry for one server and user
+NEVER = -(2**53)
+PATIENCE = 5  # cycles that a user's limit waits for reports of all servers; ours
 BEHIND = 2  # cycles: the centre waits no longer for a report when another server is this far ahead
 
 
@@ -51,6 +56,7 @@ class Config(UserOptions):
 
     centre: str = ""  # ours: the server that decides; "" = the first
     floor: float = 0.05  # ours: the part of a user's limit that is split evenly
+    average: str = "10s"  # ours: in proportion to one cycle's demand a user's whole limit would follow one request
 
 
 @dataclass(frozen=True)
@@ -71,17 +77,22 @@ class Command(Message):
 
 @dataclass(frozen=True)
 class UsersReported(Message):
-    """Server to centre: demand of its active users, requests a second, and when each was asked for (a cycle)."""
+    """Server to centre, of each active user: demand, requests a second; tokens; when it was last asked for (a cycle);
+    and the cycle of the last command obeyed.
+    """
 
-    users: dict[str, tuple[float, int]]
+    users: dict[str, tuple[float, float, int, int]]
 
 
 @dataclass(frozen=True)
 class UserCommands(Message):
-    """Centre to server: of each user its share, 0 to 1, and when it was last asked for.  ``cycle`` orders commands."""
+    """Centre to server, of each user: its share, 0 to 1; tokens to add; when it was last asked for.
+
+    ``cycle``, of the centre, orders commands.
+    """
 
     cycle: int
-    shares: dict[str, tuple[float, int]]
+    shares: dict[str, tuple[float, float, int]]
 
 
 def in_proportion(total: float, weights: list[float]) -> list[float]:
@@ -102,8 +113,10 @@ class Centre:
         self.names, self.total, self.floor = names, total, floor
         self.reported: dict[str, tuple[int, float]] = {}  # server -> cycle, demand
         self.commanded: int | None = None  # the last cycle
-        self.users: dict[str, dict[str, float]] = {}  # user -> server -> demand, of active users
-        self.asked: dict[str, int] = {}  # user -> cycle
+        self.asked: dict[str, int] = {}  # active user -> cycle
+        self.users: dict[str, dict[str, tuple[float, float, int]]] = {}  # user -> server -> demand, tokens, obeyed
+        self.shares: dict[str, list[float]] = {}  # user -> the last shares commanded, in the order of ``names``
+        self.told: dict[str, int] = {}  # user -> cycle of the last command
 
     def report(self, source: str, cycle: int, demand: float) -> list[Command] | None:
         """A report came in: the commands to all servers, in the order of ``names``, if it is time for them."""
@@ -120,22 +133,44 @@ class Centre:
         limits = in_proportion(self.total, [self.reported[name][1] for name in self.names])
         return [Command(ready, limit) for limit in limits]
 
-    def report_users(self, source: str, users: dict[str, tuple[float, int]]) -> None:
-        """A server's demand by user."""
-        for user, (demand, cycle) in users.items():
-            self.users.setdefault(user, {})[source] = demand
+    def report_users(self, source: str, users: dict[str, tuple[float, float, int, int]]) -> None:
+        """What a server says of its users."""
+        for user, (demand, tokens, cycle, obeyed) in users.items():
+            self.users.setdefault(user, {})[source] = demand, tokens, obeyed
             self.asked[user] = max(cycle, self.asked.get(user, cycle))
 
     def command_users(self, cycle: int, linger: int) -> list[UserCommands]:
-        """The shares of all active users at each server, in the order of ``names``; whoever rests is dropped."""
+        """The commands to each server, in the order of ``names``; whoever rests is dropped."""
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
-            del self.asked[user], self.users[user]
-        found: list[dict[str, tuple[float, int]]] = [{} for _ in self.names]
-        for user, demands in self.users.items():
-            parts = in_proportion(1.0 - self.floor, [demands.get(name, 0.0) for name in self.names])
-            for shares, part in zip(found, parts, strict=True):
-                shares[user] = part + self.floor / len(self.names), self.asked[user]
+            for table in (self.asked, self.users, self.shares, self.told):
+                table.pop(user, None)
+        found: list[dict[str, tuple[float, float, int]]] = [{} for _ in self.names]
+        for user, asked in self.asked.items():
+            for shares, (share, tokens) in zip(found, self._divided(user, cycle), strict=False):
+                shares[user] = share, tokens, asked
         return [UserCommands(cycle, shares) for shares in found]
+
+    def _divided(self, user: str, cycle: int) -> list[tuple[float, float]]:
+        """A user's new share, and tokens to add, at each server; nothing while reports are waited for.
+
+        The first command leaves things as they are: it makes every server report.
+        """
+        reports, told = self.users[user], self.told.get(user)
+        if told is None:
+            self.told[user], self.shares[user] = cycle, [1.0 / len(self.names)] * len(self.names)
+            return [(share, 0.0) for share in self.shares[user]]
+        current = [place for place, name in enumerate(self.names) if name in reports and reports[name][2] >= told]
+        if not current or (len(current) < len(self.names) and cycle - told < PATIENCE):
+            return []
+        self.told[user], shares = cycle, self.shares[user]
+        held = sum(shares[place] for place in current)
+        demands, tokens = ([reports[self.names[place]][column] for place in current] for column in (0, 1))
+        parts = in_proportion((1.0 - self.floor) * held, demands)
+        moves = [0.0] * len(shares)
+        for place, part, here in zip(current, parts, tokens, strict=True):
+            shares[place] = part + self.floor * held / len(current)
+            moves[place] = sum(tokens) * shares[place] / held - here if held > 0.0 else 0.0
+        return list(zip(shares, moves, strict=True))
 
 
 class ServerNode:
@@ -147,7 +182,8 @@ class ServerNode:
         self.centre = Centre(names, config.total, config.floor) if node_id == self.centre_id else None
         self.limit = config.total / len(names)
         self.next: tuple[int, float] | None = None  # (cycle, limit) commanded, not in force yet
-        self.newest = self.users_newest = -(2**62)  # cycles of the last commands taken
+        self.newest = NEVER  # cycle of the last command taken
+        self.obeyed: dict[str, int] = {}  # user -> cycle of the last command taken
         self.closed_at_ns: int | None = None  # when the last cycle ended
         self.buckets = Buckets(node_id, len(names), config, seed)
         self._wakes = self._sweeps = False  # which timers run
@@ -169,7 +205,8 @@ class ServerNode:
                 return self._end_of_user_cycle(due_at_ns, now_ns)
             case Timer("forget", _):
                 self._sweeps = False
-                self.buckets.sweep(self.buckets.cycle_at(now_ns))
+                for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
+                    self.obeyed.pop(user, None)
                 return self._timers(now_ns)
             case Start(snapshot):
                 if snapshot is not None:
@@ -243,7 +280,9 @@ class ServerNode:
         said = {}
         for user in buckets.active:
             bucket = buckets.users[user]
-            said[user] = buckets.count(bucket, cycle), bucket.asked_cycle
+            buckets.fill(bucket, now_ns)
+            demand = buckets.count(bucket, cycle)
+            said[user] = demand, bucket.tokens, bucket.asked_cycle, self.obeyed.get(user, NEVER)
         buckets.rest(cycle)
         effects: list[Effect] = []
         if self.centre is not None:
@@ -257,16 +296,12 @@ class ServerNode:
             effects.append(Send(self.centre_id, UsersReported(said)))
         return self._timers(now_ns) + effects
 
-    def _obey_users(self, cycle: int, shares: dict[str, tuple[float, int]], now_ns: int) -> None:
-        """New shares; a user asked for elsewhere has a bucket here, and is not reported for that."""
-        if cycle <= self.users_newest:
-            return
-        self.users_newest = cycle
-        for user, (share, asked_cycle) in shares.items():
-            reported = user in self.buckets.active
-            self.buckets.reshare(self.buckets.touch(user, asked_cycle, now_ns), share, now_ns)
-            if not reported:
-                self.buckets.active.pop(user, None)
+    def _obey_users(self, cycle: int, shares: dict[str, tuple[float, float, int]], now_ns: int) -> None:
+        """New shares, and tokens that come or go with them; a user asked for elsewhere is reported from here, too."""
+        for user, (share, tokens, asked_cycle) in shares.items():
+            if cycle > self.obeyed.get(user, NEVER):
+                self.obeyed[user] = cycle
+                self.buckets.reshare(self.buckets.touch(user, asked_cycle, now_ns), share, tokens, now_ns)
 
     # --- for whoever watches -------------------------------------------------------------------------
 

@@ -80,10 +80,12 @@ class Stopped(Message):
 
 @dataclass(frozen=True)
 class UserMeasures(Message):
-    """Server to neighbour: for each active user p, the most for one link, and when it was last asked for (a cycle)."""
+    """Server to neighbour, for each active user: p, the most for one link, how full its bucket is (tokens that go with
+    a token of limit), and when it was last asked for (a cycle).
+    """
 
     cycle: int
-    users: dict[str, tuple[float, float, int]]
+    users: dict[str, tuple[float, float, float, int]]
 
 
 @dataclass(frozen=True)
@@ -149,18 +151,19 @@ class ThrottlerNode:
             ledger, bucket = self.ledgers.get(user), self.buckets.users.get(user)
             if ledger is not None and bucket is not None:
                 ledger.settle()
-                self.buckets.reshare(bucket, ledger.x / self.buckets.capacity, now_ns)
+                self.buckets.reshare(bucket, ledger.x / self.buckets.capacity, ledger.tokens, now_ns)
+                ledger.tokens = 0.0
         self._unsettled = {}
 
     def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
         match message:
             case Measure(cycle, p, most):
-                self.total.hear(source, cycle, (p, most))
+                self.total.hear(source, cycle, (p, most, 0.0))
                 return self._say_stopped(cycle)
             case UserMeasures(cycle, users):
-                for user, (p, most, asked_cycle) in users.items():
+                for user, (p, most, fill, asked_cycle) in users.items():
                     self._bucket_for(user, now_ns).touch(user, asked_cycle, now_ns)
-                    if self.ledgers[user].hear(source, cycle, (p, most)):
+                    if self.ledgers[user].hear(source, cycle, (p, most, fill)):
                         self._unsettled[user] = None
                 return [*self._timers(now_ns), *self._say_users_stopped(cycle, users)]
             case Stopped(cycle, stopped):
@@ -179,7 +182,7 @@ class ThrottlerNode:
         words = self.total.close(demand.cycle, demand.total)
         self.closed_at_ns = now_ns
         effects.append(Sample("nodal_measure", words[0]))
-        effects += self._to_all(Measure(demand.cycle, *words))
+        effects += self._to_all(Measure(demand.cycle, *words[:2]))
         return effects + self._say_stopped(demand.cycle)
 
     def _say_stopped(self, cycle: int) -> list[Effect]:
@@ -215,12 +218,14 @@ class ThrottlerNode:
         cycle = buckets.cycle_at(due_at_ns) - 1  # the one that ends
         refill_s = buckets.capacity / buckets.rate / 1e9
         self._settle(now_ns)
-        said: dict[str, tuple[float, float, int]] = {}
+        said: dict[str, tuple[float, float, float, int]] = {}
         negative_count = 0
         for user in buckets.active:
             bucket, ledger = buckets.users[user], self.ledgers[user]
             negative_count += ledger.x < 0.0
-            said[user] = (*ledger.close(cycle, buckets.count(bucket, cycle) * refill_s), bucket.asked_cycle)
+            buckets.fill(bucket, now_ns)
+            fill = max(0.0, bucket.tokens) / max(buckets.burst(bucket.share), 1.0)
+            said[user] = (*ledger.close(cycle, buckets.count(bucket, cycle) * refill_s, fill), bucket.asked_cycle)
         self._unsettled, self.closed_at_ns = dict.fromkeys(said), now_ns
         buckets.rest(cycle)
         effects = self._timers(now_ns)

@@ -24,7 +24,8 @@ PAIRINGS = ("same-cycle", "latest")
 CLAMPS = ("links", "none")
 FROZEN_MEASURE = "allowed"  # Case IV, which needs the freeze rule
 
-Words = tuple[float, float]  # what is said of a cycle: p, and the most that one's limit gives to one link
+# What is said of a cycle: p; the most that one's limit gives to one link; tokens held for each unit of limit.
+Words = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ class Law:
         """Whether a second exchange is needed."""
         return self.measure == FROZEN_MEASURE
 
-    def words(self, x: float, r: float) -> Words:
-        """What a server with limit ``x`` and demand ``r`` says."""
-        return performance(self.measure, x, r), max(0.0, x) / len(self.pull) if self.pull else 0.0
+    def words(self, x: float, r: float, fill: float = 0.0) -> Words:
+        """What a server with limit ``x`` and demand ``r`` says; ``fill``: tokens that go with a unit of limit."""
+        return performance(self.measure, x, r), max(0.0, x) / len(self.pull) if self.pull else 0.0, fill
 
     def flow(self, neighbour: str, mine: Words, theirs: Words) -> float:
         """What the link brings in, below 0 what it takes: the negative of what the other end computes."""
@@ -81,18 +82,18 @@ class _Round:
 
 
 class Ledger:
-    """The limit ``x`` of one server for one key."""
+    """The limit ``x`` of one server for one key; ``tokens`` that came (or went) with it and were not taken yet."""
 
     def __init__(self, law: Law, x: float):
-        self.law, self.x, self.r = law, x, 0.0
+        self.law, self.x, self.r, self.tokens = law, x, 0.0, 0.0
         self.cycle = -(2**62)  # the last one closed
         self.rounds: dict[int, _Round] = {}
         self._due = False  # closed, and not settled since
 
-    def close(self, cycle: int, r: float) -> Words:
+    def close(self, cycle: int, r: float, fill: float = 0.0) -> Words:
         """Cycle ``cycle`` ends, in which ``r`` was asked for; returns what the neighbours are to hear."""
         self.cycle, self.r, self._due = cycle, r, True
-        words = self.law.words(self.x, r)
+        words = self.law.words(self.x, r, fill)
         self._round(cycle).own = words
         return words
 
@@ -122,12 +123,21 @@ class Ledger:
     def settle(self) -> None:
         """Apply what is known of the cycles that were closed: x(k) becomes x(k + 1)."""
         if not self.law.latest:
-            self.x += self._matched_flows()
+            self._carry(self._matched_flows())
         elif self._due:
-            self.x += self._latest_flows()
+            self._carry(self._latest_flows())
         self._due = False
         for cycle in [cycle for cycle in self.rounds if cycle <= self.cycle - HISTORY]:
             del self.rounds[cycle]
+
+    def _carry(self, flows: list[tuple[float, float]]) -> None:
+        """Flows and, with each, the fill of the end that gives: what one end adds the other takes off."""
+        self.x += sum(flow for flow, _ in flows)
+        self.tokens += sum(flow * fill for flow, fill in flows)
+
+    def _flow(self, neighbour: str, mine: Words, theirs: Words) -> tuple[float, float]:
+        flow = self.law.flow(neighbour, mine, theirs)
+        return flow, theirs[2] if flow > 0.0 else mine[2]
 
     def _round(self, cycle: int) -> _Round:
         found = self.rounds.get(cycle)
@@ -140,22 +150,22 @@ class Ledger:
         change = sum(self.law.pull[name] * (own[0] - words[0]) for name, words in heard.items())
         return (self.x >= self.r and change > 0.0) or (self.x <= 0.0 and change < 0.0)
 
-    def _matched_flows(self) -> float:
+    def _matched_flows(self) -> list[tuple[float, float]]:
         """The flows of all cycles of which both ends' words are there, each once."""
-        change, law = 0.0, self.law
+        flows, law = [], self.law
         for cycle, found in list(self.rounds.items()):
             if found.own is None or (law.freezes and found.stopped is None):
                 continue
             for name in [n for n in found.heard if not law.freezes or n in found.heard_stopped]:
                 if not found.stopped and not found.heard_stopped.get(name):
-                    change += law.flow(name, found.own, found.heard[name])
+                    flows.append(self._flow(name, found.own, found.heard[name]))
                 del found.heard[name]
                 found.settled += 1
             if found.settled == len(law.pull):
                 del self.rounds[cycle]
-        return change
+        return flows
 
-    def _latest_flows(self) -> float:
+    def _latest_flows(self) -> list[tuple[float, float]]:
         """The flows from one's own last words and the last that each neighbour is known to have said."""
         own = self.rounds[self.cycle]
         assert own.own is not None
@@ -170,8 +180,8 @@ class Ledger:
             del self.rounds[cycle]
         own.heard, own.heard_stopped = heard, stopped  # remembered until something newer is heard
         if own.stopped:
-            return 0.0
-        return sum(self.law.flow(name, own.own, words) for name, words in heard.items() if not stopped.get(name))
+            return []
+        return [self._flow(name, own.own, words) for name, words in heard.items() if not stopped.get(name)]
 
     def entries_count(self) -> int:
         """Entries that are kept for cycles not settled: what the state weighs beside the limit itself."""

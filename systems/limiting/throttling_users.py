@@ -108,7 +108,7 @@ class Buckets:
         self.fill(found, now_ns)
         if found.tokens + ROUNDING < cost:
             return False
-        found.tokens = max(0.0, found.tokens - cost)
+        found.tokens -= cost
         return True
 
     def touch(self, user: str, cycle: int, now_ns: int) -> Bucket:
@@ -131,11 +131,14 @@ class Buckets:
         bucket.tokens = min(grown, self.burst(bucket.share))
         bucket.filled_at_ns = now_ns
 
-    def reshare(self, bucket: Bucket, share: float, now_ns: int) -> None:
-        """A new share from now on; a smaller burst spills what is beyond it, a larger one fills at its rate."""
+    def reshare(self, bucket: Bucket, share: float, tokens: float, now_ns: int) -> None:
+        """A new share from now on, and the ``tokens`` that come or go with it; what does not fit spills.
+
+        Tokens may fall below 0: those that went had been spent meanwhile.
+        """
         self.fill(bucket, now_ns)
         bucket.share = share
-        bucket.tokens = min(bucket.tokens, self.burst(share))
+        bucket.tokens = min(bucket.tokens + tokens, self.burst(share))
 
     def count(self, bucket: Bucket, cycle: int) -> float:
         """``cycle`` ends: the bucket's demand, requests a second."""
@@ -177,7 +180,7 @@ class UserOptions:
     cycle: str = "300ms"  # one cycle = one gossip round (D6)
     rule: str = "equal-ratio"  # DST Section 7, Algorithm 1: among the clients of a server
     minimum: int = 1  # ours: tokens that a user's bucket holds at least; over-admits by n - c where c < n
-    average: str = "10s"  # ours: of a user's demand at a node; "0s" is the paper's r_i(k), which is 0 or 1 here
+    average: str = "0s"  # ours: time constant of a user's demand at a node; "0s" = the last cycle alone, the paper's
     linger: str = "10s"  # ours: users not asked for lately are not spoken of
     phase: str = "random"  # ours: of the nodes' cycles; "aligned" is the paper's
 

@@ -247,7 +247,7 @@ def test_a_users_limit_goes_where_its_requests_are(phase: str) -> None:
     config = Config(capacity=20, rate="20", phase=phase, average="2s")
     _, journal = spread(config, 40, {"n1": 60, "n2": 1, "n3": 1, "n4": 1})
     there = admitted_count(journal, "n1", 20, 40) / 20
-    assert 15.0 < there < 20.0  # of 20 tokens a second; a static split would admit 5
+    assert 15.0 < there <= 20.0  # of 20 tokens a second; a static split would admit 5
     everywhere = sum(admitted_count(journal, f"n{i}", 20, 40) for i in range(1, 5))
     assert everywhere <= 20 * 20 + 20
 
@@ -348,3 +348,27 @@ def test_update_cycles_by_name_are_those_of_the_graph() -> None:
         node = nodes(names_of(10), Config(graph="dst-2", g=g), 1)["n0"]
         assert set(node.law.pull) >= {"n1", "n6"} and node.law.pull["n6"] == pytest.approx(expected, rel=1e-5)  # type: ignore[attr-defined]
     assert nodes(names_of(3), Config(graph="none"), 1)["n0"].law.pull == {}  # type: ignore[attr-defined]
+
+
+def test_tokens_move_with_the_shares_and_none_are_made_or_lost() -> None:
+    """A burst at one of two nodes draws on what the other has saved; a static split would stop at half of it."""
+    members = made(2, capacity=100, rate="0.001", phase="aligned", g=0.25)
+    first, second = members.values()
+    assert asked(second, "u", 0, 0)  # both know the user, and have 99 tokens between them
+    admitted, number, step_ns = 1, 1, 300_000_000
+
+    def cycle(now_ns: int) -> None:
+        sent = [(name, node.handle(Timer("cycle", now_ns), now_ns)) for name, node in members.items()]
+        for name, effects in sent:
+            for send in (effect for effect in effects if isinstance(effect, Send)):
+                members[send.target].handle(Delivery(name, send.message), now_ns)
+
+    cycle(step_ns)
+    for round_number in range(1, 30):
+        for _ in range(10):
+            number += 1
+            admitted += asked(first, "u", round_number * step_ns + number, number)
+        cycle((round_number + 1) * step_ns)
+    held = [node.buckets.users["u"].tokens for node in members.values()]  # type: ignore[attr-defined]
+    assert sum(held) + admitted == pytest.approx(100.0, abs=0.05)  # 0.009 tokens came back in 9 s
+    assert admitted > 90

@@ -131,8 +131,8 @@ def test_users_known_from_a_peer_begin_without_tokens() -> None:
     node.handle(Start(donor.snapshot()), SECOND_NS)  # type: ignore[attr-defined]
     (decided, *_) = node.handle(Arrival(Request(2, "u", SECOND_NS)), SECOND_NS)
     assert decided == Decide(2, Verdict.REJECT)
-    node.handle(Delivery("a", UserCommands(5, {"u": (1.0, 3), "v": (0.0, 3)})), 2 * SECOND_NS)
-    node.handle(Delivery("a", UserCommands(4, {"u": (0.0, 3)})), 2 * SECOND_NS)
+    node.handle(Delivery("a", UserCommands(5, {"u": (1.0, 0.0, 3), "v": (0.0, 0.0, 3)})), 2 * SECOND_NS)
+    node.handle(Delivery("a", UserCommands(4, {"u": (0.0, 0.0, 3)})), 2 * SECOND_NS)
     (decided, *_) = node.handle(Arrival(Request(3, "u", 3 * SECOND_NS)), 3 * SECOND_NS)
     assert decided == Decide(3, Verdict.ADMIT)
 
@@ -156,3 +156,23 @@ def test_strangers_are_refused() -> None:
     for event in (Delivery("z", Command(1, 1.0)), Timer("other", 1), Report(5)):
         with pytest.raises(AssertionError, match="no case"):
             node.handle(event, 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("average", ["0s", "10s"])
+def test_together_servers_never_admit_more_than_burst_and_rate(seed: int, average: str) -> None:
+    """Whatever the commands, tokens are only moved: at most c + r t, and the floor of a token a server."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(1, 5)]
+    config = Config(capacity=12, rate="6", average=average)
+    loop = event_loop(SYSTEM, config, full_mesh(4, "20ms", "10ms"), names, seed)
+    instants, places = np.sort(rng.integers(0, 20 * SECOND_NS, 600)), (rng.random(600) ** 3 * 4).astype(int)
+    for place, name in enumerate(names):
+        chosen = np.flatnonzero(places == place)
+        loop.offer(name, [Request(int(i), "u", int(instants[i])) for i in chosen])
+    journal = loop.run(25 * SECOND_NS)
+    at_s = np.sort([at / SECOND_NS for at, _, verdict in journal.verdicts.values() if verdict is Verdict.ADMIT])
+    assert len(at_s) > 100  # of the 132 that 20 s allow
+    for first in range(len(at_s)):
+        counts = np.arange(1, len(at_s) - first + 1)
+        assert (counts <= 12 + 3 + 6 * (at_s[first:] - at_s[first]) + 1e-6).all()
