@@ -163,7 +163,7 @@ def draw(found: FigureTables) -> "Drawing":
     axes[0][0].legend(fontsize=6.5, loc="upper left", bbox_to_anchor=(0.0, 0.85))
     letter(axes[0][0], "(a) spread, gossip every 300 ms")
     _draw_odds(axes[0][1], table[(table.lag_ms == NEXT_MS) & (table.nodes == NODES)])
-    letter(axes[0][1], "(b) odds that D's next request meets it")
+    letter(axes[0][1], "(b) after 900 ms, when the next request comes")
     sizes = table[(table.lag_ms == NEXT_MS) & (table.gossip_ms == ROUND_MS) & (table["mode"] == RANDOM)]
     colour, marker, dashes = LOOKS[RANDOM]
     _means(axes[0][2], sizes.assign(percent=100 * sizes.known_share), "nodes", "percent", color=colour, marker=marker,
@@ -197,7 +197,7 @@ def _draw_odds(axes: "Axes", part: "pd.DataFrame") -> None:
     axes.plot([k + 0.36 for k in range(len(GOSSIP_MS))], printed, **cast(Any, PUBLISHED_LOOK))
     axes.set_xticks(range(len(GOSSIP_MS)), [str(gossip_ms) for gossip_ms in GOSSIP_MS])
     axes.set_xlabel("gossip interval (ms)")
-    axes.set_ylabel("nodes that know after 900 ms (%)")
+    axes.set_ylabel("nodes that know (%)")
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=6.5)
 
