@@ -154,11 +154,9 @@ class ArrayNode:
         effects: list[Effect] = []
         for k, begin, end in self.space.segments[:count].tolist():
             if made is None or (begin, end) != before:
-                size = (end - begin).to_bytes(4, "little")
-                made, before = (
-                    Elements(key, size, out[0, begin:end].tobytes(), out[1, begin:end].tobytes()),
-                    (begin, end),
-                )
+                births, deaths = out[:, begin:end]
+                made = Elements(key, (end - begin).to_bytes(4, "little"), births.tobytes(), deaths.tobytes())
+                before = begin, end
             effects.append(Send(self.neighbours[k], made))
         return effects
 
