@@ -41,6 +41,12 @@ STYLES = {
     "queue+F": Style("queue, frequency", "#CC79A7", "^", "-"),
     "queue+F+L": Style("queue, frequency, LINF", "#009E73", "P", "-"),
     "sliding-log": Style("sliding log", "#D55E00", "v", "--"),
+    "counter, urgent": Style("counter, urgent", "#D55E00", "^", "-"),
+    "static-split": Style("static split", "#999999", "X", ":"),
+    "leases": Style("leases", "#661100", "p", "--"),
+    "sliding-log": Style("sliding log", "#56B4E9", "v", "--"),
+    "throttler": Style("throttler", "#CC79A7", "h", "-"),
+    "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
 PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}

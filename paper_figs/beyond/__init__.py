@@ -1,0 +1,1 @@
+"""Figures that no source has: all limiters side by side."""

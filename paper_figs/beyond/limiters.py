@@ -1,0 +1,200 @@
+"""The limiters that are compared, their points, and what a run's factors say of its point.
+
+Every protocol that speaks periodically has one *period*: a gossip interval, a refresh interval of leases, a
+throttler's cycle.  Where a figure does not vary it, it is 1 s for all, so that they differ in what they say and
+not in how often.  All run on the topology wan, a city a node.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.experiment import RunSpec
+from paper_figs.beyond.load import Load
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from analysis.spark import Data
+
+CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
+PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
+ORACLE = "oracle"
+
+
+class Limiter(NamedTuple):
+    """One that is shown.
+
+    ``period``: the option that is its period, "" = it has none; ``overlay``: the same for who talks with whom;
+    ``derived``: options of frequency analysis that follow from the load (at least 2 tokens make a window).
+    """
+
+    system: str
+    options: dict[str, Any] = {}
+    period: str = ""
+    overlay: str = ""
+    derived: tuple[str, ...] = ()
+
+
+LIMITERS = {
+    "centralised": Limiter("centralised"),
+    "static-split": Limiter("static-split"),
+    "leases": Limiter("leases", period="refresh"),
+    "counter": Limiter("crdt-counter", period="gossip", overlay="overlay"),
+    "counter, urgent": Limiter("crdt-counter", {"push": "urgent"}, "gossip", "overlay", ("window", "threshold")),
+    "queue": Limiter("crdt-queue", period="gossip", overlay="overlay"),
+    "queue+F+L": Limiter("crdt-queue", {"frequency": True, "linf": True}, "gossip", "overlay",
+                         ("window", "threshold")),
+    "sliding-log": Limiter("sliding-log", period="gossip", overlay="overlay"),
+    "throttler": Limiter("throttler", period="cycle", overlay="graph"),
+    "centralised-throttler": Limiter("centralised-throttler", period="cycle"),
+}  # fmt: skip
+PERIODS = ("system.gossip", "system.refresh", "system.cycle")  # factors
+OVERLAYS = ("system.overlay", "system.graph")
+
+
+def point(
+    name: str,
+    load: Load,
+    nodes: int,
+    cities: str,
+    period: str = PERIOD,
+    overlay: str = "",
+    skew: str = "",
+    faults: tuple[dict[str, Any], ...] = (),
+    **wan: Any,
+) -> RunSpec:
+    """One limiter on one load; defaults are left out, so that equal points are one run.
+
+    ``wan``: further options of the topology (``loss_probability=0.1``).
+    """
+    limiter = LIMITERS[name]
+    options = dict(limiter.options)
+    if limiter.period:
+        options[limiter.period] = period
+    if overlay:
+        assert limiter.overlay, name
+        options[limiter.overlay] = overlay
+    derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
+    options |= {option: derived[option] for option in limiter.derived}
+    procedure: dict[str, Any] = {"clock_skew": skew} if skew else {}
+    if faults:
+        procedure["faults"] = list(faults)
+    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, procedure)
+
+
+def oracle(load: Load, nodes: int) -> RunSpec:
+    """The centralised limiter without delay, the ground truth (thesis 4.3.1)."""
+    return _spec("centralised", {}, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, {})
+
+
+def _spec(
+    system: str,
+    options: dict[str, Any],
+    load: Load,
+    topology: str,
+    topology_options: dict[str, Any],
+    procedure: dict[str, Any],
+) -> RunSpec:
+    return RunSpec(
+        system=system,
+        system_options={"capacity": load.capacity, "rate": load.rate, **options},
+        workload=load.workload,
+        workload_options=load.options,
+        topology=topology,
+        topology_options=topology_options,
+        procedure="requests",
+        procedure_options=procedure,
+        inputs=load.inputs,
+    )
+
+
+def name_of(system: str, factors: Mapping[str, str], topology: str = "wan") -> str:
+    """The name in ``LIMITERS`` of a run with these factors; ``oracle``; or the system itself, if it joined."""
+    if topology != "wan":
+        return ORACLE if system == "centralised" else f"{system} on {topology}"
+    same = [(name, limiter) for name, limiter in LIMITERS.items() if limiter.system == system]
+    for name, limiter in sorted(same, key=lambda pair: -len(pair[1].options)):  # the more special first
+        wanted = {f"system.{option}": _text(value) for option, value in limiter.options.items()}
+        if all(factors.get(option) == value for option, value in wanted.items()):
+            return name
+    return system
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def points_of(data: "Data") -> "pd.DataFrame":
+    """One row a run: run_id, name (``name_of``), repetition, nodes, period, overlay, delay, loss, skew, faults.
+
+    Those that an option left alone have the default as the factor would give it: ``"1s"``, ``"full-mesh"``,
+    1.0, 0.0, ``"0ms"``, ``"[]"``.  Period and overlay are "" where the limiter has none.
+    """
+    import pandas as pd
+
+    from analysis.spark import collect
+
+    wanted = data.runs.where("validity != 'invalid'")
+    raw = collect(wanted.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
+    rows = []
+    for run_id, system, topology, repetition, factors in raw.itertuples(index=False):
+        has = dict(factors)
+        name = name_of(system, has, topology)
+        limiter = LIMITERS.get(name, Limiter(system))
+        rows.append({
+            "run_id": run_id, "name": name, "repetition": repetition,
+            "nodes": int(has.get("topology.nodes", 0)),
+            "period": next((has[factor] for factor in PERIODS if factor in has), PERIOD if limiter.period else ""),
+            "overlay": next((has[factor] for factor in OVERLAYS if factor in has),
+                            "full-mesh" if limiter.overlay else ""),
+            "delay": float(has.get("topology.delay_factor", 1.0)),
+            "loss": float(has.get("topology.loss_probability", 0.0)),
+            "skew": has.get("procedure.clock_skew", "0ms"),
+            "faults": has.get("procedure.faults", "[]"),
+        })  # fmt: skip
+    columns = ["run_id", "name", "repetition", "nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def measured(data: "Data") -> "pd.DataFrame":
+    """``points_of`` and, for each run that has an oracle, what it decided and what that cost.
+
+    Shares are of the requests offered: false_admit_share, false_reject_share, error_share (their sum), lost_share;
+    excess_share of the capacity; bytes_per_request and messages_per_request, all that all nodes sent;
+    p99_ms of the decision latency; oracle_rejected_share.
+    """
+    from pyspark.sql import functions as f
+
+    from analysis import limiting
+    from analysis.metrics import percentiles
+    from analysis.spark import collect
+
+    found = points_of(data)
+    sent = data.samples.where(f.col("metric").isin("sent_bytes", "sent_count") & (f.col("node") != ""))
+    totals = sent.groupBy("run_id").agg(
+        *(f.sum(f.when(f.col("metric") == metric, f.col("value"))).alias(metric) for metric in ("sent_bytes",
+                                                                                              "sent_count"))
+    )  # fmt: skip
+    latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.99,))
+    frames = [
+        limiting.precision(data.requests, limiting.with_oracle(data.runs)),
+        limiting.worst_excess(data.requests, data.runs).drop("user"),
+        totals,
+        latency.select("run_id", (f.col("p99_ns") / 1e6).alias("p99_ms")),
+    ]
+    for number, frame in enumerate(frames):
+        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left" if number else "inner")
+    found["error_share"] = found.false_admit_share + found.false_reject_share
+    found["lost_share"] = found.lost_count / found.offered_count
+    found["oracle_rejected_share"] = found.oracle_rejected_count / found.offered_count
+    for metric, unit in (("sent_bytes", "bytes"), ("sent_count", "messages")):
+        found[f"{unit}_per_request"] = found[metric].fillna(0) / found.offered_count
+    return found.sort_values(["name", "nodes", "run_id"], ignore_index=True)
+
+
+def order_of(names: "pd.Series") -> list[str]:
+    """The names that there are, in the order of ``LIMITERS``, then those that joined; the oracle is none."""
+    present = set(names) - {ORACLE}
+    own = [name for name in LIMITERS if name in present]
+    return own + sorted(name for name in present - set(own) if " on " not in name)

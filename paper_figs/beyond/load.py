@@ -1,0 +1,146 @@
+"""What the limiters are offered: a request log, or without one a synthetic stand-in; and the limit that goes with it.
+
+A *log* may be too long to be run as it is: by default its busiest ten minutes are, as they came.  ``--limit auto``
+is the limit under which the centralised limiter rejects 5 % of what is run, r = c / 1000 s
+(``workloads.auto_limit``).  The threshold of frequency analysis is derived from the load as the thesis derived
+its own (4.3.3).
+
+The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c = 30, 15 % of the users limited.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from core.errors import SpecError
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
+from harness.experiment import Option
+
+if TYPE_CHECKING:
+    from workloads.placement import Columns
+    from workloads.request_log import RequestLog
+
+SYNTHETIC = {"set": "C", "users": 40, "requests": 1_000, "limited_share": 0.15, "duration": "1min"}
+CAPACITY = 30  # of the stand-in; r = c / 1000 s
+SEED = 1  # of the placement within seconds, when a limit and a threshold are derived; that hardly matters
+BUSIEST, WHOLE, AUTO = "busiest", "all", "auto"
+THRESHOLD = "2400ms"  # thesis, Table 4.3: where none can be derived
+
+OPTIONS = (
+    Option("log", "request log: user, instant[, cost]; default: a synthetic one"),
+    Option("columns", "log: user=NAME,instant=NAME[,cost=NAME], by header name or 0-based number", ""),
+    Option("limit", "auto (a log's: 5 % rejected), or capacity,rate as in 20,0.02 (tokens, tokens a second)", AUTO),
+    Option("skip-bad", "log: pass over lines that are no requests, and count them", False, bool),
+    Option("start", "log: what comes before is left out, as in 6h; or busiest", BUSIEST),
+    Option("duration", "log: how much of it, in its own time, as in 1h; or all", "10min"),
+    Option("speed", "log: time compression", 1.0, float),
+)
+
+
+class Load(NamedTuple):
+    """A workload with its options, the files that it reads, and the limit; ``threshold``: of frequency analysis."""
+
+    workload: str
+    options: dict[str, Any]
+    inputs: tuple[str, ...]
+    capacity: int
+    rate: str
+    threshold: str
+
+
+def load_of(options: Mapping[str, Any], nodes: int) -> Load:
+    """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
+    limit = _limit(options["limit"])
+    if not options["log"]:
+        return _synthetic(limit, nodes)
+    path = str(Path(options["log"]).absolute())
+    try:
+        digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError as error:
+        raise SpecError(f"--log {path}: {error.strerror}", "give a readable file") from None
+    names = ("columns", "skip-bad", "start", "duration", "speed")
+    return _from_log(path, digest, tuple(options[name] for name in names), limit, nodes)
+
+
+def _limit(text: str) -> tuple[int, str] | None:
+    """Capacity and rate of ``--limit``; None = auto."""
+    if text == AUTO:
+        return None
+    capacity, comma, rate = text.replace(" ", "").partition(",")
+    try:
+        found = int(capacity), rate
+        if not (comma and found[0] > 0 and Fraction(rate) > 0):
+            raise ValueError
+    except (ValueError, ZeroDivisionError):
+        raise SpecError(f"--limit {text!r}", "give auto, or capacity,rate as in 20,0.02") from None
+    return found
+
+
+def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
+    """The stand-in; its users' requests scale with the capacity."""
+    from workloads import load
+
+    capacity, rate = limit or (CAPACITY, "0.03")
+    options: dict[str, Any] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
+    options["requests"] = SYNTHETIC["requests"] * capacity // CAPACITY
+    workload = load("data-set")
+    columns = workload.make(workload.configure(options), SEED).columns()
+    return Load("data-set", options, (), capacity, rate, _threshold(columns, capacity, rate, nodes))
+
+
+@lru_cache(maxsize=8)
+def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int, str] | None, nodes: int) -> Load:
+    """A log's load; ``digest`` of its content, so that an edited file is read anew."""
+    from workloads.auto_limit import auto_limit
+
+    columns, skip_bad, start, duration, speed = choice
+    options: dict[str, Any] = {"path": path, "columns": columns, "skip_bad": skip_bad}
+    start, duration = _window(_read(options), start, duration)
+    options |= {"start": start, "duration": duration, "speed": speed}
+    part = _read(options)
+    options["spread"] = part.was_spread  # as a factor, so that the figure can say it
+    found = part.columns()
+    capacity, rate = limit or auto_limit(found.at_ns, found.user, found.cost)[:2]
+    return Load("request-log", options, (path,), capacity, rate, _threshold(found, capacity, rate, nodes))
+
+
+def _read(options: Mapping[str, Any]) -> "RequestLog":
+    from workloads import load
+
+    workload = load("request-log")
+    found: RequestLog = workload.make(workload.configure(options), SEED)
+    return found
+
+
+def _window(log: "RequestLog", start: str, duration: str) -> tuple[str, str]:
+    """Start and duration as the workload has them; ``busiest``: the start, in whole seconds, with most requests."""
+    import numpy as np
+
+    at_ns = log.columns().at_ns
+    if duration == WHOLE:
+        return ("0s" if start == BUSIEST else start), ""
+    try:
+        span_ns = duration_ns(duration)
+    except ValueError as error:
+        raise SpecError(f"--duration {duration!r}: {error}", "give a span such as 1h, or all") from None
+    if start != BUSIEST:
+        return start, duration
+    starts = np.unique(at_ns // SECOND_NS) * SECOND_NS
+    counts = np.searchsorted(at_ns, starts + span_ns) - np.searchsorted(at_ns, starts)
+    busiest = int(starts[counts.argmax()]) // SECOND_NS
+    return f"{busiest}s", ("" if span_ns >= int(at_ns[-1]) + 1 else duration)
+
+
+def _threshold(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
+    """The threshold of frequency analysis (thesis 4.3.3); the thesis' own where the load has no such users."""
+    from systems.parts.frequency_threshold import frequency_threshold
+
+    window = max(2, capacity // nodes)
+    try:
+        found = frequency_threshold(columns.at_ns, columns.user, window, capacity, rate, cost=columns.cost)
+    except SpecError:
+        return THRESHOLD
+    return f"{max(100, found.threshold_ns // MILLISECOND_NS)}ms"

@@ -1,0 +1,90 @@
+"""What is varied in ``limiters-plane``, one factor at a time, and the means along it."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.experiment import Scale
+from paper_figs.beyond.limiters import LIMITERS, PERIOD, order_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NODES = 8
+MEASURES = ("false_admit_share", "false_reject_share", "error_share", "lost_share", "excess_share",
+            "bytes_per_request", "messages_per_request", "p99_ms")  # fmt: skip
+VARIANTS = ("counter, urgent", "queue")  # near relatives of others: not in every sweep
+
+
+class Sweep(NamedTuple):
+    """One factor varied: its column in ``measured``, its title, the value of the base, and who is affected.
+
+    ``quick`` and ``paper``: the values beside the base's, by scale.
+    """
+
+    column: str
+    title: str
+    base: Any
+    quick: tuple[Any, ...]
+    paper: tuple[Any, ...]
+    systems: tuple[str, ...]
+
+
+_PERIODIC = tuple(name for name, limiter in LIMITERS.items() if limiter.period)
+_SENDING = tuple(name for name in LIMITERS if name not in ("static-split", *VARIANTS))
+SWEEPS = (
+    Sweep("period", "period of the protocol", PERIOD, ("300ms", "3s"), ("100ms", "300ms", "3s", "10s"), _PERIODIC),
+    Sweep("nodes", "nodes", NODES, (), (), tuple(name for name in LIMITERS if name not in VARIANTS)),
+    Sweep("overlay", "overlay", "full-mesh", ("ring", "star"), ("random", "tree", "ring", "star"),
+          tuple(name for name in _SENDING if LIMITERS[name].overlay)),
+    Sweep("loss", "loss between cities", 0.0, (0.01, 0.1), (0.01, 0.03, 0.1, 0.3), _SENDING),
+    Sweep("delay", "distances", 1.0, (0.25, 4.0), (0.0, 0.25, 0.5, 2.0, 4.0), _SENDING),
+    Sweep("skew", "clocks off by up to", "0ms", ("100ms", "3s"), ("10ms", "100ms", "1s", "3s", "10s"),
+          tuple(name for name in _SENDING if name != "centralised")),
+)  # fmt: skip
+
+
+def values_of(scale: Scale, sweep: Sweep) -> tuple[Any, ...]:
+    """A sweep's values beside the base's; at tiny, the last alone."""
+    found: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+    return found
+
+
+def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
+    """Other numbers of nodes: half and double, at the paper scale three times too."""
+    halves = max(1, nodes // 2)
+    found: tuple[int, ...] = scale.pick(tiny=(halves,), quick=(halves, 2 * nodes), paper=(halves, 2 * nodes, 3 * nodes))
+    return found
+
+
+def sweep_means(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """One row a sweep, value (as text), limiter and measure: mean, low, high, count.
+
+    A run belongs to a sweep if it has the base's value of every other factor, or is of a limiter that has none.
+    The base's number of nodes is the most frequent one.
+    """
+    import pandas as pd
+
+    from analysis.verdicts import t_interval
+
+    runs = runs[runs.name.isin(order_of(runs.name))]
+    rows = []
+    for sweep in SWEEPS:
+        part = runs
+        for other in SWEEPS:
+            if other.column != sweep.column:
+                base = base_value(runs, other)
+                part = part[(part[other.column] == base) | (part[other.column] == "")]
+        for (name, value), group in part.groupby(["name", sweep.column], sort=True):
+            for measure in MEASURES:
+                found = t_interval([float(number) for number in group[measure].dropna()])
+                rows.append({"sweep": sweep.column, "name": name, "value": str(value), "measure": measure,
+                             "is_base": value in ("", base_value(runs, sweep)), "mean": found.mean, "low": found.low,
+                             "high": found.high, "count": found.count})  # fmt: skip
+    columns = ["sweep", "name", "value", "measure", "is_base", "mean", "low", "high", "count"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def base_value(runs: "pd.DataFrame", sweep: Sweep) -> Any:
+    """What a factor is while others are varied."""
+    if sweep.column != "nodes":
+        return sweep.base
+    return runs.nodes.mode().iloc[0] if len(runs) else sweep.base
