@@ -39,6 +39,8 @@ FIGURES = {
     "crdt-fig5.12": "paper_figs.crdt.fig5_12:FIGURE",
     "crdt-fig4.1": "paper_figs.crdt.fig4_1:FIGURE",
     "crdt-fig4.2": "paper_figs.crdt.fig4_2:FIGURE",
+    "crdt-fig5.13": "paper_figs.crdt.fig5_13:FIGURE",
+    "crdt-fig5.14": "paper_figs.crdt.fig5_14:FIGURE",
     "crdt-fig5.15": "paper_figs.crdt.fig5_15:FIGURE",
     "crdt-fig5.16": "paper_figs.crdt.fig5_16:FIGURE",
     "crdt-sensitivity": "paper_figs.crdt.sensitivity:FIGURE",
@@ -52,6 +54,7 @@ FIGURES = {
     "dst-law": "paper_figs.dst.law:FIGURE",
     "dst-fig5": "paper_figs.dst.fig5:FIGURE",
     "dst-fig7": "paper_figs.dst.fig7:FIGURE",
+    "limiters-plane": "paper_figs.beyond.plane:FIGURE",
 }
 
 
