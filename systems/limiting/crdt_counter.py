@@ -83,7 +83,7 @@ class TaggedDelta(Message):
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One node on each host.  SpecError on options that make no sense."""
     _check(config, len(names))
-    neighbours = overlay(config.overlay, names, seed)
+    neighbours = overlay(config.overlay, names)
     body = _body(config)
     return {name: body(name, names, neighbours[name], config, seed) for name in names}
 

@@ -103,7 +103,7 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
 
 def replicas(names: list[str], its_rule: Rule, config: Gossiping, seed: int) -> dict[str, Node]:
     """The nodes of a rule: on arrays, or on lists where the config says so or a printed rule is on."""
-    neighbours = overlay(config.overlay, names, seed)
+    neighbours = overlay(config.overlay, names)
     lists = bool(its_rule.literal) or config.implementation == "lists"
     space = None if lists else workspace(max(map(len, neighbours.values())))
     made: dict[str, Node] = {}

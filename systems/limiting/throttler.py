@@ -271,7 +271,7 @@ def graph_of(config: Config, names: list[str], seed: int) -> Graph:
     if config.graph not in OVERLAYS:
         return graph_named(config.graph, len(names))
     place = {name: index for index, name in enumerate(names)}
-    around = overlay(config.graph, names, seed)
+    around = overlay(config.graph, names)
     links = {(min(place[a], place[b]), max(place[a], place[b])) for a, others in around.items() for b in others}
     return unweighted(len(names), links)
 

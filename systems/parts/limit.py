@@ -11,7 +11,7 @@ from fractions import Fraction
 from core.errors import SpecError
 from core.units import SECOND_NS
 
-_FINEST_RATE = 10**6  # p at most: instants of a day still fit in 64 bits
+_FINEST_RATE = 10**6  # p at most
 _LONGEST_LIFE = 2**61  # c tokens' worth of ticks, at most
 
 
