@@ -1,7 +1,7 @@
 """Fig. 5.14: users over time in data set C, and ours: the memory that each user costs.
 
-(a) Users that have sent a request so far.  (b) Memory of a node against that number, by second, up to the last
-request.  The runs are those of Fig. 5.13.
+(a) Users that have sent a request so far.  (b) Memory of a node against that number, as long as new
+users come (our users come once, and none in the last five minutes).  The runs are those of Fig. 5.13.
 """
 
 from typing import TYPE_CHECKING
@@ -48,11 +48,16 @@ def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
     for (variant, repetition), part in users.groupby(["variant", "repetition"], sort=True):
         if variant not in VARIANTS:
             continue
-        part = part.dropna(subset="state_bytes")
+        part = while_they_come(part).dropna(subset="state_bytes")
         slope = part.user_count.cov(part.state_bytes) / part.user_count.var()
         rows.append({"variant": variant, "repetition": repetition,
                      "correlation": part.user_count.corr(part.state_bytes), "bytes_each": slope})  # fmt: skip
     return pd.DataFrame(rows, columns=["variant", "repetition", "correlation", "bytes_each"])
+
+
+def while_they_come(users: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows of a run up to its last new user."""
+    return users[users.t_s <= users.t_s[users.user_count == users.user_count.max()].min()]
 
 
 def draw(found: FigureTables) -> "Drawing":
@@ -69,6 +74,7 @@ def draw(found: FigureTables) -> "Drawing":
     for variant in VARIANTS:
         look = style_of(variant)
         for n, (_, part) in enumerate(users[users.variant == variant].groupby("repetition")):
+            part = while_they_come(part)
             axes[0][1].plot(part.user_count, part.state_bytes / 1e3, color=look.colour, linewidth=0.8, alpha=0.7,
                             label=look.label if n == 0 else None)  # fmt: skip
     axes[0][1].set_xlabel("users so far")
