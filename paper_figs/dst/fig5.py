@@ -31,19 +31,20 @@ if TYPE_CHECKING:
 PUBLISHED = {"dst-1": 6.2, "dst-2": 2.8}  # Table 4, percent
 PLACED = "dst-2@"  # other placements of the tree in graph #2
 LATE_MS = (100, 200)  # one way; a round trip is within one cycle, and beyond it
-SHORT = 400  # cycles of the runs with trouble
+SHORT = 300  # cycles of the runs with trouble, and of demands without memory
 LOSS = 0.02
-CRASH = {"kind": "crash", "at": "60001ms", "node": "n1"}  # just after cycle 200 has ended
-RESTART = {"kind": "restart", "at": "60002ms", "node": "n1"}
+CRASH = {"kind": "crash", "at": "45001ms", "node": "n1"}  # just after 150 cycles
+RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
 CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
-    found = [
-        point(workload(load, options), graph) for load in loads_of(options) for graph in ("dst-1", "dst-2", "none")
-    ]
-    found += [point(workload(load, options)) for load in loads_of(options)]
+    found = []
+    for load in loads_of(options):
+        contenders = ("dst-1", "dst-2", "none", *(("",) if load != "iid" else ()))  # "" = centralised
+        cycles = SHORT if load == "white" else CYCLES
+        found += [point(workload(load, options), graph, cycles=cycles) for graph in contenders]
     places = scale.pick(tiny=(), quick=(301,), paper=(59, 178, 301, 420))
     found += [point({"kind": "ar1"}, f"{PLACED}{number}") for number in places]
     return [*found, *_troubled(few=scale.name == "tiny")]
@@ -165,7 +166,10 @@ def _draw_loads(axes: "Axes", runs: "pd.DataFrame") -> None:
     axes.set_xlim(-0.5, len(loads) - 0.3)
     axes.set_ylabel("over-throttling (%)")
     axes.set_ylim(bottom=0, top=1.45 * float(long.overthrottling_percent.max()))
-    axes.legend(fontsize=6.5, ncols=2, loc="upper right")
+    handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    last = [label for label in handles if label not in {label for label, _, _ in WHO.values()}]
+    order = [label for label in handles if label not in last] + last
+    axes.legend([handles[label] for label in order], order, fontsize=6.5, ncols=2, loc="upper right")
     letter(axes, "(b) mean and 95 % interval over repetitions")
 
 
