@@ -18,7 +18,7 @@ small, and are called again with a larger array.
 # mypy: allow-untyped-defs, allow-untyped-calls
 from core.compiled import njit
 
-TOP, USERS, LOCAL_USERS, LOCAL_ELEMENTS, DELTA_USERS, LISTED, NEED, ELEMENT, FREE = range(9)  # of meta
+TOP, USERS, LOCAL_USERS, LOCAL_ELEMENTS, DELTA_USERS, LISTED, NEED, ELEMENT, SEEN, FREE = range(10)  # of meta
 CLASSES = 40  # block sizes: 4, 8, 16 … rows
 QUEUED = FREE + CLASSES  # of meta: from here on one count a neighbour, then one list length a neighbour
 BASE, CAPACITY, HEAD, LENGTH, GONE, CLEAN, HIGH, LOW, MASKS = range(9)  # of a row of users
@@ -116,24 +116,23 @@ def _free(meta, pool, base, capacity):
 @njit(cache=True)
 def trim(meta, pool, users, slot):
     """Forget leading rows that are neither local nor queued, and an empty block; learn how many rows are clean."""
-    row = users[slot]
     words = pool.shape[1] - MASK
-    while row[CLEAN] < row[LENGTH]:
-        at = row[BASE] + row[HEAD] + row[CLEAN]
+    while users[slot, CLEAN] < users[slot, LENGTH]:
+        at = users[slot, BASE] + users[slot, HEAD] + users[slot, CLEAN]
         word = 0
         while word < words and pool[at, MASK + word] == 0:
             word += 1
         if word < words:
             break
-        row[CLEAN] += 1
-    drop = min(row[GONE], row[CLEAN])
-    row[HEAD] += drop
-    row[LENGTH] -= drop
-    row[GONE] -= drop
-    row[CLEAN] -= drop
-    if row[LENGTH] == 0 and row[CAPACITY] > 0:
-        _free(meta, pool, row[BASE], row[CAPACITY])
-        row[CAPACITY] = row[HEAD] = 0
+        users[slot, CLEAN] += 1
+    drop = min(users[slot, GONE], users[slot, CLEAN])
+    users[slot, HEAD] += drop
+    users[slot, LENGTH] -= drop
+    users[slot, GONE] -= drop
+    users[slot, CLEAN] -= drop
+    if users[slot, LENGTH] == 0 and users[slot, CAPACITY] > 0:
+        _free(meta, pool, users[slot, BASE], users[slot, CAPACITY])
+        users[slot, CAPACITY] = users[slot, HEAD] = 0
 
 
 @njit(cache=True)
@@ -181,18 +180,17 @@ def count_bits(bits):
 @njit(cache=True)
 def refill(meta, pool, users, rule, slot, now):
     """Listing 4.1 at a request: the dead leave the local queue, but stay queued.  Returns how many live."""
-    row = users[slot]
-    base = row[BASE] + row[HEAD]
-    before = row[LENGTH] - row[GONE]
-    last = row[LENGTH] - rule[KEEP_LAST]
-    while row[GONE] < last and pool[base + row[GONE], DEATH] <= now:
-        row[GONE] += 1
-    local = row[LENGTH] - row[GONE]
+    base = users[slot, BASE] + users[slot, HEAD]
+    before = users[slot, LENGTH] - users[slot, GONE]
+    last = users[slot, LENGTH] - rule[KEEP_LAST]
+    while users[slot, GONE] < last and pool[base + users[slot, GONE], DEATH] <= now:
+        users[slot, GONE] += 1
+    local = users[slot, LENGTH] - users[slot, GONE]
     meta[LOCAL_ELEMENTS] -= before - local
     if before > 0 and local == 0:
         meta[LOCAL_USERS] -= 1
-    living, at = local, row[GONE]
-    while at < row[LENGTH] and pool[base + at, DEATH] <= now:  # kept beyond their deaths
+    living, at = local, users[slot, GONE]
+    while at < users[slot, LENGTH] and pool[base + at, DEATH] <= now:  # kept beyond their deaths
         living -= 1
         at += 1
     trim(meta, pool, users, slot)
@@ -207,8 +205,8 @@ def accept(meta, pool, users, lists, full, rule, out, segments, slot, now, clock
     """
     if refill(meta, pool, users, rule, slot, now) + cost > rule[LIMIT]:
         return -1
-    row, neighbours = users[slot], rule[NEIGHBOURS]
-    length = row[LENGTH]
+    neighbours = rule[NEIGHBOURS]
+    length = users[slot, LENGTH]
     if not room(meta, pool, users, slot, length + cost):
         meta[NEED] = NEED_POOL
     elif not listed_room(meta, lists, neighbours):
@@ -217,23 +215,23 @@ def accept(meta, pool, users, lists, full, rule, out, segments, slot, now, clock
         meta[NEED] = NEED_OUT
     if meta[NEED] != 0:
         return 0
-    base = row[BASE] + row[HEAD]
-    if length == row[GONE]:
+    base = users[slot, BASE] + users[slot, HEAD]
+    if length == users[slot, GONE]:
         meta[LOCAL_USERS] += 1
     for at in range(base + length, base + length + cost):
         pool[at, BIRTH], pool[at, DEATH] = clock, now + rule[LIFE]
-        if at > base + row[GONE]:
+        if at > base + users[slot, GONE]:
             pool[at, BIRTH] = max(pool[at, BIRTH], pool[at - 1, BIRTH] + 1)
             pool[at, DEATH] = max(pool[at, DEATH], pool[at - 1, DEATH] + rule[STEP])
         for word in range(full.shape[0]):
             pool[at, MASK + word] = full[word]
-    row[LENGTH] += cost
+    users[slot, LENGTH] += cost
     meta[LOCAL_ELEMENTS] += cost
     for k in range(neighbours):
         meta[QUEUED + k] += cost
     for word in range(full.shape[0]):
-        meta[DELTA_USERS] += count_bits(full[word] & ~row[MASKS + word])
-        row[MASKS + word] = full[word]
+        meta[DELTA_USERS] += count_bits(full[word] & ~users[slot, MASKS + word])
+        users[slot, MASKS + word] = full[word]
         enlist(meta, users, lists, slot, word, full[word], neighbours)
     if rule[FREQUENCY]:
         return _push(meta, pool, users, rule, out, segments, slot)
@@ -267,11 +265,10 @@ def _push(meta, pool, users, rule, out, segments, slot):
 @njit(cache=True)
 def _frequent(pool, users, rule, slot, k):
     """Whether the w-th newest element queued for a neighbour is younger than the span."""
-    row = users[slot]
-    base = row[BASE] + row[HEAD]
-    at = base + row[LENGTH] - 1
+    base = users[slot, BASE] + users[slot, HEAD]
+    at = base + users[slot, LENGTH] - 1
     newest, column, bit, count = pool[at, BIRTH], MASK + k // BITS, 1 << (k % BITS), 0
-    while at >= base + row[CLEAN] and newest - pool[at, BIRTH] < rule[SPAN]:
+    while at >= base + users[slot, CLEAN] and newest - pool[at, BIRTH] < rule[SPAN]:
         if pool[at, column] & bit:
             count += 1
             if count == rule[WINDOW]:
@@ -283,14 +280,13 @@ def _frequent(pool, users, rule, slot, k):
 @njit(cache=True)
 def take(meta, pool, users, out, filled, slot, k):
     """Move what is queued of a user for a neighbour to ``out``, from column ``filled`` on; returns how much."""
-    row = users[slot]
-    base, word, bit, count = row[BASE] + row[HEAD], k // BITS, 1 << (k % BITS), 0
-    for at in range(base + row[CLEAN], base + row[LENGTH]):
+    base, word, bit, count = users[slot, BASE] + users[slot, HEAD], k // BITS, 1 << (k % BITS), 0
+    for at in range(base + users[slot, CLEAN], base + users[slot, LENGTH]):
         if pool[at, MASK + word] & bit:
             pool[at, MASK + word] ^= bit
             out[0, filled + count], out[1, filled + count] = pool[at, BIRTH], pool[at, DEATH]
             count += 1
-    row[MASKS + word] &= ~bit
+    users[slot, MASKS + word] &= ~bit
     meta[DELTA_USERS] -= 1
     meta[QUEUED + k] -= count
     return count
@@ -322,13 +318,12 @@ def dump(meta, pool, users, out, out_users, out_counts):
     """Copy the local state to the out arrays; returns its users."""
     taken = filled = 0
     for slot in range(meta[USERS]):
-        row = users[slot]
-        base = row[BASE] + row[HEAD]
-        if row[LENGTH] > row[GONE]:
-            out_users[taken, 0], out_users[taken, 1] = row[HIGH], row[LOW]
-            out_counts[taken] = row[LENGTH] - row[GONE]
+        base = users[slot, BASE] + users[slot, HEAD]
+        if users[slot, LENGTH] > users[slot, GONE]:
+            out_users[taken, 0], out_users[taken, 1] = users[slot, HIGH], users[slot, LOW]
+            out_counts[taken] = users[slot, LENGTH] - users[slot, GONE]
             taken += 1
-            for at in range(base + row[GONE], base + row[LENGTH]):
+            for at in range(base + users[slot, GONE], base + users[slot, LENGTH]):
                 out[0, filled], out[1, filled] = pool[at, BIRTH], pool[at, DEATH]
                 filled += 1
     return taken

@@ -25,6 +25,7 @@ from systems.limiting.crdt_queue_kernel import (
     NEED_USERS,
     NEIGHBOURS,
     QUEUED,
+    SEEN,
     STEP,
     USERS,
     count_bits,
@@ -48,6 +49,7 @@ def receive(
     the first element of user ``begin``.
     """
     first = meta[ELEMENT]
+    _touch(meta, pool, users, table, keys, begin, counts.shape[0])
     for number in range(begin, counts.shape[0]):
         high, low, end = keys[2 * number], keys[2 * number + 1], first + counts[number]
         slot = find(users, table, high, low)
@@ -70,6 +72,23 @@ def receive(
 
 
 @njit(cache=True)
+def _touch(meta, pool, users, table, keys, begin, end):
+    """Read what the users of a message will need, independently, so that the memory's waits overlap."""
+    mask = table.shape[0] - 1
+    seen = 0
+    for number in range(begin, end):
+        slot = table[keys[2 * number + 1] & mask]  # may be another user's: no harm
+        if slot > 0:
+            seen ^= users[slot - 1, BASE] ^ users[slot - 1, MASKS]
+    for number in range(begin, end):
+        slot = table[keys[2 * number + 1] & mask]
+        if slot > 0:
+            at = users[slot - 1, BASE] + users[slot - 1, HEAD]
+            seen ^= pool[at, BIRTH] ^ pool[at + users[slot - 1, LENGTH] // 2, BIRTH]
+    meta[SEEN] = seen
+
+
+@njit(cache=True)
 def _tally(meta, bits, word, sign):
     """Count one element more or less as queued for the neighbours ``bits`` of a mask word."""
     at = QUEUED + word * BITS
@@ -83,32 +102,30 @@ def _tally(meta, bits, word, sign):
 @njit(cache=True)
 def _purge(meta, pool, users, slot):
     """Listing 4.4, first half: what left the local queue before is queued no more."""
-    row = users[slot]
-    base = row[BASE] + row[HEAD]
-    for at in range(base + row[CLEAN], base + row[GONE]):
+    base = users[slot, BASE] + users[slot, HEAD]
+    for at in range(base + users[slot, CLEAN], base + users[slot, GONE]):
         for word in range(pool.shape[1] - MASK):
             _tally(meta, pool[at, MASK + word], word, -1)
-    row[HEAD] += row[GONE]
-    row[LENGTH] -= row[GONE]
-    row[CLEAN] = max(0, row[CLEAN] - row[GONE])
-    row[GONE] = 0
+    users[slot, HEAD] += users[slot, GONE]
+    users[slot, LENGTH] -= users[slot, GONE]
+    users[slot, CLEAN] = max(0, users[slot, CLEAN] - users[slot, GONE])
+    users[slot, GONE] = 0
 
 
 @njit(cache=True)
 def _drop_dead(meta, pool, users, rule, slot, now):
     """Listing 4.1 after a merge, and 4.4, second half: the dead leave the local queue and all delta states."""
-    row = users[slot]
-    base = row[BASE] + row[HEAD]
-    last, count = row[LENGTH] - rule[KEEP_LAST], 0
+    base = users[slot, BASE] + users[slot, HEAD]
+    last, count = users[slot, LENGTH] - rule[KEEP_LAST], 0
     while count < last and pool[base + count, DEATH] <= now:
         for word in range(pool.shape[1] - MASK):
             _tally(meta, pool[base + count, MASK + word], word, -1)
         count += 1
-    row[HEAD] += count
-    row[LENGTH] -= count
-    row[CLEAN] = max(0, row[CLEAN] - count)
+    users[slot, HEAD] += count
+    users[slot, LENGTH] -= count
+    users[slot, CLEAN] = max(0, users[slot, CLEAN] - count)
     meta[LOCAL_ELEMENTS] -= count
-    if count > 0 and row[LENGTH] == 0:
+    if count > 0 and users[slot, LENGTH] == 0:
         meta[LOCAL_USERS] -= 1
 
 
@@ -116,23 +133,22 @@ def _drop_dead(meta, pool, users, rule, slot, now):
 def _settle(meta, pool, users, lists, rule, slot):
     """Learn for which neighbours something of this user is queued now."""
     trim(meta, pool, users, slot)
-    row = users[slot]
-    base = row[BASE] + row[HEAD]
+    base = users[slot, BASE] + users[slot, HEAD]
     for word in range(pool.shape[1] - MASK):
         bits = 0
-        for at in range(base + row[CLEAN], base + row[LENGTH]):
+        for at in range(base + users[slot, CLEAN], base + users[slot, LENGTH]):
             bits |= pool[at, MASK + word]
-        if bits != row[MASKS + word]:
-            meta[DELTA_USERS] += count_bits(bits) - count_bits(row[MASKS + word])
-            row[MASKS + word] = bits
+        if bits != users[slot, MASKS + word]:
+            meta[DELTA_USERS] += count_bits(bits) - count_bits(users[slot, MASKS + word])
+            users[slot, MASKS + word] = bits
             enlist(meta, users, lists, slot, word, bits, rule[NEIGHBOURS])
 
 
 @njit(cache=True)
 def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, end, source, now):
     """Merge elements ``first`` to ``end`` of a message into a user's block, all of which is local."""
-    row, step = users[slot], rule[STEP]
-    base, length = row[BASE] + row[HEAD], row[LENGTH]
+    step = rule[STEP]
+    base, length = users[slot, BASE] + users[slot, HEAD], users[slot, LENGTH]
     chained, last = False, 0  # whether there is a previous death, and the previous death
     if rule[KEEP_LAST] == 0:  # what would be dropped from the front at once need not be inserted
         while first < end and (length == 0 or births[first] < pool[base, BIRTH]):
@@ -158,7 +174,7 @@ def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, 
         meta[NEED] = NEED_POOL
     if meta[NEED] != 0:
         return
-    base = row[BASE] + row[HEAD]
+    base = users[slot, BASE] + users[slot, HEAD]
     until, filled = _weave(
         meta, pool, full, step, scratch, base, length, at, births, deaths, first, end, source, chained, last
     )
@@ -169,8 +185,8 @@ def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, 
     for i in range(filled):
         for column in range(pool.shape[1]):
             pool[base + at + i, column] = scratch[i, column]
-    row[LENGTH] += grown
-    row[CLEAN] = min(row[CLEAN], at)
+    users[slot, LENGTH] += grown
+    users[slot, CLEAN] = min(users[slot, CLEAN], at)
     meta[LOCAL_ELEMENTS] += grown
     if length == 0 and grown > 0:
         meta[LOCAL_USERS] += 1
