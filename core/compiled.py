@@ -12,7 +12,13 @@ from pathlib import Path
 import numba
 
 _ROOT = Path(__file__).resolve().parents[1]
-_SOURCES = ("systems/parts/*.py", "systems/*/*_kernel.py", "testbed/virtual/*_kernel.py", "core/compiled.py")
+_SOURCES = (
+    "systems/parts/*.py",
+    "systems/*/*_kernel.py",
+    "workloads/*_kernel.py",
+    "testbed/virtual/*_kernel.py",
+    "core/compiled.py",
+)
 
 
 def _cache_folder() -> Path:
