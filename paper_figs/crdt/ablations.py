@@ -1,0 +1,215 @@
+"""Ours: what each rule of the thesis' listings costs, and what pushing does for counters (digest A1 to A21).
+
+The listings leave questions open, and some print the opposite of the text; the systems here have sound
+rules by default and the printed ones as switches.  A row a switch, alone against everything sound:
+requests admitted and rejected wrongly against the centralised limiter, worst excess over the
+envelope, bytes and memory over those of the sound system, paired by repetition.  Below the line: changes
+that no listing asks for, among them the ablation that the thesis lacks: its counter with the queue's
+urgent messages (and with a broadcast of every change), which tells what is owed to the queue and what to urgency.
+
+Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That the counter's printed refill
+bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from analysis.verdicts import t_interval
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.crdt import grids
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
+from paper_figs.crdt.runs import PRECISION_NOTE, per_run
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.style import letter, panels, style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+NODES, CAPACITY = 10, 150
+DATA_SET, SLOW = "B-substantial", "slow, then a burst"
+SOUND = "sound"
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One deviation from the sound system ``base``."""
+
+    label: str
+    base: str
+    options: tuple[tuple[str, Any], ...]  # of the system
+    load: str = DATA_SET
+    printed: bool = True  # is it what a listing says?
+
+
+SWITCHES = (
+    Switch("A6  refill bounded, bucket not\n(slow user)", COUNTER, (("refill_cap", "literal"),), SLOW),
+    Switch("A7  admit on part of a token", COUNTER, (("whole_tokens", False),)),
+    Switch("Listing 3.3: sender's copy\nstays as it was", COUNTER, (("queued", "literal"),)),
+    Switch("A1  refill drops the living", FL, (("literal_refill", True),)),
+    Switch("A2  urgent if slow", FL, (("literal_threshold", True),)),
+    Switch("A5  urgent, not cleared", FL, (("literal_keep_sent", True),)),
+    Switch("A8  duplicates kept in deltas", FL, (("literal_merge", True),)),
+    Switch("A11  later deaths not echoed", FL, (("literal_echo", True),)),
+    Switch("A12  LINF's counters drift", FL, (("literal_priorities", True),)),
+    Switch("A21  urgent push", COUNTER, (("push", "urgent"),), printed=False),
+    Switch("A21  broadcast", COUNTER, (("push", "broadcast"),), printed=False),
+    Switch("A13  any neighbour", COUNTER, (("choice", "all"),), printed=False),
+    Switch("A13  any neighbour (no LINF)", F, (("choice", "all"),), printed=False),
+    Switch("A19  rounds at once", COUNTER, (("phase", "aligned"),), printed=False),
+    Switch("A19  rounds at once", FL, (("phase", "aligned"),), printed=False),
+    Switch("A3  w - 1 gaps", FL, (("true_gaps", True),), printed=False),
+    Switch("A10  node in the key", FL, (("key", "birth-node"),), printed=False),
+    Switch("A10  clock of 1 ms", FL, (("resolution", "1ms"),), printed=False),
+)
+TINY = ("refill_cap", "literal_merge", "push")  # options that the tiny scale looks at
+BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
+FACTORS = {name: f"system.{name}" for switch in SWITCHES for name, _ in switch.options if name != "choice"}
+MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
+    "false_admit_count": "admitted wrongly (% of c)",
+    "false_reject_count": "rejected wrongly (% of c)",
+    "excess_tokens": "worst excess (% of c)",
+    "sent_bytes": "sent, over sound",
+    "state_byte_seconds": "memory, over sound",
+}
+RATIOS = ("sent_bytes", "state_byte_seconds")
+
+
+@cache
+def slow_then_burst() -> dict[str, Any]:
+    """Twelve requests of one user 100 s apart, then 2 c within 30 s."""
+    slow = [f"{100 * k}s" for k in range(12)]
+    return {"at": [*slow, *(f"{1_200_000 + 100 * k}ms" for k in range(2 * CAPACITY))]}
+
+
+def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
+    """A system on ten nodes."""
+    if variant == ORACLE:
+        spec = grids.oracle(DATA_SET, CAPACITY)
+        spec = msgspec.structs.replace(spec, topology_options={**spec.topology_options, "nodes": NODES})
+    else:
+        spec = grids.limited(variant, DATA_SET, CAPACITY, NODES, **options)
+    if load == SLOW:
+        spec = msgspec.structs.replace(spec, workload="instants", workload_options=slow_then_burst())
+    return spec
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """The centralised limiter, sound systems, and one switch each."""
+    found = [point(ORACLE, load, {}) for load in (DATA_SET, SLOW)]
+    found += [point(base, load, {}) for base, load in BASES]
+    switches = [
+        switch for switch in SWITCHES if scale.pick(tiny=any(name in TINY for name, _ in switch.options), quick=True)
+    ]
+    return found + [point(switch.base, switch.load, dict(switch.options)) for switch in switches]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``runs``: one row a run, with load and row (of ``SWITCHES``; -1: sound); ``summary``: by row and measure."""
+    runs = per_run(data, more=FACTORS)
+    runs = runs[runs.variant != ORACLE].reset_index(drop=True)
+    runs["load"] = runs["data_set"].fillna(SLOW)
+    runs["row"] = [row_of(run) for run in runs.to_dict("records")]
+    columns = ["variant", "load", "row", "repetition", "rejected_ratio", "area_ratio", *MEASURES, "convergence_ns"]
+    runs = runs[columns]
+    return {"runs": runs, "summary": summary(runs)}
+
+
+def row_of(run: Mapping[str, Any]) -> int:
+    """Which switch a run has on; -1 if none."""
+    for place, switch in enumerate(SWITCHES):
+        if (run["variant"], run["load"]) == (switch.base, switch.load) and all(
+            run[name] == value for name, value in switch.options
+        ):
+            return place
+    return -1
+
+
+def summary(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """row, measure, mean, low, high, count, and sound: the base's mean (1 for ratios); only of switches that ran."""
+    import pandas as pd
+
+    rows = []
+    for place in sorted(set(runs.row) - {-1}):
+        switch = SWITCHES[place]
+        base = runs[(runs.variant == switch.base) & (runs.load == switch.load) & (runs.row == -1)]
+        for measure in MEASURES:
+            value = runs[runs.row == place].set_index("repetition")[measure].astype(float)
+            sound = base.set_index("repetition")[measure].astype(float)
+            ratio = measure in RATIOS
+            found = t_interval(list((value / sound if ratio else 100 * value / CAPACITY).dropna()))
+            rows.append({"row": place, "label": switch.label, "base": switch.base, "measure": measure,
+                         "mean": found.mean, "low": found.low, "high": found.high, "count": found.count,
+                         "sound": 1.0 if ratio else 100 * sound.mean() / CAPACITY})  # fmt: skip
+    names = ["row", "label", "base", "measure", "mean", "low", "high", "count", "sound"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """A panel a measure, a row a switch; grey: the sound system."""
+    table = found["summary"]
+    rows = sorted(set(table.row))
+    drawing, axes = panels(1, len(MEASURES), sharey=True)
+    drawing.set_size_inches(11.0, 0.9 + 0.29 * len(rows))
+    for panel, (measure, title) in zip(axes[0], MEASURES.items(), strict=True):
+        _draw_measure(panel, table[table.measure == measure].set_index("row"), rows, measure in RATIOS)
+        letter(panel, title)
+    axes[0][0].set_yticks(range(len(rows)), [SWITCHES[row].label for row in rows], fontsize=6.5)
+    axes[0][0].set_ylim(len(rows) - 0.4, -0.6)
+    handles = [_handle(axes[0][0], base) for base in (COUNTER, FL, F)]
+    handles += axes[0][0].plot([], [], color="#999999", marker="|", markersize=10, linestyle="none", label="sound")
+    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
+    return drawing
+
+
+def _handle(axes: "Axes", base: str) -> Any:
+    look = style_of(base)
+    return axes.plot([], [], color=look.colour, marker=look.marker, markersize=5, linestyle="none",
+                     label=f"{look.label}, changed")[0]  # fmt: skip
+
+
+def _draw_measure(axes: "Axes", part: "pd.DataFrame", rows: list[int], ratio: bool) -> None:
+    for place, row in enumerate(rows):
+        of, look = part.loc[row], style_of(SWITCHES[row].base)
+        axes.plot([of["sound"]], [place], color="#999999", marker="|", markersize=10, linestyle="none")
+        error = [[of["mean"] - max(of["low"], 0.05 * of["mean"])], [of["high"] - of["mean"]]]
+        axes.errorbar([of["mean"]], [place], xerr=error if of["count"] > 1 else None, color=look.colour,
+                      marker=look.marker, markersize=4.5, capsize=2, linestyle="none")  # fmt: skip
+    first_other = next((place for place, row in enumerate(rows) if not SWITCHES[row].printed), None)
+    if first_other is not None:
+        axes.axhline(first_other - 0.5, color="#555555", linewidth=0.8)
+    axes.tick_params(axis="y", length=0)
+    if ratio:
+        _log_x(axes)
+    else:
+        axes.set_xscale("symlog", linthresh=1.0)
+        axes.set_xlim(-0.3, max(axes.get_xlim()[1], 10))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def _log_x(axes: "Axes") -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, 0.5), max(high, 2.0))
+
+
+EXPERIMENT = Experiment(
+    "crdt-ablations", "What each rule of the listings costs", "ours; CRDT thesis, Listings 3.1-4.8", points
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw,
+    notes="Means and 95 % intervals over repetitions; above the line what a listing prints, below it other choices. "
+    f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}",
+)  # fmt: skip
