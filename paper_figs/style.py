@@ -41,10 +41,10 @@ STYLES = {
     "queue+F": Style("queue, frequency", "#CC79A7", "^", "-"),
     "queue+F+L": Style("queue, frequency, LINF", "#009E73", "P", "-"),
     "sliding-log": Style("sliding log", "#D55E00", "v", "--"),
-    "counter, urgent": Style("counter, urgent", "#D55E00", "^", "-"),
+    "centralised, fail-closed": Style("centralised, fail-closed", "#555555", "D", ":"),
+    "counter, urgent": Style("counter, urgent", "#997700", "^", "-"),
     "static-split": Style("static split", "#999999", "X", ":"),
     "leases": Style("leases", "#661100", "p", "--"),
-    "sliding-log": Style("sliding log", "#56B4E9", "v", "--"),
     "throttler": Style("throttler", "#CC79A7", "h", "-"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
 }

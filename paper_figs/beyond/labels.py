@@ -26,8 +26,8 @@ def label_points(
     to_pixels = axes.transData.transform
     scale = axes.figure.dpi / 72
     frame: Bbox = axes.get_window_extent()
-    taken: list[Box] = [_around(*to_pixels((x, y)), 4 * scale) for _, x, y, _ in points]
-    taken += [_around(*to_pixels(point), 2.5 * scale) for point in others]
+    taken: list[Box] = [_around(to_pixels((x, y)), 4 * scale) for _, x, y, _ in points]
+    taken += [_around(to_pixels(point), 2.5 * scale) for point in others]
     for text, x, y, colour in sorted(points, key=lambda point: (-point[2], point[1])):
         at_x, at_y = to_pixels((x, y))
         width, height = 0.56 * size * scale * len(text), 1.15 * size * scale
@@ -49,7 +49,8 @@ def label_points(
                       ha="left", va="center", zorder=5)  # fmt: skip
 
 
-def _around(x: float, y: float, half: float) -> Box:
+def _around(at: Iterable[float], half: float) -> Box:
+    x, y = at
     return x - half, y - half, x + half, y + half
 
 

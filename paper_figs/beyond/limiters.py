@@ -7,6 +7,7 @@ not in how often.  All run on the topology wan, a city a node.
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.experiment import RunSpec
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
-ORACLE = "oracle"
+ORACLE, CLOSED = "oracle", "centralised, fail-closed"
 
 
 class Limiter(NamedTuple):
@@ -30,7 +31,7 @@ class Limiter(NamedTuple):
     """
 
     system: str
-    options: dict[str, Any] = {}
+    options: Mapping[str, Any] = MappingProxyType({})
     period: str = ""
     overlay: str = ""
     derived: tuple[str, ...] = ()
@@ -38,6 +39,7 @@ class Limiter(NamedTuple):
 
 LIMITERS = {
     "centralised": Limiter("centralised"),
+    CLOSED: Limiter("centralised", {"on_failure": "closed"}),
     "static-split": Limiter("static-split"),
     "leases": Limiter("leases", period="refresh"),
     "counter": Limiter("crdt-counter", period="gossip", overlay="overlay"),
@@ -49,6 +51,7 @@ LIMITERS = {
     "throttler": Limiter("throttler", period="cycle", overlay="graph"),
     "centralised-throttler": Limiter("centralised-throttler", period="cycle"),
 }  # fmt: skip
+NEAR = ("counter, urgent", "queue")  # near relatives of others: not everywhere
 PERIODS = ("system.gossip", "system.refresh", "system.cycle")  # factors
 OVERLAYS = ("system.overlay", "system.graph")
 
@@ -83,9 +86,14 @@ def point(
     return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, procedure)
 
 
-def oracle(load: Load, nodes: int) -> RunSpec:
-    """The centralised limiter without delay, the ground truth (thesis 4.3.1)."""
-    return _spec("centralised", {}, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, {})
+def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), server: str = "") -> RunSpec:
+    """The centralised limiter without delay, the ground truth (thesis 4.3.1).
+
+    ``faults``: nodes that are down lose their requests here as well; then give a ``server`` that stays up.
+    """
+    options = {"server": server} if server else {}
+    procedure = {"faults": list(faults)} if faults else {}
+    return _spec("centralised", options, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, procedure)
 
 
 def _spec(

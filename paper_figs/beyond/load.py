@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from workloads.placement import Columns
     from workloads.request_log import RequestLog
 
-SYNTHETIC = {"set": "C", "users": 40, "requests": 1_000, "limited_share": 0.15, "duration": "1min"}
+SYNTHETIC = {"set": "C", "users": 40, "limited_share": 0.15, "duration": "1min"}
+REQUESTS = 1_000  # of the stand-in, at its own capacity
 CAPACITY = 30  # of the stand-in; r = c / 1000 s
 SEED = 1  # of the placement within seconds, when a limit and a threshold are derived; that hardly matters
 BUSIEST, WHOLE, AUTO = "busiest", "all", "auto"
@@ -85,7 +86,7 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
 
     capacity, rate = limit or (CAPACITY, "0.03")
     options: dict[str, Any] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
-    options["requests"] = SYNTHETIC["requests"] * capacity // CAPACITY
+    options["requests"] = max(1, REQUESTS * capacity // CAPACITY)
     workload = load("data-set")
     columns = workload.make(workload.configure(options), SEED).columns()
     return Load("data-set", options, (), capacity, rate, _threshold(columns, capacity, rate, nodes))

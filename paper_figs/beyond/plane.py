@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
-from paper_figs.beyond.limiters import CITIES, LIMITERS, ORACLE, measured, oracle, point
+from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
 from paper_figs.beyond.load import OPTIONS as LOAD_OPTIONS
 from paper_figs.beyond.load import Load, load_of
-from paper_figs.beyond.sweeps import NODES, SWEEPS, node_counts, sweep_means, values_of
+from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means, values_of
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     if nodes < 2:
         raise SpecError(f"--nodes {nodes}", "give at least 2")
     load = load_of(options, nodes)
-    found = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in LIMITERS)]
+    found = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
     for sweep in SWEEPS:
         values = node_counts(scale, nodes) if sweep.column == "nodes" else values_of(scale, sweep)
         for value in values:

@@ -1,6 +1,6 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
-ROWS = {"false_admit_share": "admitted wrongly\n(% of requests)", "false_reject_share": "rejected wrongly\n(% of requests)",
-        "excess_share": "worst excess\n(% of capacity)"}  # fmt: skip
+ROWS = {
+    "false_admit_share": "admitted wrongly\n(% of requests)",
+    "false_reject_share": "rejected wrongly\n(% of requests)",
+    "excess_share": "worst excess\n(% of capacity)",
+}
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
 
 
@@ -25,7 +28,7 @@ def draw(found: FigureTables) -> "Drawing":
     drawing, [[placeholder]] = panels(1, 1)
     placeholder.remove()
     drawing.set_size_inches(12.5, 9.6)
-    above, below = drawing.subfigures(2, 1, height_ratios=[1, 1.3])
+    above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.3])[:, 0]
     plane, waiting, kinds, excess = above.subplots(1, 4, width_ratios=[2, 2, 1.4, 0.6])
     excess.sharey(kinds)
     axes = below.subplots(len(ROWS), len(SWEEPS), height_ratios=[1, 1, 0.9])
@@ -249,7 +252,8 @@ def _draw_sweep(axes: "Axes", part: "pd.DataFrame", names: list[str]) -> None:
         low = (line["mean"] - line.low).where(line["count"] > 1, 0.0).clip(lower=0)
         high = (line.high - line["mean"]).where(line["count"] > 1, 0.0).clip(lower=0)
         axes.errorbar(line.place, 100 * line["mean"], yerr=[100 * low, 100 * high], color=look.colour,
-                      linestyle=look.dashes, marker=look.marker, markersize=3.2, linewidth=1.1, elinewidth=0.6)  # fmt: skip
+                      linestyle=look.dashes, marker=look.marker, markersize=3.2, linewidth=1.1,
+                      elinewidth=0.6)  # fmt: skip
     axes.set_xticks(range(len(order)))
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
@@ -279,5 +283,5 @@ def _handle(name: str) -> Any:
     from matplotlib.lines import Line2D
 
     look = style_of(name)
-    return Line2D([], [], color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=4.5, linewidth=1.1,
-                  label=look.label)  # fmt: skip
+    return Line2D([], [], color=look.colour, linestyle=cast(Any, look.dashes), marker=look.marker, markersize=4.5,
+                  linewidth=1.1, label=look.label)  # fmt: skip

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.experiment import Scale
-from paper_figs.beyond.limiters import LIMITERS, PERIOD, order_of
+from paper_figs.beyond.limiters import CLOSED, LIMITERS, NEAR, PERIOD, order_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 NODES = 8
 MEASURES = ("false_admit_share", "false_reject_share", "error_share", "lost_share", "excess_share",
             "bytes_per_request", "messages_per_request", "p99_ms")  # fmt: skip
-VARIANTS = ("counter, urgent", "queue")  # near relatives of others: not in every sweep
+SHOWN = tuple(name for name in LIMITERS if name != CLOSED)
 
 
 class Sweep(NamedTuple):
@@ -28,11 +28,11 @@ class Sweep(NamedTuple):
     systems: tuple[str, ...]
 
 
-_PERIODIC = tuple(name for name, limiter in LIMITERS.items() if limiter.period)
-_SENDING = tuple(name for name in LIMITERS if name not in ("static-split", *VARIANTS))
+_PERIODIC = tuple(name for name in SHOWN if LIMITERS[name].period)
+_SENDING = tuple(name for name in SHOWN if name not in ("static-split", *NEAR))
 SWEEPS = (
     Sweep("period", "period of the protocol", PERIOD, ("300ms", "3s"), ("100ms", "300ms", "3s", "10s"), _PERIODIC),
-    Sweep("nodes", "nodes", NODES, (), (), tuple(name for name in LIMITERS if name not in VARIANTS)),
+    Sweep("nodes", "nodes", NODES, (), (), tuple(name for name in SHOWN if name not in NEAR)),
     Sweep("overlay", "overlay", "full-mesh", ("ring", "star"), ("random", "tree", "ring", "star"),
           tuple(name for name in _SENDING if LIMITERS[name].overlay)),
     Sweep("loss", "loss between cities", 0.0, (0.01, 0.1), (0.01, 0.03, 0.1, 0.3), _SENDING),

@@ -1,0 +1,288 @@
+"""limiters-partition: what a fault does to each limiter while it lasts, and how long afterwards.
+
+Ours.  Five cities, a node each; requests go on arriving everywhere, also at a city that is cut off.  Users send
+for five minutes, all of them more than their limit (data set A with c = 30 and r = 0.3/s, so that a bucket forgets
+within 100 s).  A minute of fault, then the rest to recover.
+
+The error over time nets requests of one user within ten seconds: who is admitted a moment before another request
+of the same user is no error here, only more or fewer admissions than the oracle's.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from core.units import SECOND_NS
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
+from paper_figs.beyond.load import THRESHOLD, Load
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.style import letter, panels, style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from pyspark.sql import DataFrame
+
+    from analysis.spark import Data
+
+CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
+NODES = 5
+LOAD = Load("data-set", {"set": "A", "capacity": 30, "rate": "0.3"}, (), 30, "0.3", THRESHOLD)
+FROM_S, UNTIL_S = 90, 150
+STEP_S = 10
+ORACLES_SERVER = "n2"  # up in every scenario
+LINEAR_PERCENT = 10.0  # of the y axis, which is logarithmic beyond
+ROOM = 12.0  # above the curves, for words
+RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
+
+
+class Scenario(NamedTuple):
+    """What goes wrong, from ``FROM_S`` to ``UNTIL_S``; ``oracle``: the scenario whose oracle it is compared with."""
+
+    title: str
+    faults: tuple[dict[str, Any], ...]
+    oracle: str
+
+
+def _crash(node: str, **restart: str) -> tuple[dict[str, Any], ...]:
+    return (
+        {"kind": "crash", "at": f"{FROM_S}s", "node": node},
+        {"kind": "restart", "at": f"{UNTIL_S}s", "node": node, **restart},
+    )
+
+
+NO_FAULT = "none"
+SCENARIOS = {
+    NO_FAULT: Scenario("no fault", (), NO_FAULT),
+    "partition": Scenario("Sydney cut off", (
+        {"kind": "partition", "at": f"{FROM_S}s", "side": ["n5"]},
+        {"kind": "heal", "at": f"{UNTIL_S}s", "side": ["n5"]},
+    ), NO_FAULT),
+    "empty": Scenario("a node crashes,\nre-joins empty", _crash("n4"), "empty"),
+    "copy": Scenario("a node crashes,\nre-joins with a copy", _crash("n4", copy_from="n2"), "empty"),
+    "server": Scenario("the server's node\ncrashes, re-joins empty", _crash("n1"), "server"),
+}  # fmt: skip
+FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Limiters x scenarios, and the oracle."""
+    scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(SCENARIOS))
+    names = scale.pick(tiny=("centralised", "leases", "counter"), quick=[name for name in LIMITERS if name not in NEAR],
+                       paper=list(LIMITERS))  # fmt: skip
+    oracles = dict.fromkeys(SCENARIOS[key].oracle for key in scenarios)
+    return [
+        *(oracle(LOAD, NODES, SCENARIOS[key].faults, ORACLES_SERVER) for key in oracles),
+        *(point(name, LOAD, NODES, CITIES, faults=SCENARIOS[key].faults) for key in scenarios for name in names),
+    ]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``curves``: one row a limiter, scenario and interval; ``recovery``: one row a limiter and scenario."""
+    curves = error_curves(data)
+    return {"curves": curves, "recovery": recovery(curves)}
+
+
+def scenarios_of(data: "Data") -> "pd.DataFrame":
+    """``points_of`` with each run's scenario and its oracle_run_id; runs without an oracle are left out.
+
+    The oracle of a crash loses what reaches the node while that is down: a limiter is not to blame for tokens that
+    nobody asked it for.
+    """
+    found = points_of(data)
+    found["scenario"] = [_scenario(faults) for faults in found.faults]
+    oracles = found[found.name == ORACLE].set_index(["scenario", "repetition"]).run_id.to_dict()
+    keys = zip(found.scenario, found.repetition, strict=True)
+    found["oracle_run_id"] = [oracles.get((SCENARIOS[key].oracle, repetition)) for key, repetition in keys]
+    return found.dropna(subset="oracle_run_id")
+
+
+def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
+    """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
+
+    Within an interval and user, requests that were decided: how many more were admitted than by the oracle
+    (surplus), or fewer (deficit); lost, offered.
+    """
+    from pyspark.sql import functions as f
+
+    pair = ["oracle_run_id", "request_id"]
+    theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id",
+                                  (f.col("decision") == "admit").cast("int").alias("there"))  # fmt: skip
+    here = data.requests.join(f.broadcast(oracles), "run_id").join(theirs, pair)
+    is_lost = f.col("decision") == "lost"
+    more = f.when(is_lost, 0).otherwise((f.col("decision") == "admit").cast("int") - f.col("there"))
+    step = f.expr(f"intended_at_ns div {STEP_S * SECOND_NS} * {STEP_S}").alias("t_s")
+    by_user = here.groupBy("run_id", "user", step).agg(
+        f.sum(more).alias("more"), f.count_if(is_lost).alias("lost"), f.count("*").alias("offered")
+    )
+    return by_user.groupBy("run_id", "t_s").agg(
+        f.sum(f.greatest(f.col("more"), f.lit(0))).alias("surplus"),
+        f.sum(f.greatest(-f.col("more"), f.lit(0))).alias("deficit"),
+        f.sum("lost").alias("lost"),
+        f.sum("offered").alias("offered"),
+    )
+
+
+def error_curves(data: "Data") -> "pd.DataFrame":
+    """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
+
+    Counts are sums over the ``runs`` (repetitions).
+    """
+    import pandas as pd
+
+    from analysis.spark import collect
+
+    runs = scenarios_of(data)
+    runs = runs[runs.name.isin(order_of(runs.name))]
+    counts = ["surplus", "deficit", "lost", "offered"]
+    if runs.empty or data.spark is None:
+        return pd.DataFrame(columns=["name", "scenario", "t_s", *counts, "runs"])
+    pairs = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
+    found = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
+    grouped = found.groupby(["name", "scenario", "t_s"], sort=True)
+    sums = grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
+    return pd.DataFrame(sums)
+
+
+def _scenario(faults: str) -> str:
+    """Which one a run's faults are."""
+    import json
+
+    found = json.loads(faults)
+    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == found)
+
+
+def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
+    """One row a limiter and scenario of which there is a run without a fault, too.
+
+    name, scenario; recovery_s: from the fault's end to that of the last interval whose errors are more than
+    ``RECOVERED`` of its requests above those without a fault; null if that is the run's last one.  Per run:
+    lost, more_surplus and more_deficit, beyond those without a fault, from the fault on.
+    """
+    import pandas as pd
+
+    columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
+    rows = []
+    for name, part in curves.groupby("name", sort=True):
+        usual = part[part.scenario == NO_FAULT].set_index("t_s")
+        for scenario in FAULTY:
+            faulty = part[part.scenario == scenario].set_index("t_s")
+            if usual.empty or faulty.empty:
+                continue
+            share = (faulty.surplus + faulty.deficit) / faulty.offered - (usual.surplus + usual.deficit) / usual.offered
+            late = share[share.index >= UNTIL_S]
+            above = late[late > RECOVERED]
+            seconds = float(above.index.max()) + STEP_S - UNTIL_S if len(above) else 0.0
+            never = len(above) > 0 and above.index.max() == late.index.max()
+            more = {
+                kind: (faulty[kind] / faulty.runs - usual[kind] / usual.runs)[share.index >= FROM_S].sum()
+                for kind in ("surplus", "deficit")
+            }
+            rows.append([name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(),
+                         more["surplus"], more["deficit"]])  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).astype({"recovery_s": float})
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """A row a limiter, a column a scenario."""
+    curves, back = found["curves"], found["recovery"]
+    names = order_of(curves.name)
+    scenarios = [key for key in FAULTY if key in set(curves.scenario)]
+    drawing, axes = panels(max(1, len(names)), max(1, len(scenarios)), sharex=True, sharey=True)
+    drawing.set_size_inches(2.5 * max(1, len(scenarios)) + 1.3, 0.86 * len(names) + 1.1)
+    reach = _reach(curves)
+    for row, name in zip(axes, names, strict=False):
+        usual = curves[(curves.name == name) & (curves.scenario == NO_FAULT)]
+        for panel, scenario in zip(row, scenarios, strict=True):
+            _draw_curve(panel, curves[(curves.name == name) & (curves.scenario == scenario)], usual, name)
+            _note(panel, back[(back.name == name) & (back.scenario == scenario)])
+            panel.set_yscale("symlog", linthresh=LINEAR_PERCENT, linscale=1.2)
+            panel.set_ylim(-reach, ROOM * reach)
+            panel.set_yticks([-50, -10, 0, 10, 50], ["50", "10", "0", "10", "50"])
+            panel.minorticks_off()
+        row[0].set_ylabel(style_of(name).label.replace(", ", ",\n").replace("centralised t", "centralised\nt"),
+                          rotation=0, ha="right", va="center", fontsize=7.5, color=style_of(name).colour)  # fmt: skip
+    for n, (panel, scenario) in enumerate(zip(axes[0], scenarios, strict=False)):
+        letter(panel, f"({'abcd'[n]}) {SCENARIOS[scenario].title}")
+    for panel in axes[-1]:
+        panel.set_xticks(range(0, 301, 60))
+        panel.tick_params(labelsize=7)
+        panel.set_xlabel("time (s)", fontsize=8)
+    drawing.supylabel("more admitted than by the oracle (up), fewer (down): % of the requests", fontsize=8)
+    drawing.legend(handles=_handles(), loc="outside lower center", ncols=4, fontsize=7)
+    return drawing
+
+
+def _reach(curves: "pd.DataFrame") -> float:
+    """How far the y axis goes, in %."""
+    if curves.empty:
+        return 1.0
+    return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
+
+
+def _draw_curve(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", name: str) -> None:
+    """Both kinds of errors as areas of steps, and without a fault as lines."""
+    axes.axvspan(FROM_S, UNTIL_S, color="#eeeeee", linewidth=0, zorder=0)
+    for kind, sign, alpha in (("surplus", 1, 0.9), ("deficit", -1, 0.45)):
+        for frame, filled in ((part, True), (usual, False)):
+            if frame.empty:
+                continue
+            edges = [*frame.t_s, frame.t_s.iloc[-1] + STEP_S]
+            values = sign * 100 * frame[kind] / frame.offered
+            if filled:
+                axes.stairs(values, edges, fill=True, color=style_of(name).colour, alpha=alpha, linewidth=0)
+            else:
+                axes.stairs(values, edges, color="#000000", linewidth=0.6, baseline=None)
+    axes.axhline(0, color="#000000", linewidth=0.5)
+    axes.tick_params(labelsize=7)
+    axes.grid(visible=False)
+
+
+def _note(axes: "Axes", row: "pd.DataFrame") -> None:
+    """How long it takes to recover, and what was lost."""
+    if row.empty:
+        return
+    found = row.iloc[0]
+    never = found.recovery_s != found.recovery_s
+    text = (
+        "not back by the end" if never else f"back in {found.recovery_s:.0f} s" if found.recovery_s else "back at once"
+    )
+    text += f", {found.lost:.0f} lost" if found.lost >= 0.5 else ""
+    text += f"\n{found.more_surplus:+.0f} admitted, {found.more_deficit:+.0f} rejected"
+    axes.annotate(text, (0.995, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=5.8, color="#333333",
+                  linespacing=1.15)  # fmt: skip
+
+
+def _handles() -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(color="#555555", alpha=0.9, label="more admitted than by the oracle"),
+        Patch(color="#555555", alpha=0.45, label="fewer admitted"),
+        Line2D([], [], **cast(Any, {"color": "#000000", "linewidth": 0.6, "label": "the same without a fault"})),
+        Patch(color="#eeeeee", label="while the fault lasts"),
+    ]
+
+
+EXPERIMENT = Experiment(
+    "limiters-partition",
+    "All limiters under partition, crash and re-join",
+    "ours; thesis 5.5 and chapter 7 leave it open",
+    points,
+    open_to_systems=True,
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw,
+    notes="Five cities, a node each; the servers of the centralised limiters and the leases are in New York. Ten users "
+    "of a data set A with c = 30 tokens and r = 0.3/s, all above their limit. The error is, within ten seconds and a "
+    "user, how many more or fewer requests are admitted than by the centralised limiter without delay, which loses "
+    "what reaches a crashed node, too; lost requests (those that reach a node that is down, or wait there) count apart. "
+    "Back: from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run "
+    "that the fault alone made to be admitted or rejected wrongly. Means over the repetitions. The sliding log admits "
+    "c requests in any 100 s, as it is meant to: it is no token bucket, and errs without any fault.",
+)  # fmt: skip
