@@ -298,10 +298,15 @@ def flush(meta, pool, users, lists, rule, out, out_users, out_counts, k):
     at = QUEUED + rule[NEIGHBOURS] + k
     word, bit = k // BITS, 1 << (k % BITS)
     listed = MASKS + (users.shape[1] - MASKS) // 2 + word
+    seen = 0
+    for i in range(meta[at]):  # two walks, the first without branches, so that the memory's waits overlap
+        slot = lists[k, i]
+        users[slot, listed] &= ~bit
+        seen ^= pool[users[slot, BASE] + users[slot, HEAD] + users[slot, CLEAN] // 2, BIRTH]
+    meta[SEEN] = seen
     taken = filled = 0
     for i in range(meta[at]):
         slot = lists[k, i]
-        users[slot, listed] &= ~bit
         if users[slot, MASKS + word] & bit:
             count = take(meta, pool, users, out, filled, slot, k)
             out_users[taken, 0], out_users[taken, 1] = users[slot, HIGH], users[slot, LOW]

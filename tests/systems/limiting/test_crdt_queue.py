@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from core.records import Request
-from core.units import MILLISECOND_NS
-from systems.api import Arrival, Start
+from core.units import MILLISECOND_NS, SECOND_NS
+from systems.api import Arrival, Delivery, Start
 from systems.conformance import check_system
 from systems.limiting.crdt_queue import SYSTEM, Config, nodes
 from systems.limiting.sliding_log import SYSTEM as SLIDING_LOG
 from systems.limiting.sliding_log import Config as LogConfig
 from systems.parts.limit import gcra, limit_of
 from testbed.virtual.bench import VirtualBench
-from tests.systems.limiting.queue_common import World, admitted
+from tests.systems.limiting.queue_common import World, admitted, ask, content, gossip
 
 CONFIGS = st.builds(
     Config,
@@ -46,7 +46,7 @@ def assert_equal(world: World, steps: int) -> None:
         assert one == other, f"step {number}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(CONFIGS, st.integers(1, 5), st.integers(0, 10**6), st.sampled_from([1, 10, 60]))
 def test_arrays_equal_lists(config: Config, count: int, seed: int, gap_ms: int) -> None:
     assert_equal(World(SYSTEM, config, count, seed, gap_ns=gap_ms * MILLISECOND_NS), 300)
@@ -123,3 +123,24 @@ def test_a_clock_beyond_the_ticks_is_refused() -> None:
     node = nodes(["n1"], Config(rate="0.333333"), 1)["n1"]
     with pytest.raises(SpecError, match="too late"):
         node.handle(Start(None), 1_700_000_000 * 10**9)
+
+
+def test_a_round_looks_only_at_users_that_changed() -> None:
+    node: Any = nodes(["n1", "n2"], Config(), 1)["n1"]
+    looked_at = node._meta[node.space.kernel.QUEUED + 1 :]  # how many users are on the only neighbour's list
+    for number in range(500):
+        ask(node, 0, user=f"u{number}")
+    assert looked_at.tolist() == [500] and len(content(gossip(node, 0.3)["n2"])) == 500 and looked_at.tolist() == [0]
+    ask(node, 0.5, user="u7")
+    ask(node, 0.5, user="u7")
+    assert looked_at.tolist() == [1] and len(content(gossip(node, 0.6)["n2"])) == 1
+
+
+def test_memory_is_given_back() -> None:
+    """Blocks of users whose elements are gone serve others: the pool follows the living, not the past."""
+    node: Any = nodes(["n1", "n2"], Config(rate="1"), 1)["n1"]
+    for number in range(3_000):
+        ask(node, 2 * number, user=f"u{number}")
+        for target, message in gossip(node, 2 * number + 1).items():  # n2 echoes it when it is dead
+            node.handle(Delivery(target, message), (2 * number + 1) * SECOND_NS)
+    assert len(node._pool) == 256 and node.state_bytes() == 0 and node.idle()
