@@ -57,6 +57,7 @@ FIGURES = {
     "dst-fig5": "paper_figs.dst.fig5:FIGURE",
     "dst-fig7": "paper_figs.dst.fig7:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
+    "limiters-partition": "paper_figs.beyond.partition:FIGURE",
 }
 
 

@@ -281,7 +281,7 @@ FIGURE = Figure(
     notes="Five cities, a node each; the servers of the centralised limiters and the leases are in New York. Ten users "
     "of a data set A with c = 30 tokens and r = 0.3/s, all above their limit. The error is, within ten seconds and a "
     "user, how many more or fewer requests are admitted than by the centralised limiter without delay, which loses "
-    "what reaches a crashed node, too; lost requests (those that reach a node that is down, or wait there) count apart. "
+    "what reaches a crashed node, too; lost requests (of a node that is down, or waiting there) count apart. "
     "Back: from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run "
     "that the fault alone made to be admitted or rejected wrongly. Means over the repetitions. The sliding log admits "
     "c requests in any 100 s, as it is meant to: it is no token bucket, and errs without any fault.",

@@ -1,0 +1,205 @@
+"""The plane: its grid can be run, its tables follow from runs, its words from what was offered."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from core.errors import SpecError
+from harness.experiment import SCALES, RunSpec
+from harness.run import check_all, execute
+from paper_figs import load_figure
+from paper_figs.beyond import partition, plane
+from paper_figs.beyond.limiters import LIMITERS, ORACLE, name_of
+from paper_figs.beyond.plane_drawing import offered, values_in_order
+from paper_figs.beyond.sweeps import MEASURES, SHOWN, SWEEPS, sweep_means
+from ratebed.pipeline import joined
+from tests.paper_figs.beyond.test_load import HEADER, options, written
+
+
+def of_names(specs: list[RunSpec]) -> list[str]:
+    return [name_of(spec.system, spec.factors(), spec.topology) for spec in specs]
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
+def test_every_point_can_be_run_and_none_is_there_twice(scale: Any) -> None:
+    specs = plane.points(scale, options())
+    assert len({spec.to_json() for spec in specs}) == len(specs)
+    assert set(of_names(specs)) == {*SHOWN, ORACLE}
+    check_all(specs)
+
+
+@pytest.mark.parametrize("nodes", [2, 5, 9])
+def test_other_numbers_of_nodes_and_other_cities(nodes: int) -> None:
+    specs = plane.points(SCALES["tiny"], options(nodes=nodes, cities="Tokyo, London"))
+    assert {spec.topology_options["nodes"] for spec in specs} == {nodes, nodes // 2}
+    check_all(specs)
+
+
+def test_one_node_is_no_network() -> None:
+    with pytest.raises(SpecError, match="--nodes 1"):
+        plane.points(SCALES["tiny"], options(nodes=1))
+
+
+def test_every_run_has_an_oracle_of_its_size_and_limit() -> None:
+    specs = plane.points(SCALES["paper"], options())
+    kinds: dict[bool, set[Any]] = {True: set(), False: set()}
+    for spec, name in zip(specs, of_names(specs), strict=True):
+        limit = spec.system_options["capacity"], spec.system_options["rate"]
+        kinds[name == ORACLE].add((spec.topology_options["nodes"], limit))
+    assert kinds[True] == kinds[False]
+
+
+def test_a_sweep_changes_one_thing() -> None:
+    specs = plane.points(SCALES["quick"], options())
+    bases = dict(zip(of_names(specs)[1 : 1 + len(SHOWN)], specs[1 : 1 + len(SHOWN)], strict=True))
+    for spec, name in zip(specs, of_names(specs), strict=True):
+        if name == ORACLE:
+            continue
+        base = bases[name].factors() | spec.factors()
+        differs = {key for key in base if bases[name].factors().get(key) != spec.factors().get(key)}
+        assert len(differs - {"system.window"}) <= 1, (name, differs)  # a node's share of the bucket follows the nodes
+
+
+def test_another_limiter_joins_wherever_the_network_is_varied() -> None:
+    specs = plane.points(SCALES["quick"], options())
+    more = joined(specs, "static-split")
+    assert all(spec.system_options == {"capacity": 30, "rate": "0.03"} for spec in more)
+
+    def networks(found: list[RunSpec]) -> set[str]:
+        return {str(sorted(spec.topology_options.items())) for spec in found if spec.topology == "wan"}
+
+    assert networks(more) == networks(specs)
+
+
+# --- tables ----------------------------------------------------------------------------------------
+
+
+def means_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    base = {"period": "1s", "overlay": "full-mesh", "nodes": 8, "loss": 0.0, "delay": 1.0, "skew": "0ms"}
+    full = [{**base, **dict.fromkeys(MEASURES, 0.0), **row, "run_id": str(n)} for n, row in enumerate(rows)]
+    return sweep_means(pd.DataFrame(full))
+
+
+def test_means_are_of_runs_at_the_base_of_all_other_sweeps() -> None:
+    rows = [
+        {"name": "counter", "error_share": 0.1}, {"name": "counter", "error_share": 0.3},
+        {"name": "counter", "error_share": 0.9, "loss": 0.1},
+        {"name": "counter", "error_share": 0.8, "loss": 0.1, "nodes": 4},
+        {"name": "static-split", "error_share": 0.5, "period": "", "overlay": ""},
+        {"name": ORACLE, "error_share": 0.0},
+    ]  # fmt: skip
+    found = means_of(rows)
+    error = found[found.measure == "error_share"].set_index(["sweep", "name", "value"])["mean"]
+    for sweep in SWEEPS:
+        assert error[sweep.column, "counter", str(sweep.base)] == pytest.approx(0.2)
+    assert error["loss", "counter", "0.1"] == pytest.approx(0.9)
+    assert ("nodes", "counter", "4") not in error.index, "lost messages besides"
+    assert error["period", "static-split", ""] == error["nodes", "static-split", "8"] == 0.5
+    assert ORACLE not in set(found.name)
+    at_base = found[found.is_base]
+    assert set(at_base[at_base.sweep == "loss"].value) == {"0.0"}
+
+
+def test_values_are_in_order() -> None:
+    def order(values: list[str]) -> list[str]:
+        return values_in_order(pd.DataFrame({"value": values}))
+
+    assert order(["10s", "300ms", "", "1s"]) == ["300ms", "1s", "10s"]
+    assert order(["16", "4", "8"]) == ["4", "8", "16"]
+    assert order(["star", "ring", "full-mesh"]) == ["full-mesh", "star", "ring"]
+
+
+WHAT = {
+    "log": "", "requests": 1000, "users": 40, "capacity": "30", "rate": "0.03", "threshold": "2000ms",
+    "rejected_share": 0.2, "start": "", "duration": "", "speed": 1.0, "spread": False, "skip_bad": False,
+    "skipped": 0, "skipped_reasons": "",
+}  # fmt: skip
+
+
+def test_a_figure_of_no_runs_can_be_drawn() -> None:
+    drawing = plane.FIGURE.draw({"sweeps": means_of([{"name": ORACLE}]), "facts": pd.DataFrame([WHAT])})
+    assert [panel.get_title(loc="left")[:3] for panel in drawing.axes if panel.get_title(loc="left")][:2] == [
+        "(a)",
+        "(b)",
+    ]
+
+
+def words(**changed: Any) -> str:
+    return offered(pd.DataFrame([{**WHAT, **changed}]).iloc[0])
+
+
+def test_the_figure_says_what_was_offered() -> None:
+    assert "SYNTHETIC" in words() and "1,000 requests of 40 users" in words()
+    assert "c = 30 tokens, r = 0.03/s; the oracle rejects 20.0 %" in words()
+    log = words(log="a.tsv", start="33561s", duration="10min", speed=10.0, spread=True)
+    assert "SYNTHETIC" not in log and "a.tsv" in log and "10min from 9:19:21 after its first" in log
+    assert "compressed 10 times" in log and "spread" in log and "skipped" not in log
+    assert "3 bad lines skipped (instant 2, no user 1)" in words(
+        log="a", skip_bad=True, skipped=3, skipped_reasons="instant 2, no user 1"
+    )
+    assert "0 bad lines skipped" in words(log="a", skip_bad=True)
+
+
+# --- from runs -------------------------------------------------------------------------------------
+
+
+def data_of(folder: Path, specs: list[RunSpec]) -> Any:
+    from analysis import spark
+
+    folders = []
+    for number, spec in enumerate(specs):
+        folders.append(folder / "runs" / f"{number:02d}")
+        execute(spec, folders[-1].name, folders[-1])
+    return spark.load(spark.session(), folders)
+
+
+@pytest.mark.slow
+def test_tables_and_drawing_from_runs_of_a_log_with_bad_lines(tmp_path: Path) -> None:
+    lines = [f"u{i % 5},{i // 3}\n" for i in range(300)]
+    log = written(tmp_path, HEADER + "".join([*lines[:150], "nobody\n", "u1,never\n", *lines[150:]]))
+    with pytest.raises(SpecError, match="line 152"):
+        plane.points(SCALES["tiny"], options(log=log))
+    specs = plane.points(SCALES["tiny"], options(log=log, skip_bad=True, nodes=4))
+    kept = {"centralised", "static-split", "counter", "queue+F+L", ORACLE}
+    names = of_names(specs)
+    found = plane.tables(data_of(tmp_path, [spec for spec, name in zip(specs, names, strict=True) if name in kept]))
+    facts, runs = found["facts"].iloc[0], found["runs"]
+    assert (facts.requests, facts.users, facts.skipped, facts.spread) == (300, 5, 2, True)
+    assert "2 bad lines skipped (instant 1, number of fields 1)" in offered(facts)
+    assert set(runs.name) == kept and (runs.lost_count == 0).all()
+    assert (runs[runs.name == ORACLE].error_share == 0).all()
+    split = runs[runs.name == "static-split"]
+    assert (split.bytes_per_request == 0).all() and (split.p99_ms < 0.1).all() and (split.excess_share == 0).all()
+    base = runs[(runs.loss == 0) & (runs.delay == 1) & (runs.nodes == 4)].set_index("name")
+    assert base.loc["centralised", "p99_ms"].max() > 50 and base.loc["counter", "bytes_per_request"].min() > 0
+    drawing = plane.FIGURE.draw(found)
+    assert "2 bad lines skipped" in "".join(text.get_text() for text in drawing.subfigs[0].texts)
+
+
+@pytest.mark.slow
+def test_tables_of_faults_from_runs(tmp_path: Path) -> None:
+    specs = [
+        spec
+        for spec in partition.points(SCALES["quick"], {})
+        if name_of(spec.system, spec.factors(), spec.topology) in ("static-split", "centralised", ORACLE)
+    ]
+    found = partition.tables(data_of(tmp_path, specs))
+    curves, back = found["curves"], found["recovery"].set_index(["name", "scenario"])
+    assert (curves.groupby(["name", "scenario"]).offered.sum() == 2049).all()
+    assert back.loc[("static-split", "partition"), ["recovery_s", "lost", "more_surplus", "more_deficit"]].tolist() == [
+        0.0, 0.0, 0.0, 0.0,
+    ], "nodes that do not talk notice no partition"  # fmt: skip
+    assert back.loc[("centralised", "partition"), "more_surplus"] > 10, "it fails open"
+    assert back.loc[("centralised", "empty"), "lost"] > 0
+    assert abs(back.loc[("centralised", "empty"), "more_surplus"]) < 5, "what is lost counts on neither side"
+    assert load_figure("limiters-partition").draw(found).axes
+
+
+def test_the_points_of_faults_can_be_run() -> None:
+    for scale in SCALES.values():
+        specs = partition.points(scale, {})
+        assert len({spec.to_json() for spec in specs}) == len(specs)
+        check_all(specs)
+    assert set(of_names(specs)) == {*LIMITERS, ORACLE}
