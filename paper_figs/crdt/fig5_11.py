@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
 from paper_figs.crdt.grids import COUNTER, F
-from paper_figs.crdt.runs import PRECISION_NOTE
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
@@ -31,4 +31,4 @@ def draw(found: FigureTables) -> "Drawing":
 
 
 EXPERIMENT = Experiment("crdt-fig5.11", "Precision, one user, not limited", "CRDT, Fig. 5.11", points)
-FIGURE = Figure(EXPERIMENT, precision.tables, draw, notes=PRECISION_NOTE)
+FIGURE = Figure(EXPERIMENT, precision.tables, draw, notes=f"{EXTENSIONS_NOTE} {PRECISION_NOTE}")

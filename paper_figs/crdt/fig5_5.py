@@ -10,7 +10,7 @@ from analysis.verdicts import Claim, Evidence, Tables
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
 from paper_figs.crdt.grids import COUNTER, FL
-from paper_figs.crdt.runs import PRECISION_NOTE
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
@@ -44,4 +44,4 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("crdt-fig5.5", "Precision, one user, extreme load", "CRDT, Fig. 5.5", points)
-FIGURE = Figure(EXPERIMENT, precision.tables, draw, CLAIMS, notes=PRECISION_NOTE)
+FIGURE = Figure(EXPERIMENT, precision.tables, draw, CLAIMS, notes=f"{EXTENSIONS_NOTE} {PRECISION_NOTE}")

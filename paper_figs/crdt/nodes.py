@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, limited, oracle
-from paper_figs.crdt.runs import per_run
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import legend_above, steps, where
@@ -55,7 +55,7 @@ def draw(found: FigureTables) -> "Drawing":
     )
     for n, (panel, (value, label, title)) in enumerate(zip(axes[0], columns, strict=True)):
         _draw_by_count(panel, runs, value)
-        panel.set_ylabel(label)
+        panel.set_ylabel(label, fontsize=8)
         letter(panel, f"({'abc'[n]}) {title}")
     axes[0][1].axhline(100, color="#000000", linewidth=0.8, linestyle=":")
     axes[0][0].set_ylim(bottom=0)
@@ -90,4 +90,6 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("crdt-nodes", "Excess against the number of nodes", "ours; CRDT 3.1.1", points)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes="Bars are standard deviations over repetitions.")
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS, notes=f"{EXTENSIONS_NOTE} Bars are standard deviations over repetitions."
+)

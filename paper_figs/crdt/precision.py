@@ -95,9 +95,14 @@ def draw(found: FigureTables, variants: Sequence[str], published: Mapping[str, f
     letter(axes[0][1], "(b) the thesis' percentage")
     draw_errors(axes[0][2], found["share"], variants)
     letter(axes[0][2], "(c) errors of both kinds")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
+    legend(drawing, axes[0][0], bool(published))
     return drawing
+
+
+def legend(drawing: "Drawing", curves_in: "Axes", published: bool) -> None:
+    """One legend above: the curves of (a), and the markers of (b)."""
+    handles = [*curves_in.get_legend_handles_labels()[0], *_share_handles(published)]
+    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
 
 
 def draw_curves(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) -> None:
@@ -105,18 +110,19 @@ def draw_curves(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) ->
 
     Where few requests are rejected, and late, only the rejections' part of the plane is shown.
     """
-    any_run = found[found.variant == found.variant.min()]
-    axes.plot(any_run.t_s, any_run.offered_count / CAPACITY, color="#999999", linewidth=1.0, label="requests")
+    offered = found[found.variant == found.variant.min()]
+    rejecting = found[found.rejected_count > 0]
+    most = rejecting.rejected_count.max()
+    if len(rejecting) and most < FEW * offered.offered_count.max():
+        axes.set_xlim(rejecting.t_s.min() - 2, found.t_s.max())
+        axes.set_ylim(0, 1.4 * most / CAPACITY)
+    else:
+        axes.plot(offered.t_s, offered.offered_count / CAPACITY, color="#999999", linewidth=1.0, label="requests")
     for variant in variants:
         draw_band(axes, found[found.variant == variant], "rejected_count", variant)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("since the start (c)")
     axes.set_ylim(bottom=0)
-    rejecting = found[found.rejected_count > 0]
-    most = rejecting.rejected_count.max() / CAPACITY
-    if len(rejecting) and most < FEW * any_run.offered_count.max() / CAPACITY:
-        axes.set_xlim(rejecting.t_s.min() - 2, found.t_s.max())
-        axes.set_ylim(0, 1.4 * most)
 
 
 def draw_band(axes: "Axes", part: "pd.DataFrame", value: str, variant: str) -> None:
@@ -148,8 +154,7 @@ def draw_shares(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str], pu
         axes.axhline(100, color="#000000", linewidth=0.8, linestyle=":")
         low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
         axes.set_ylim(max(0.0, low), min(high, 200.0))
-        axes.set_ylabel("of centralised rejections (%)")
-        axes.legend(handles=_share_handles(bool(published)), fontsize=6.5)
+        axes.set_ylabel("of centralised rejections (%)", fontsize=8)
     axes.set_xlim(-0.6, len(variants) - 0.4)
     axes.set_xticks(range(len(variants)), [style_of(variant).label.replace(", ", ",\n") for variant in variants],
                     fontsize=7)  # fmt: skip
@@ -159,8 +164,8 @@ def _share_handles(published: bool) -> "list[Any]":
     from matplotlib.lines import Line2D
 
     drawn: dict[str, Any] = {"color": "#555555", "marker": "o", "linestyle": "none", "markersize": 5}
-    handles = [Line2D([], [], label="total", **drawn),
-               Line2D([], [], label="area under the curve", markerfacecolor="#ffffff", **drawn)]  # fmt: skip
+    handles = [Line2D([], [], label="(b) total", **drawn),
+               Line2D([], [], label="(b) area under the curve", markerfacecolor="#ffffff", **drawn)]  # fmt: skip
     return [*handles, Line2D([], [], **cast(Any, PUBLISHED))] if published else handles
 
 
@@ -180,7 +185,7 @@ def draw_errors(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) ->
     axes.set_ylim(bottom=0)
     axes.set_xlim(-0.6, len(ERRORS) - 0.4)
     axes.set_xticks(range(len(ERRORS)), list(ERRORS.values()), fontsize=7)
-    axes.set_ylabel("requests, tokens (% of c)")
+    axes.set_ylabel("requests, tokens (% of c)", fontsize=8)
     axes.grid(visible=False, axis="x")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, limited, oracle
-from paper_figs.crdt.runs import per_run
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY, ratio, with_seconds
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import log_axis
@@ -102,7 +102,7 @@ def _draw_by_capacity(axes: "Axes", runs: "pd.DataFrame", value: str, label: str
                       markerfacecolor=None if choice == "pending" else "#ffffff", linewidth=1.0, capsize=2,
                       linestyle="-" if choice == "pending" else ":", label=name)  # fmt: skip
     _capacity_axis(axes, runs)
-    axes.set_ylabel(label)
+    axes.set_ylabel(label, fontsize=8)
 
 
 def _draw_ratios(axes: "Axes", areas: "pd.DataFrame") -> None:
@@ -119,7 +119,7 @@ def _draw_ratios(axes: "Axes", areas: "pd.DataFrame") -> None:
     axes.axhline(1.0, color="#000000", linewidth=0.8, linestyle=":")
     log_axis(axes)
     _capacity_axis(axes, areas)
-    axes.set_ylabel("over the counter's")
+    axes.set_ylabel("over the counter's", fontsize=8)
 
 
 def _capacity_axis(axes: "Axes", found: "pd.DataFrame") -> None:
@@ -136,6 +136,6 @@ EXPERIMENT = Experiment(
 )
 FIGURE = Figure(
     EXPERIMENT, tables, draw,
-    notes="At quick scale the substantial load alone. Bars are standard deviations; the dashed line is the last "
-    "request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s.",
+    notes=f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Bars are standard deviations; the dashed "
+    "line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s.",
 )  # fmt: skip

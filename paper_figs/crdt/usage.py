@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MEMORY, MEASURED, BANDWIDTH = "state_byte_seconds", "allocated_byte_seconds", "sent_bytes"
 AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "bandwidth"}
+HIGH = 10  # counter's peaks: axes above it are logarithmic
 USAGE_NOTE = (
     "Memory is that of a model (32 bytes a user, 16 a counter, limit or queue element; local and delta states), and "
     "measured allocation beside it; the thesis measured Erlang processes with all that these bring. Bandwidth is "
@@ -119,12 +120,17 @@ def draw(found: FigureTables, variants: Sequence[str], published: Published) -> 
 
 def draw_usage(axes: "Axes", found: "pd.DataFrame", value: str, variants: Sequence[str], load_end_s: float) -> None:
     """Mean curves, the peak of the counter's as 100 %; a thin line where the requests end."""
+    from matplotlib.ticker import FuncFormatter
+
     peak = found[found.variant == COUNTER][value].max()
     for variant in variants:
         part, look = found[found.variant == variant], style_of(variant)
         axes.plot(part.t_s, 100 * part[value] / peak, color=look.colour, linestyle=look.dashes, linewidth=1.2,
                   label=look.label)  # fmt: skip
     axes.axvline(load_end_s, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    if found[value].max() > HIGH * peak:  # the counter would be a flat line
+        axes.set_yscale("symlog", linthresh=100)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:,.0f}"))
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("time (s); requests end at the dashed line")
@@ -165,7 +171,9 @@ def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_
     axes.plot([], [], color="#555555", marker="o", markersize=4, linestyle="none", label="at rest")
     axes.plot([], [], color="#555555", marker="|", markersize=6, linestyle="none", label="last message")
     axes.axvline(load_end_s, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_xlim(0, 1.08 * max(load_end_s, runs.rest_s.max(), runs.last_sent_s.max()))
+    marks = [load_end_s, *runs.rest_s, *runs.last_sent_s]
+    margin = 0.05 * max(marks)
+    axes.set_xlim(max(0.0, min(marks) - margin), max(marks) + margin)
     axes.set_ylim(len(variants) - 0.4, -0.6)
     names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
     axes.set_yticks(range(len(variants)), names, fontsize=7)
