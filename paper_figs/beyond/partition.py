@@ -33,7 +33,7 @@ FROM_S, UNTIL_S = 90, 150
 STEP_S = 10
 ORACLES_SERVER = "n2"  # up in every scenario
 LINEAR_PERCENT = 10.0  # of the y axis, which is logarithmic beyond
-ROOM = 12.0  # above the curves, for words
+ROOM = 25.0  # above the curves, for words
 RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
 
 
@@ -193,7 +193,7 @@ def draw(found: FigureTables) -> "Drawing":
     names = order_of(curves.name)
     scenarios = [key for key in FAULTY if key in set(curves.scenario)]
     drawing, axes = panels(max(1, len(names)), max(1, len(scenarios)), sharex=True, sharey=True)
-    drawing.set_size_inches(2.5 * max(1, len(scenarios)) + 1.3, 0.86 * len(names) + 1.1)
+    drawing.set_size_inches(2.5 * max(1, len(scenarios)) + 1.3, 0.92 * len(names) + 1.1)
     reach = _reach(curves)
     for row, name in zip(axes, names, strict=False):
         usual = curves[(curves.name == name) & (curves.scenario == NO_FAULT)]
@@ -252,9 +252,9 @@ def _note(axes: "Axes", row: "pd.DataFrame") -> None:
         "not back by the end" if never else f"back in {found.recovery_s:.0f} s" if found.recovery_s else "back at once"
     )
     text += f", {found.lost:.0f} lost" if found.lost >= 0.5 else ""
-    text += f"\n{found.more_surplus:+.0f} admitted, {found.more_deficit:+.0f} rejected"
+    text += f"\n{round(found.more_surplus):+d} admitted, {round(found.more_deficit):+d} rejected"
     axes.annotate(text, (0.995, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=5.8, color="#333333",
-                  linespacing=1.15)  # fmt: skip
+                  linespacing=1.15, bbox={"facecolor": "#ffffff", "alpha": 0.6, "pad": 0.4, "linewidth": 0})  # fmt: skip
 
 
 def _handles() -> list[Any]:

@@ -80,7 +80,7 @@ def sweep_means(runs: "pd.DataFrame") -> "pd.DataFrame":
                              "is_base": value in ("", base_value(runs, sweep)), "mean": found.mean, "low": found.low,
                              "high": found.high, "count": found.count})  # fmt: skip
     columns = ["sweep", "name", "value", "measure", "is_base", "mean", "low", "high", "count"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).astype({"is_base": bool, "mean": float})
 
 
 def base_value(runs: "pd.DataFrame", sweep: Sweep) -> Any:
