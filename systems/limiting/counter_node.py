@@ -1,7 +1,6 @@
 """What both bodies of the counter share: events, rounds of gossip, users on the wire."""
 
 from collections.abc import Sequence
-from hashlib import blake2b
 
 from core.errors import SpecError
 from systems.api import (
@@ -21,15 +20,10 @@ from systems.api import (
 from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
+from systems.parts.user_key import user_key
 
-DIGEST_BYTES = 16
 COUNT_MAXIMUM = 2**32 - 1  # tokens that one node may grant one user: what a counter holds on the wire
-USER_BYTES, COUNTER_BYTES, LIMIT_BYTES = 32, 16, 16  # model of A18
-
-
-def digest(user: str) -> bytes:
-    """Who a user is on the wire: 128 bits of a hash, whatever the length of the text."""
-    return blake2b(user.encode(), digest_size=DIGEST_BYTES).digest()
+COUNTER_BYTES, LIMIT_BYTES = 16, 16  # the thesis' model (digest A18)
 
 
 class CounterNode:
@@ -45,8 +39,7 @@ class CounterNode:
       that comes back may be of this incarnation as well as of the last.)
     * with ``slots = "incarnation"`` each life counts in a slot of its own, named by the instant at which
       it began: nothing is hidden, and buckets grow by a counter for each restart.
-    * on a ``random`` overlay its new life draws new neighbours; those that it had go on sending to it, and
-      what comes from a node that is no neighbour is passed on to all.
+    * what comes from a node that is no neighbour is passed on to all.
     """
 
     def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):
@@ -62,7 +55,7 @@ class CounterNode:
         """See ``systems.api.Node``."""
         match event:
             case Arrival(request):
-                return self._arrive(request.id, digest(request.user), request.cost, now_ns)
+                return self._arrive(request.id, user_key(request.user), request.cost, now_ns)
             case Delivery(source, Delta() | TaggedDelta() as message):
                 return self.receive(message, self.places.get(source, -1), now_ns)
             case Timer("gossip", due_at_ns):

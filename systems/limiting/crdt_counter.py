@@ -59,7 +59,7 @@ class Config:
 class Delta(Message):
     """What a neighbour lacks: columns of little-endian numbers, one row a user, or a counter.
 
-    ``users``: 16 bytes each (``counter_node.digest``).  ``sizes``: uint16, counters of the user.
+    ``users``: 16 bytes each (``parts.user_key``).  ``sizes``: uint16, counters of the user.
     ``limits``: three int64 each: the limit in tokens, ticks (``parts.limit``) beyond them, and the
     instant of the last refill, ns on the clock of the node that made it.  ``nodes``, uint16, and
     ``counts``, uint32, have one row a counter that is not 0: which node, by its place among the names.

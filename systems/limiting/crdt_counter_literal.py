@@ -14,14 +14,13 @@ from systems.api import Effect, Message, Send
 from systems.limiting.counter_node import (
     COUNT_MAXIMUM,
     COUNTER_BYTES,
-    DIGEST_BYTES,
     LIMIT_BYTES,
-    USER_BYTES,
     CounterNode,
     too_many,
 )
 from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 from systems.parts.limit import Limit
+from systems.parts.user_key import KEY_BYTES, MODEL_BYTES
 
 Slot = tuple[int, int]  # which node, and when that life of it began (0 with slots = "node")
 _WINDOW_BYTES = 16  # urgent: a number of tokens and an instant for each queued bucket
@@ -72,7 +71,7 @@ class Bucket:
 
     def model_bytes(self) -> int:
         """What it weighs in the model of A18, with its user's key."""
-        return USER_BYTES + LIMIT_BYTES + COUNTER_BYTES * len(self.counts)
+        return MODEL_BYTES + LIMIT_BYTES + COUNTER_BYTES * len(self.counts)
 
 
 class LiteralNode(CounterNode):
@@ -223,7 +222,7 @@ def unpacked(message: Delta | TaggedDelta, limit: Limit) -> dict[bytes, Bucket]:
     )
     buckets, first = {}, 0
     for row, size in enumerate(sizes):
-        user = delta.users[DIGEST_BYTES * row : DIGEST_BYTES * (row + 1)]
+        user = delta.users[KEY_BYTES * row : KEY_BYTES * (row + 1)]
         rows = range(first, first + size)
         tokens, ticks, refilled_at_ns = limits[3 * row : 3 * row + 3]
         slots = {(nodes[i], began[i]): counts[i] for i in rows}

@@ -23,8 +23,9 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, USER_BYTES, Elements, Rule, pack, unpack, user_key
+from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule, pack, unpack
 from systems.parts.gossip import Rounds
+from systems.parts.user_key import MODEL_BYTES, user_key
 
 
 class Element(NamedTuple):
@@ -148,7 +149,7 @@ class LiteralNode:
         """Local state and delta states in the model: 32 bytes a user, 16 an element."""
         states = (self.local_state, *self.delta_states.values())
         elements = sum(len(queue) for state in states for queue in state.values())
-        return USER_BYTES * sum(len(state) for state in states) + ELEMENT_BYTES * elements
+        return MODEL_BYTES * sum(len(state) for state in states) + ELEMENT_BYTES * elements
 
     def allocated_bytes(self) -> int:
         """Dicts, lists and elements, without their integers, which delta states share."""

@@ -24,8 +24,9 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, USER_BYTES, Elements, Rule, user_key
+from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule
 from systems.parts.gossip import Rounds
+from systems.parts.user_key import MODEL_BYTES, user_key
 
 _LATEST_TICKS = 2**62  # of an instant: deaths still fit in 64 bits
 _SLOT_BYTES = 150  # of one entry in the dict of user texts: its text, and its place
@@ -103,7 +104,7 @@ class ArrayNode:
         """Local state and delta states in the model: 32 bytes a user, 16 an element."""
         kernel, meta = self.space.kernel, self._meta
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
-        return USER_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
+        return MODEL_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
 
     def allocated_bytes(self) -> int:
         """The arrays, and an estimate for the texts of users that asked here."""

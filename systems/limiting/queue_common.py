@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
 from itertools import islice
 from typing import Protocol
 
@@ -14,10 +12,9 @@ from core.registry import hint
 from core.units import duration_ns
 from systems.api import Message
 from systems.parts.limit import Limit
+from systems.parts.user_key import KEY_BYTES
 
-USER_BYTES = 32  # of a user's key in the model (32 hexadecimal characters); the wire has 16 bytes
 ELEMENT_BYTES = 16  # birth and death
-DIGEST_BYTES = 16
 TIMER = "gossip"
 
 
@@ -101,12 +98,6 @@ class Gossiping(Protocol):
         ...
 
 
-@lru_cache(maxsize=1 << 16)
-def user_key(user: str) -> bytes:
-    """The 16 bytes by which nodes know a user."""
-    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
-
-
 def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], with_origins: bool) -> Elements:
     """The message that carries ``queues``: user -> (birth, death, origin) of each element."""
     rows = [element for queue in queues.values() for element in queue]
@@ -122,7 +113,7 @@ def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], with_origins: b
 
 def unpack(message: Elements) -> dict[bytes, list[tuple[int, int, int]]]:
     """What ``pack`` packed; origin 0 where the message has none."""
-    users = [message.users[at : at + DIGEST_BYTES] for at in range(0, len(message.users), DIGEST_BYTES)]
+    users = [message.users[at : at + KEY_BYTES] for at in range(0, len(message.users), KEY_BYTES)]
     births = np.frombuffer(message.births, "<i8").tolist()
     deaths = np.frombuffer(message.deaths, "<i8").tolist()
     origins = np.frombuffer(message.origins, "<i4").tolist() or [0] * len(births)

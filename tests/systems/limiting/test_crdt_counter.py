@@ -13,10 +13,11 @@ from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Effect, Send, SetTimer, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.counter_node import COUNT_MAXIMUM, digest
+from systems.limiting.counter_node import COUNT_MAXIMUM
 from systems.limiting.crdt_counter import SYSTEM, Config, Delta, TaggedDelta, nodes
 from systems.limiting.crdt_counter_literal import Bucket, LiteralNode, packed, unpacked
 from systems.parts.limit import gcra, limit_of
+from systems.parts.user_key import user_key as digest
 from testbed.faults import Crash, Restart
 from testbed.topology import mesh
 from testbed.virtual.bench import VirtualBench

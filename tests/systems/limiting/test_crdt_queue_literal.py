@@ -12,7 +12,8 @@ from systems.api import Arrival, Delivery
 from systems.conformance import check_system
 from systems.limiting.crdt_queue import SYSTEM, Config, nodes
 from systems.limiting.crdt_queue_literal import Element, LiteralNode, Queue, merge, refill, remove_duplicates, union
-from systems.limiting.queue_common import pack, user_key
+from systems.limiting.queue_common import pack
+from systems.parts.user_key import user_key
 from testbed.virtual.bench import VirtualBench
 from tests.systems.limiting.queue_common import ask, content, gossip, sent
 
