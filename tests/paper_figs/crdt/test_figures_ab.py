@@ -1,0 +1,172 @@
+"""Grids, tables and drawings of the thesis' figures on data sets A and B."""
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from core.units import SECOND_NS
+from harness.experiment import SCALES
+from harness.run import configure_point, resolve
+from paper_figs import load_figure
+from paper_figs.crdt import fig5_2, fig5_4, fig5_5, fig5_12, precision, usage
+from paper_figs.crdt.checks import more, nearest, share
+from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE, F
+from paper_figs.crdt.runs import _ended_as_zero
+
+KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
+
+
+def grid(key: str, scale: str = "quick") -> set[bytes]:
+    return {spec.to_json() for spec in load_figure(key).experiment.points(SCALES[scale], {})}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
+    for scale in SCALES.values():
+        specs = load_figure(key).experiment.points(scale, {})
+        assert len({spec.to_json() for spec in specs}) == len(specs) > 0
+    small = [spec for spec in specs if spec.workload_options["set"] != "C"]
+    for spec in small:
+        configure_point(resolve(spec))
+
+
+def test_figures_share_their_runs() -> None:
+    for precise, used in ((3, 4), (5, 6), (7, 8), (9, 10), (11, 12)):
+        assert grid(f"crdt-fig5.{used}") < grid(f"crdt-fig5.{precise}")
+    assert grid("crdt-fig4.6") < grid("crdt-fig5.1") < grid("crdt-fig5.3")
+    assert len(grid("crdt-fig5.2") & grid("crdt-fig5.3")) == 1  # the centralised limiter on A
+    assert len(grid("crdt-sensitivity") & grid("crdt-fig5.7")) == 3
+    assert len(grid("crdt-nodes") & grid("crdt-fig5.7")) == 3
+
+
+def test_more_has_two_readings_above_one_hundred_percent_only() -> None:
+    assert more(7.98) == (7.98, 8.98)
+    assert more(0.31) == (1.31,)
+
+
+def test_the_nearest_reading_is_checked() -> None:
+    ratio = pd.Series([8.9, 9.0, 9.1])
+    assert nearest("", ratio, more(7.98)).published == 8.98
+    assert nearest("", ratio - 1, more(7.98)).published == 7.98
+    readings = {"total": pd.Series([0.99, 0.98]), "area": pd.Series([0.9, 0.92])}
+    assert share("x", readings, 0.92).label == "x (area)"
+    assert share("x", readings, 0.97).label == "x (total)"
+
+
+def test_runs_that_have_ended_count_as_zero_up_to_the_last_of_their_point() -> None:
+    point = {"data_set": "A", "capacity": 300, "gossip": "300ms", "choice": "pending"}
+    rows = pd.DataFrame(
+        [{"variant": COUNTER, **point, "run_id": run, "t_ns": t, "state_bytes": 8.0} for run, t in
+         (("a", 0), ("a", 1), ("a", 2), ("b", 0))]
+        + [{"variant": FL, **point, "run_id": "c", "t_ns": 7, "state_bytes": 8.0}]
+    )  # fmt: skip
+    found = _ended_as_zero(rows, ["state_bytes"])
+    assert sorted(zip(found.run_id, found.t_ns, found.state_bytes, strict=True)) == [
+        ("a", 0, 8.0), ("a", 1, 8.0), ("a", 2, 8.0), ("b", 0, 8.0), ("b", 1, 0.0), ("b", 2, 0.0), ("c", 7, 8.0),
+    ]  # fmt: skip
+
+
+def usage_runs() -> pd.DataFrame:
+    """A counter that was at rest before the load ended, a queue that never was, each with a repetition."""
+    counter = {
+        "variant": COUNTER,
+        "converged_at_ns": 20 * SECOND_NS,
+        "last_sent_at_ns": None,
+        "state_byte_seconds": 2.0,
+    }
+    queue = {"variant": FL, "converged_at_ns": None, "last_sent_at_ns": 660 * SECOND_NS, "state_byte_seconds": 9.0}
+    common = {
+        "load_end_ns": 59 * SECOND_NS,
+        "end_ns": 660 * SECOND_NS,
+        "sent_bytes": 5.0,
+        "allocated_byte_seconds": 1.0,
+    }
+    return pd.DataFrame([{**row, **common, "repetition": n} for row in (counter, queue) for n in (0, 1)])
+
+
+def test_rest_is_after_the_load_and_at_least_the_cap_where_it_never_came() -> None:
+    runs = usage.with_seconds(usage_runs())
+    assert list(runs.rest_s) == [59.0, 59.0, 660.0, 660.0]
+    assert list(runs.converged) == [True, True, False, False]
+    assert list(runs.last_sent_s) == [0.0, 0.0, 660.0, 660.0]
+
+
+def test_ratios_are_over_the_counter() -> None:
+    found = usage.ratios(usage_runs()).set_index("area")["mean"]
+    assert found[usage.MEMORY] == 4.5 and found[usage.BANDWIDTH] == 1.0
+
+
+@pytest.fixture(scope="module")
+def spark() -> Any:
+    from analysis.spark import session
+
+    return session()
+
+
+def test_memory_kept_compares_the_end_of_the_load_with_its_middle(spark: Any) -> None:
+    held = spark.createDataFrame([("a", t * SECOND_NS, 10.0 if t <= 60 else 2.0) for t in range(1, 121)],
+                                 "run_id string, t_ns long, state_bytes double")  # fmt: skip
+    ends = spark.createDataFrame([("a", 100 * SECOND_NS)], "run_id string, load_end_ns long")
+    assert [tuple(row) for row in usage.memory_kept(held, ends).collect()] == [("a", 0.2)]
+
+
+def test_gaps_and_late_admissions(spark: Any) -> None:
+    gaps = spark.createDataFrame([("a", 0, 0), ("a", 1, 7), ("a", 2, 3)], "run_id string, t_ns long, gap_count long")
+    assert [tuple(row) for row in precision._gap_marks(gaps).collect()] == [("a", 7, 3)]
+    at = [("a", 29, "admit"), ("a", 30, "admit"), ("a", 40, "reject"), ("b", 50, "lost")]
+    rows = [(run, second * SECOND_NS, decision) for run, second, decision in at]
+    requests = spark.createDataFrame(rows, "run_id string, intended_at_ns long, decision string")
+    assert sorted(tuple(row) for row in precision._late_admissions(requests).collect()) == [("a", 1), ("b", 0)]
+
+
+def curve(variant: str, offered: float, rejected: float) -> list[dict[str, Any]]:
+    names = ("rejected_count", "offered_count", "gap_count")
+    return [
+        {"variant": variant, "t_s": float(t), **dict(zip(names, (rejected * t / 60, offered * t, 0.0), strict=True)),
+         **{f"{name}_std": 1.0 for name in names}}
+        for t in range(61)
+    ]  # fmt: skip
+
+
+def precision_tables(rejected: float) -> dict[str, pd.DataFrame]:
+    rows = [{"variant": variant, "data_set": "B", "repetition": n, "rejected_ratio": 0.9 if rejected else None,
+             "area_ratio": 0.9 if rejected else None, "false_admit_count": rejected, "false_reject_count": 0,
+             "excess_tokens": 0.0} for variant in (COUNTER, FL) for n in (0, 1)]  # fmt: skip
+    runs = pd.DataFrame(rows)
+    curves = [row for variant in (ORACLE, COUNTER, FL) for row in curve(variant, 5.0, rejected)]
+    return {"runs": runs, "curves": pd.DataFrame(curves), "share": precision.shares(runs)}
+
+
+@pytest.mark.parametrize(("rejected", "shown"), [(250.0, True), (12.0, False), (0.0, True)])
+def test_requests_are_drawn_unless_they_dwarf_the_rejections(rejected: float, shown: bool) -> None:
+    axes = fig5_5.draw(precision_tables(rejected)).axes
+    labels = [line.get_label() for line in axes[0].lines]
+    assert ("requests" in labels) is shown
+    remarks = [text.get_text() for text in (*axes[1].texts, *axes[2].texts)]
+    assert any("rejects nothing" in text for text in remarks) is (rejected == 0)
+    assert ("none" in remarks) is (rejected == 0)
+
+
+@pytest.mark.parametrize("factor", [2.0, 60.0])
+def test_usage_is_drawn_on_a_log_axis_where_the_counter_would_be_flat(factor: float) -> None:
+    runs = usage.with_seconds(usage_runs())
+    rows = [{"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
+            for variant in (COUNTER, FL) for t in range(61)]  # fmt: skip
+    found = {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
+    drawing = usage.draw(found, (COUNTER, FL), {FL: {usage.MEMORY: more(7.98)}})
+    assert [panel.get_yscale() for panel in drawing.axes[:2]] == ["linear", "symlog" if factor > 10 else "linear"]
+
+
+def test_the_table_of_decisions_names_what_differs() -> None:
+    rows = [{"data_set": "D", "variant": variant, "repetition": n, "offered_count": 112, "differing_count": count}
+            for variant, count in ((CENTRAL_QUEUE, 0), (fig5_2.PRINTED, 15)) for n in (0, 1)]  # fmt: skip
+    curves = [row for variant in (ORACLE, CENTRAL_QUEUE) for row in curve(variant, 5.0, 100.0)]
+    drawing = fig5_2.draw({"decisions": pd.DataFrame(rows), "curves": pd.DataFrame(curves)})
+    cells = drawing.axes[1].tables[0].get_celld()
+    assert [cells[1, column].get_text().get_text() for column in range(3)] == ["112", "0", "15"]
+
+
+def test_published_values_are_those_of_the_digest() -> None:
+    assert fig5_4.PUBLISHED["queue+F"][usage.BANDWIDTH] == (2.43, 3.43)
+    assert fig5_12.PUBLISHED[F] == {usage.MEMORY: (0.90,), usage.BANDWIDTH: (0.23,)}
