@@ -7,6 +7,10 @@ envelope, bytes and memory over those of the sound system, paired by repetition.
 that no listing asks for, among them the ablation that the thesis lacks: its counter with the queue's
 urgent messages (and with a broadcast of every change), which tells what is owed to the queue and what to urgency.
 
+The last panel has the one rule with which nothing ends: delta states that keep both of two equal births (A8, Listing
+4.2), so that an element that is told to a node on two ways is two elements from then on.  Three nodes, c = 60, data
+set B, barely limited, 20 s: on five nodes the state grows tenfold in a second.
+
 Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That the counter's printed refill
 bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
 """
@@ -19,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from analysis.verdicts import t_interval
+from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
-from paper_figs.crdt.runs import PRECISION_NOTE, per_run
+from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import letter, panels, style_of
 
@@ -56,7 +61,6 @@ SWITCHES = (
     Switch("A1  refill drops the living", FL, (("literal_refill", True),)),
     Switch("A2  urgent if slow", FL, (("literal_threshold", True),)),
     Switch("A5  urgent, not cleared", FL, (("literal_keep_sent", True),)),
-    Switch("A8  duplicates kept in deltas", FL, (("literal_merge", True),)),
     Switch("A11  later deaths not echoed", FL, (("literal_echo", True),)),
     Switch("A12  LINF's counters drift", FL, (("literal_priorities", True),)),
     Switch("A21  urgent push", COUNTER, (("push", "urgent"),), printed=False),
@@ -69,9 +73,11 @@ SWITCHES = (
     Switch("A10  node in the key", FL, (("key", "birth-node"),), printed=False),
     Switch("A10  clock of 1 ms", FL, (("resolution", "1ms"),), printed=False),
 )
-TINY = ("refill_cap", "literal_merge", "push")  # options that the tiny scale looks at
+TINY = ("refill_cap", "literal_echo", "push")  # options that the tiny scale looks at
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name, _ in switch.options if name != "choice"}
+GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "20s"
+PRINTED_MERGE = "A8  duplicates kept in deltas"
 MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
     "false_admit_count": "admitted wrongly (% of c)",
     "false_reject_count": "rejected wrongly (% of c)",
@@ -101,6 +107,12 @@ def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
     return spec
 
 
+def growing(options: Mapping[str, Any]) -> RunSpec:
+    """The small load on which duplicates can be watched."""
+    spec = grids.limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
+    return msgspec.structs.replace(spec, procedure_options={"duration": GROWTH_SPAN, "drain": "0s"})
+
+
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     found = [point(ORACLE, load, {}) for load in (DATA_SET, SLOW)]
@@ -108,18 +120,35 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     switches = [
         switch for switch in SWITCHES if scale.pick(tiny=any(name in TINY for name, _ in switch.options), quick=True)
     ]
-    return found + [point(switch.base, switch.load, dict(switch.options)) for switch in switches]
+    found += [point(switch.base, switch.load, dict(switch.options)) for switch in switches]
+    return [*found, growing({}), growing({"literal_merge": True})]
 
 
 def tables(data: "Data") -> FigureTables:
-    """``runs``: one row a run, with load and row (of ``SWITCHES``; -1: sound); ``summary``: by row and measure."""
+    """``runs``: one row a run, with load and row (of ``SWITCHES``; -1: sound); ``summary``: by row and measure.
+
+    ``growth``: state_bytes of a node by second, on the three nodes.
+    """
+    growth = _growth(data)
     runs = per_run(data, more=FACTORS)
-    runs = runs[runs.variant != ORACLE].reset_index(drop=True)
+    runs = runs[(runs.variant != ORACLE) & (runs.nodes == NODES)].reset_index(drop=True)
     runs["load"] = runs["data_set"].fillna(SLOW)
     runs["row"] = [row_of(run) for run in runs.to_dict("records")]
     columns = ["variant", "load", "row", "repetition", "rejected_ratio", "area_ratio", *MEASURES, "convergence_ns"]
     runs = runs[columns]
-    return {"runs": runs, "summary": summary(runs)}
+    return {"runs": runs, "summary": summary(runs), "growth": growth}
+
+
+def _growth(data: "Data") -> "pd.DataFrame":
+    """Printed (is A8 on?), repetition, t_s, state_bytes."""
+    from analysis.spark import collect
+    from analysis.usage import usage_over_time
+
+    held = collect(usage_over_time(data.samples).select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
+    points = points_of(data, {"printed": "system.literal_merge"})
+    found = held.merge(points[points.nodes == GROWTH_NODES], on="run_id")
+    found = found.assign(t_s=found.t_ns / SECOND_NS, printed=[value is True for value in found.printed])
+    return found[["printed", "repetition", "t_s", "state_bytes"]]
 
 
 def row_of(run: Mapping[str, Any]) -> int:
@@ -156,17 +185,32 @@ def draw(found: FigureTables) -> "Drawing":
     """A panel a measure, a row a switch; grey: the sound system."""
     table = found["summary"]
     rows = sorted(set(table.row))
-    drawing, axes = panels(1, len(MEASURES), sharey=True)
-    drawing.set_size_inches(11.0, 0.9 + 0.29 * len(rows))
-    for panel, (measure, title) in zip(axes[0], MEASURES.items(), strict=True):
+    drawing, axes = panels(1, len(MEASURES) + 1)
+    drawing.set_size_inches(13.0, 0.9 + 0.29 * len(rows))
+    for n, (panel, (measure, title)) in enumerate(zip(axes[0], MEASURES.items(), strict=False)):
         _draw_measure(panel, table[table.measure == measure].set_index("row"), rows, measure in RATIOS)
+        labels = [SWITCHES[row].label if n == 0 else "" for row in rows]
+        panel.set_yticks(range(len(rows)), labels, fontsize=6.5)
+        panel.set_ylim(len(rows) - 0.4, -0.6)
         letter(panel, title)
-    axes[0][0].set_yticks(range(len(rows)), [SWITCHES[row].label for row in rows], fontsize=6.5)
-    axes[0][0].set_ylim(len(rows) - 0.4, -0.6)
+    _draw_growth(axes[0][-1], found["growth"])
+    letter(axes[0][-1], "A8, three nodes")
     handles = [_handle(axes[0][0], base) for base in (COUNTER, FL, F)]
     handles += axes[0][0].plot([], [], color="#999999", marker="|", markersize=10, linestyle="none", label="sound")
     drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
     return drawing
+
+
+def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
+    """Memory of a node, log axis, a line a run."""
+    for printed, name, colour in ((False, "sound", "#999999"), (True, "duplicates kept", style_of(FL).colour)):
+        for n, (_, part) in enumerate(growth[growth.printed == printed].groupby("repetition")):
+            axes.plot(part.t_s, part.state_bytes / 1e3, color=colour, linewidth=0.9, label=name if n == 0 else None)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("memory of a node (kB)")
+    axes.legend(fontsize=6.5)
 
 
 def _handle(axes: "Axes", base: str) -> Any:
