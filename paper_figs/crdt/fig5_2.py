@@ -40,7 +40,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     for name in sets:
         limit = LIMITS.get(name, {})
         found += [oracle(name, **limit), central(COUNTER, name, **limit), central(QUEUE, name, **limit)]
-        found.append(central(COUNTER, name, **limit, **AS_PRINTED))
+        if name != "C":
+            found.append(central(COUNTER, name, **limit, **AS_PRINTED))
     return found
 
 
@@ -81,13 +82,18 @@ def _draw_table(axes: "Axes", decisions: "pd.DataFrame") -> None:
     offered = decisions.groupby("data_set").offered_count.max()
     variants = [name for name in (CENTRAL_COUNTER, CENTRAL_QUEUE, PRINTED) if name in worst]
     sets = [name for name in SETS if name in worst.index]
-    cells = [[f"{offered[name]:,.0f}", *(f"{worst.loc[name, variant]:,.0f}" for variant in variants)] for name in sets]
+    cells = [[f"{offered[name]:,.0f}", *(_count(worst.loc[name, variant]) for variant in variants)] for name in sets]
     heads = ["requests", *(style_of(variant).label.replace(", ", ",\n") for variant in variants)]
     box = Bbox.from_bounds(0.16, 0.0, 0.84, 0.95)
     table = axes.table(cells, rowLabels=sets, colLabels=heads, cellLoc="right", edges="horizontal", bbox=box)
     table.auto_set_font_size(False)
     table.set_fontsize(7)
     axes.set_axis_off()
+
+
+def _count(value: float) -> str:
+    """A whole number; a dash where nothing was run."""
+    return f"{value:,.0f}" if value == value else "-"
 
 
 def measure_t2(tables: Tables) -> Evidence:

@@ -156,8 +156,10 @@ def draw_shares(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str], pu
         axes.set_ylim(max(0.0, low), min(high, 200.0))
         axes.set_ylabel("of centralised rejections (%)", fontsize=8)
     axes.set_xlim(-0.6, len(variants) - 0.4)
-    axes.set_xticks(range(len(variants)), [style_of(variant).label.replace(", ", ",\n") for variant in variants],
-                    fontsize=7)  # fmt: skip
+    names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
+    if len(variants) > 3:
+        names = [name.replace("queue+", "queue\n+") for name in names]
+    axes.set_xticks(range(len(variants)), names, fontsize=7)
 
 
 def _share_handles(published: bool) -> "list[Any]":
