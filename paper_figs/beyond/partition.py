@@ -253,8 +253,9 @@ def _note(axes: "Axes", row: "pd.DataFrame") -> None:
     )
     text += f", {found.lost:.0f} lost" if found.lost >= 0.5 else ""
     text += f"\n{round(found.more_surplus):+d} admitted, {round(found.more_deficit):+d} rejected"
+    paper = {"facecolor": "#ffffff", "alpha": 0.6, "pad": 0.4, "linewidth": 0}
     axes.annotate(text, (0.995, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=5.8, color="#333333",
-                  linespacing=1.15, bbox={"facecolor": "#ffffff", "alpha": 0.6, "pad": 0.4, "linewidth": 0})  # fmt: skip
+                  linespacing=1.15, bbox=paper)  # fmt: skip
 
 
 def _handles() -> list[Any]:

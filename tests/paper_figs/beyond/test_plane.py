@@ -161,7 +161,7 @@ def test_tables_and_drawing_from_runs_of_a_log_with_bad_lines(tmp_path: Path) ->
     log = written(tmp_path, HEADER + "".join([*lines[:150], "nobody\n", "u1,never\n", *lines[150:]]))
     with pytest.raises(SpecError, match="line 152"):
         plane.points(SCALES["tiny"], options(log=log))
-    specs = plane.points(SCALES["tiny"], options(log=log, skip_bad=True, nodes=4))
+    specs = plane.points(SCALES["tiny"], options(log=log, skip_bad=True, nodes=4))[: 1 + len(SHOWN)]  # the base
     kept = {"centralised", "static-split", "counter", "queue+F+L", ORACLE}
     names = of_names(specs)
     found = plane.tables(data_of(tmp_path, [spec for spec, name in zip(specs, names, strict=True) if name in kept]))
@@ -172,8 +172,8 @@ def test_tables_and_drawing_from_runs_of_a_log_with_bad_lines(tmp_path: Path) ->
     assert (runs[runs.name == ORACLE].error_share == 0).all()
     split = runs[runs.name == "static-split"]
     assert (split.bytes_per_request == 0).all() and (split.p99_ms < 0.1).all() and (split.excess_share == 0).all()
-    base = runs[(runs.loss == 0) & (runs.delay == 1) & (runs.nodes == 4)].set_index("name")
-    assert base.loc["centralised", "p99_ms"].max() > 50 and base.loc["counter", "bytes_per_request"].min() > 0
+    base = runs.set_index("name")
+    assert base.loc["centralised", "p99_ms"] > 50 and base.loc["counter", "bytes_per_request"] > 0
     drawing = plane.FIGURE.draw(found)
     assert "2 bad lines skipped" in "".join(text.get_text() for text in drawing.subfigs[0].texts)
 
