@@ -10,9 +10,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from sys import getsizeof
 
-from core.errors import SpecError
-from core.registry import hint
-from core.units import duration_ns
 from systems.api import (
     Arrival,
     Decide,
@@ -31,6 +28,7 @@ from systems.api import (
     Verdict,
 )
 from systems.parts.limit import Limit, gcra, limit_of
+from systems.parts.options import choice, span_ns
 
 FAILURES = {"open": Verdict.ADMIT, "closed": Verdict.REJECT}
 BUCKET_BYTES = 32 + 8  # model of A18: a user key, and one instant where others keep a limit and its instant
@@ -111,7 +109,8 @@ class CentralisedNode:
     def __init__(self, node_id: str, server: str, config: Config):
         self.node_id, self.server_id = node_id, server
         self.limit = limit_of(config.capacity, config.rate)
-        self.timeout_ns, self.on_failure = _timeout_ns(config), FAILURES[config.on_failure]
+        self.timeout_ns = span_ns("centralised", "timeout", config.timeout)
+        self.on_failure = FAILURES[config.on_failure]
         self.server = Server(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
         self.waiting: set[int] = set()  # request ids
@@ -183,26 +182,13 @@ class CentralisedNode:
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """A node on each host, one of them the server.  SpecError on options that make no sense."""
-    if config.server and config.server not in names:
-        raise SpecError(f"centralised: server = {config.server!r}", hint(config.server, names))
-    if config.on_failure not in FAILURES:
-        raise SpecError(f"centralised: on_failure = {config.on_failure!r}", hint(config.on_failure, FAILURES))
-    server = config.server or names[0]
+    server = choice("centralised", "server", config.server or names[0], names)
+    choice("centralised", "on_failure", config.on_failure, FAILURES)
     return {name: CentralisedNode(name, server, config) for name in names}
 
 
 def _verdict(admitted: bool) -> Verdict:
     return Verdict.ADMIT if admitted else Verdict.REJECT
-
-
-def _timeout_ns(config: Config) -> int:
-    try:
-        timeout_ns = duration_ns(config.timeout)
-    except ValueError as error:
-        raise SpecError(f"centralised: timeout: {error}") from None
-    if timeout_ns <= 0:
-        raise SpecError(f"centralised: timeout = {config.timeout}", "give a positive span")
-    return timeout_ns
 
 
 SYSTEM = System(

@@ -47,7 +47,7 @@ class CounterNode:
         self.own = list(names).index(node_id)
         self.places = {name: place for place, name in enumerate(neighbours)}
         self.limit = limit_of(config.capacity, config.rate)
-        self.rounds = Rounds(node_id, config.gossip, seed, config.phase, config.choice)
+        self.rounds = Rounds(node_id, config.gossip, seed, config.phase, config.choice, system="crdt-counter")
         self.gossips = config.push != "broadcast" and len(neighbours) > 0
         self.relays = config.overlay != "full-mesh"  # a broadcast reaches everyone only on a full mesh
 

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.errors import SpecError
-from core.registry import hint
-from core.units import duration_ns
 from systems.api import Message, Node, System, Transport
 from systems.parts.limit import limit_of
+from systems.parts.options import choice, span_ns
 from systems.parts.overlay import overlay
 
 CHOICES = {
@@ -105,20 +104,12 @@ def _body(config: Config) -> Callable[..., Node]:
 
 def _check(config: Config, count: int) -> None:
     for option, known in CHOICES.items():
-        if getattr(config, option) not in known:
-            raise SpecError(
-                f"crdt-counter: {option} = {getattr(config, option)!r}", hint(getattr(config, option), known)
-            )
+        choice("crdt-counter", option, getattr(config, option), known)
     if count > 65_535:
         raise SpecError(f"crdt-counter: {count} nodes", "a counter's node has 16 bits: give at most 65,535")
     if config.window < 0:
         raise SpecError(f"crdt-counter: window = {config.window}", "give tokens, or 0 for c / n")
-    try:
-        threshold_ns = duration_ns(config.threshold)
-    except ValueError as error:
-        raise SpecError(f"crdt-counter: threshold: {error}") from None
-    if threshold_ns <= 0:
-        raise SpecError(f"crdt-counter: threshold = {config.threshold}", "give a positive span")
+    span_ns("crdt-counter", "threshold", config.threshold)
     limit_of(config.capacity, config.rate)
 
 

@@ -9,7 +9,6 @@ from sys import getsizeof
 
 import numpy as np
 
-from core.units import duration_ns
 from systems.api import Effect, Message, Send
 from systems.limiting.counter_node import (
     COUNT_MAXIMUM,
@@ -20,6 +19,7 @@ from systems.limiting.counter_node import (
 )
 from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 from systems.parts.limit import Limit
+from systems.parts.options import span_ns
 from systems.parts.user_key import KEY_BYTES, MODEL_BYTES
 
 Slot = tuple[int, int]  # which node, and when that life of it began (0 with slots = "node")
@@ -84,7 +84,7 @@ class LiteralNode(CounterNode):
         self.queues: list[dict[bytes, Bucket]] = [{} for _ in neighbours]
         self.unsent: list[dict[bytes, tuple[int, int]]] = [{} for _ in neighbours]  # urgent: tokens, since when
         self.window = config.window or max(1, config.capacity // len(names))
-        self.threshold_ns = duration_ns(config.threshold)
+        self.threshold_ns = span_ns("crdt-counter", "threshold", config.threshold)
 
     def begin(self, now_ns: int) -> None:
         """See ``CounterNode``."""

@@ -33,9 +33,10 @@ from dataclasses import dataclass
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
-from systems.limiting.queue_common import Elements, Gossiping, Rule, one_of, rule_of
+from systems.limiting.queue_common import Elements, Gossiping, Rule, rule_of
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
+from systems.parts.options import choice
 from systems.parts.overlay import overlay
 
 KEYS = ("birth", "birth-node")
@@ -78,10 +79,11 @@ def literal_rules(config: Config) -> frozenset[str]:
 
 def rule(config: Config, node_count: int) -> Rule:
     """The config in exact integers; SpecError for an option out of range."""
-    one_of("key", config.key, KEYS)
-    one_of("implementation", config.implementation, IMPLEMENTATIONS)
+    choice("crdt-queue", "key", config.key, KEYS)
+    choice("crdt-queue", "implementation", config.implementation, IMPLEMENTATIONS)
     limit = limit_of(config.capacity, config.rate)
     return rule_of(
+        "crdt-queue",
         limit,
         node_count,
         life_ticks=limit.token_ticks,
@@ -98,17 +100,17 @@ def rule(config: Config, node_count: int) -> Rule:
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One replica on each host."""
-    return replicas(names, rule(config, len(names)), config, seed)
+    return replicas("crdt-queue", names, rule(config, len(names)), config, seed)
 
 
-def replicas(names: list[str], its_rule: Rule, config: Gossiping, seed: int) -> dict[str, Node]:
-    """The nodes of a rule: on arrays, or on lists where the config says so or a printed rule is on."""
+def replicas(system: str, names: list[str], its_rule: Rule, config: Gossiping, seed: int) -> dict[str, Node]:
+    """The nodes of a system's rule: on arrays, or on lists where the config says so or a printed rule is on."""
     neighbours = overlay(config.overlay, names)
     lists = bool(its_rule.literal) or config.implementation == "lists"
     space = None if lists else workspace(max(map(len, neighbours.values())))
     made: dict[str, Node] = {}
     for number, name in enumerate(names):
-        rounds = Rounds(name, config.gossip, seed, config.phase, config.choice, config.linf)
+        rounds = Rounds(name, config.gossip, seed, config.phase, config.choice, config.linf, system=system)
         if space is None:
             made[name] = LiteralNode(name, number, neighbours[name], its_rule, rounds)
         else:

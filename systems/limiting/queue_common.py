@@ -1,6 +1,6 @@
 """What the nodes of ``crdt-queue`` and ``sliding-log`` share: the rule in integers, users, the message."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
@@ -8,10 +8,9 @@ from typing import Protocol
 import numpy as np
 
 from core.errors import SpecError
-from core.registry import hint
-from core.units import duration_ns
 from systems.api import Message
 from systems.parts.limit import Limit
+from systems.parts.options import span_ns
 from systems.parts.user_key import KEY_BYTES
 
 ELEMENT_BYTES = 16  # birth and death
@@ -122,24 +121,8 @@ def unpack(message: Elements) -> dict[bytes, list[tuple[int, int, int]]]:
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
 
 
-def one_of(option: str, value: str, known: Iterable[str]) -> None:
-    """SpecError if an option's value is none of those known."""
-    if value not in known:
-        raise SpecError(f"{option} = {value!r}", hint(value, known))
-
-
-def span_of(option: str, text: str) -> int:
-    """A span of at least 1 ns; SpecError names the option."""
-    try:
-        span_ns = duration_ns(text)
-    except ValueError as error:
-        raise SpecError(f"{option} = {text!r}: {error}", 'give a span, as in "2400ms"') from None
-    if span_ns < 1:
-        raise SpecError(f"{option} = {text!r}", 'give at least "1ns"')
-    return span_ns
-
-
 def rule_of(
+    system: str,
     limit: Limit,
     node_count: int,
     life_ticks: int,
@@ -153,18 +136,19 @@ def rule_of(
     true_gaps: bool = False,
     literal: frozenset[str] = frozenset(),
 ) -> Rule:
-    """The rule that a config's options make; SpecError for one that is out of range.
+    """The rule that a config's options make; SpecError for one that is out of range, named with its ``system``.
 
     ``window`` = 0 means a node's share of the bucket, c // n, but at least 1 (Table 4.3; A9).
     ``true_gaps``: w elements have w - 1 gaps; Listing 4.5 divides their span by w (A3).
     """
-    resolution_ns = span_of("resolution", resolution)
+    resolution_ns = span_ns(system, "resolution", resolution)
     if limit.token_ticks < limit.ticks_per_ns * resolution_ns:  # a birth could come again after its element's death
-        raise SpecError(f"rate = {float(limit.rate_rps):g}/s", f"give at most one token in {resolution} (resolution)")
+        what = f"{system}: rate = {float(limit.rate_rps):g}/s"
+        raise SpecError(what, f"give at most one token in {resolution} (resolution)")
     for option, value in (("window", window), ("keep_last", keep_last)):
         if value < 0:
-            raise SpecError(f"{option} = {value}", "give 0 or more elements")
+            raise SpecError(f"{system}: {option} = {value}", "give 0 or more elements")
     window = window or max(1, limit.capacity // max(1, node_count))
     gap_count = window - 1 if true_gaps else window
-    span_ns = span_of("threshold", threshold) * gap_count
-    return Rule(limit, life_ticks, step_ticks, frequency, window, span_ns, keep_last, resolution_ns, literal)
+    urgent_ns = span_ns(system, "threshold", threshold) * gap_count
+    return Rule(limit, life_ticks, step_ticks, frequency, window, urgent_ns, keep_last, resolution_ns, literal)

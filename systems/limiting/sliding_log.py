@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue import IMPLEMENTATIONS, replicas
-from systems.limiting.queue_common import Elements, Rule, one_of, rule_of
+from systems.limiting.queue_common import Elements, Rule, rule_of
 from systems.parts.limit import limit_of
+from systems.parts.options import choice
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class Config:
 
 def rule(config: Config, node_count: int) -> Rule:
     """The config in exact integers; SpecError for an option out of range."""
-    one_of("implementation", config.implementation, IMPLEMENTATIONS)
+    choice("sliding-log", "implementation", config.implementation, IMPLEMENTATIONS)
     limit = limit_of(config.capacity, config.rate)
     return rule_of(
+        "sliding-log",
         limit,
         node_count,
         life_ticks=limit.capacity * limit.token_ticks,
@@ -53,7 +55,7 @@ def rule(config: Config, node_count: int) -> Rule:
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One replica on each host."""
-    return replicas(names, rule(config, len(names)), config, seed)
+    return replicas("sliding-log", names, rule(config, len(names)), config, seed)
 
 
 SYSTEM = System(

@@ -106,7 +106,7 @@ def shares(limit: Limit, count: int, minimum: int = 0) -> list[Limit | None]:
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One node on each host."""
     if config.minimum < 0:
-        raise SpecError(f"minimum = {config.minimum}", "give 0, or the least number of tokens of a node")
+        raise SpecError(f"static-split: minimum = {config.minimum}", "give 0, or the least number of tokens of a node")
     limits = shares(limit_of(config.capacity, config.rate), len(names), config.minimum)
     return {name: SplitNode(name, limit) for name, limit in zip(names, limits, strict=True)}
 

@@ -7,10 +7,9 @@ open when the rounds of different nodes fall, and whether a neighbour that lacks
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import SpecError
-from core.registry import hint
 from core.seeds import generator
-from core.units import duration_ns
+from systems.parts.options import choice as chosen
+from systems.parts.options import span_ns
 
 PHASES = ("random", "aligned")
 CHOICES = ("pending", "all")
@@ -23,8 +22,8 @@ class Rounds:
     within the interval, or ``aligned``, at multiples of the interval on the node's own clock.
     ``choice``: a round's neighbour is drawn uniformly among those with something ``pending``, or among
     ``all``, where a round with nothing to send is wasted.  ``least_informed``: whoever has most queued
-    comes first, ties at random (LINF, thesis 4.2.4); ``choice`` then does not matter.  SpecError on bad
-    options.
+    comes first, ties at random (LINF, thesis 4.2.4); ``choice`` then does not matter.  ``system``: whose
+    options these are, for the SpecError on bad ones.
     """
 
     def __init__(
@@ -35,11 +34,12 @@ class Rounds:
         phase: str = "random",
         choice: str = "pending",
         least_informed: bool = False,
+        *,
+        system: str,
     ):
         for option, value, known in (("phase", phase, PHASES), ("choice", choice, CHOICES)):
-            if value not in known:
-                raise SpecError(f"{option} = {value!r}", hint(value, known))
-        self.interval_ns = interval_of(gossip)
+            chosen(system, option, value, known)
+        self.interval_ns = span_ns(system, "gossip", gossip)
         self._aligned, self._all, self.least_informed = phase == "aligned", choice == "all", least_informed
         self._rng = generator(seed, "gossip", node_id)
 
@@ -75,14 +75,3 @@ class Rounds:
 
     def _draw(self, count: int) -> int:
         return int(self._rng.integers(count)) if count > 1 else 0
-
-
-def interval_of(gossip: str) -> int:
-    """A gossip interval in ns; SpecError if it is no span, or empty."""
-    try:
-        interval_ns = duration_ns(gossip)
-    except ValueError as error:
-        raise SpecError(f"gossip = {gossip!r}: {error}", 'give an interval, as in "300ms"') from None
-    if interval_ns < 1:
-        raise SpecError(f"gossip = {gossip!r}", 'give an interval of at least "1ns"')
-    return interval_ns

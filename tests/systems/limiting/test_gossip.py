@@ -14,7 +14,7 @@ INTERVAL_NS = 300 * MILLISECOND_NS
 
 
 def rounds(seed: int = 1, phase: str = "random", choice: str = "pending", least_informed: bool = False) -> Rounds:
-    return Rounds("n1", "300ms", seed, phase, choice, least_informed)
+    return Rounds("n1", "300ms", seed, phase, choice, least_informed, system="crdt-queue")
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(0, 100))
@@ -29,7 +29,7 @@ def test_aligned_rounds_fall_on_multiples_of_the_interval(now_ns: int) -> None:
 
 
 def test_nodes_have_phases_of_their_own() -> None:
-    firsts = {Rounds(f"n{i}", "300ms", 1).first_at_ns(0) for i in range(20)}
+    firsts = {Rounds(f"n{i}", "300ms", 1, system="crdt-queue").first_at_ns(0) for i in range(20)}
     assert len(firsts) == 20
 
 
@@ -71,5 +71,5 @@ def test_draws_are_uniform() -> None:
     [("300", "random", "all"), ("0ms", "random", "all"), ("1s", "late", "all"), ("1s", "random", "some")],
 )
 def test_bad_options_are_named(gossip: str, phase: str, choice: str) -> None:
-    with pytest.raises(SpecError, match=r"(gossip|phase|choice) = "):
-        Rounds("n1", gossip, 1, phase, choice)
+    with pytest.raises(SpecError, match=r"^crdt-queue: (gossip|phase|choice) = "):
+        Rounds("n1", gossip, 1, phase, choice, system="crdt-queue")
