@@ -9,7 +9,7 @@ and the interval that their mean must lie in.  The 95 % t-interval of the mean d
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from math import inf, isnan
 from typing import Any
@@ -144,7 +144,7 @@ class Claim:
     needs: str = ""  # for claims without a measure: "mininet"
     testbed: str = "virtual"
     minimum_repetitions: int = 5  # what a claim on random quantities takes; fewer samples: unsure
-    fitted: bool = False  # a model calibration was fitted on this claim
+    fitted: bool = False  # what is judged was made from this very claim (calibrations say so themselves)
     substitute: bool = False  # the paper's input is secret: at most "direction only"
     why: str = ""  # if it is not reproduced: the reason, as far as known
 
@@ -157,7 +157,6 @@ class Result:
     judgement: Judgement
     evidence: Evidence | None = None
     problem: str = ""  # why it could not be judged
-    statuses: dict[str, Status] = field(default_factory=dict)
 
 
 def judge(claim: Claim, tables: Tables) -> Result:
@@ -172,8 +171,7 @@ def judge(claim: Claim, tables: Tables) -> Result:
         return Result(claim, Judgement.UNDECIDED, problem=f"not measured: {type(error).__name__}: {error}")
     exact = [check.status(claim.minimum_repetitions) for check in evidence.exact]
     direction = [check.status(claim.minimum_repetitions) for check in evidence.direction]
-    statuses = dict(zip([c.label for c in (*evidence.exact, *evidence.direction)], [*exact, *direction], strict=True))
-    return Result(claim, _verdict(claim, exact, direction), evidence, statuses=statuses)
+    return Result(claim, _verdict(claim, exact, direction), evidence)
 
 
 def _verdict(claim: Claim, exact: list[Status], direction: list[Status]) -> Judgement:

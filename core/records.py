@@ -11,14 +11,20 @@ Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
 
+COST_MAXIMUM = 2**31 - 1  # tokens of one request: what the tables hold
+
+
 @dataclass(frozen=True)
 class Request:
-    """One request of a user to a rate-limited service."""
+    """One request of a user to a rate-limited service; it costs 1 to ``COST_MAXIMUM`` tokens."""
 
     id: int
     user: str
     at_ns: int  # the intended instant
     cost: int = 1
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.cost <= COST_MAXIMUM, f"request {self.id} costs {self.cost} tokens"
 
 
 @dataclass(frozen=True)

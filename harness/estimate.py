@@ -61,7 +61,6 @@ def _limiter_seconds(spec: RunSpec) -> float:
     if spec.system in _GOSSIPING:
         interval_ns = duration_ns(str(spec.system_options.get("gossip", "300ms")))
         nodes = float(spec.topology_options.get("nodes", 10))
-        seconds += (
-            nodes * duration_ns(str(spec.procedure_options.get("duration") or span)) / interval_ns * SECONDS_PER_GOSSIP
-        )
+        rounds = nodes * duration_ns(str(spec.procedure_options.get("duration") or span)) / interval_ns
+        seconds += rounds * SECONDS_PER_GOSSIP
     return seconds

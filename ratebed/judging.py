@@ -20,7 +20,7 @@ def judge_all(out: Path) -> list[Result]:
     present = {key: tables_of(out, key) for key, section in sections(out).items() if not section["skipped"]}
     tables = {f"{key}/{name}": frame for key, found in present.items() for name, frame in found.items()}
     fitted = fitted_claims(out)
-    claims = [replace(claim, fitted=claim.id in fitted) for claim in all_claims()]
+    claims = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in all_claims()]
     return [judge(claim, tables) for claim in claims]
 
 

@@ -112,9 +112,11 @@ def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
     """
     faults = []
     for number, row in enumerate(rows, 1):
+        if not isinstance(row, Mapping):
+            raise SpecError(f"fault {number}: {row!r}", 'write a table, as in {kind = "crash", at = "2s", node = "n1"}')
         fields = dict(row)
         kind = fields.pop("kind", None)
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise SpecError(f"fault {number}: kind {kind!r}", hint(str(kind), KINDS))
         for span in ("at", "offset", "hold"):
             if span in fields or span == "at":
@@ -127,7 +129,9 @@ def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
 
 
 def _signed_ns(text: Any) -> int:
-    return -duration_ns(text[1:]) if str(text).startswith("-") else duration_ns(text)
+    if not isinstance(text, str):
+        raise TypeError("a span is text, with its unit")
+    return -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)
 
 
 def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
@@ -143,12 +147,16 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                 _known_node(node, fault, topology)
                 if isinstance(fault, Restart) and fault.copy_from:
                     _known_node(fault.copy_from, fault, topology)
+                    if fault.copy_from == node:
+                        raise SpecError(f"{fault}: copies from itself", "name another node, or leave copy_from out")
                 if isinstance(fault, Crash) == (node in down):
                     raise SpecError(
                         f"{fault}: {node} is {'down already' if node in down else 'up'}", "crash, then restart"
                     )
                 down ^= {node}
             case Partition(_, side):
+                if not side:
+                    raise SpecError(f"{fault}: nobody is cut off", "name the nodes or hosts of one side")
                 for name in side:
                     topology.host_of(name)
                 cut.append(side)

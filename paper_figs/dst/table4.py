@@ -169,7 +169,7 @@ CLAIMS = (
     ),
     Claim(
         "S5", "DST, Table 4, Ex. 2", "At g = 0.02 Phi_cr is 0.9969 and 0.9727, Phi_ss 334.7965 and 69.3075, for graphs "
-        "#1 and #2.", ("dst-table4",), measure_s5,
+        "#1 and #2.", ("dst-table4",), measure_s5, fitted=True,
         why="The graphs are recovered from these numbers (with those of Table 3), Phi_ss with Cov(v) = I and not with "
         "Remark 3's g sigma^2 I, which would give 0.02 of it.",
     ),

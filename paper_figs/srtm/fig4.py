@@ -96,7 +96,7 @@ def measure_r3(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "R3", "Fig. 4, VI-A", "6,000 publishers: the 99th percentile is very large at k = 1 (one broker is saturated), "
-        "lowest at k = 2, and grows from there as the DRL penalty does.", ("srtm-fig4",), measure_r3, fitted=True,
+        "lowest at k = 2, and grows from there as the DRL penalty does.", ("srtm-fig4",), measure_r3,
         why="The figure's values are not printed in the text; where one broker saturates is a fit of the broker model.",
     ),
 )  # fmt: skip

@@ -123,7 +123,7 @@ def measure_r13(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "R12", "Fig. 7, VI-D", "SRTM meets the SLO for every group size up to 30; it needs more brokers as groups "
-        "grow, and all six at 30.", ("srtm-fig7",), measure_r12, fitted=True,
+        "grow, and all six at 30.", ("srtm-fig7",), measure_r12,
         why="The cost of one wake-up decides how large a burst a broker takes within 1 ms; the paper prints no number "
         "for it, so the count of brokers is as good as the fit: for groups of 30 four or five often do. "
         "A fresh minute has larger bursts of Poisson groups than the minutes of the search in some repetitions, and "

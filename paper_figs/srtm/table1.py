@@ -222,7 +222,7 @@ def measure_r26(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "R17", "Table I, VI-E", "The search takes from 1 round (groups of 5) to 17 (groups of 30), more for larger "
-        "groups.", ("srtm-table1",), measure_r17, fitted=True,
+        "groups.", ("srtm-table1",), measure_r17,
         why="The number of rounds follows from how many publishers of a burst a broker can keep, so it moves with the "
         "fitted cost of a wake-up, and a search that runs out of brokers goes on to the last one.",
     ),

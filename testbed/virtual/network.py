@@ -6,7 +6,8 @@
 * Datagrams may be lost, doubled, and, with jitter or when held back, overtake each other; a partition loses them.
 * Streams keep their order.  A lost message is sent again after a round trip and 200 ms, twice as
   long each further time (Linux's TCP without fast retransmit), at most 15 times; messages of a
-  partition wait for its end.  A stream dies with either end's incarnation.  What is doubled stays in order.
+  partition wait for its end.  What is under way to a node that crashes is lost; what a crashed node had
+  under way still arrives, and its next life's stream is a new one.  What is doubled stays in order.
 
 Randomness is named by path; loss, jitter and disorder are apart: traffic of one path shifts no other's.
 """

@@ -157,11 +157,6 @@ def test_missing_tables_are_undecided_and_named():
     assert found.judgement is Judgement.UNDECIDED and "fig/p99" in found.problem
 
 
-def test_the_status_of_each_check_is_kept():
-    found = judge(claim(lambda tables: Evidence((HOLDS, FAILS), (UNSURE,))), {})
-    assert found.statuses == {"holds": Status.HOLDS, "fails": Status.FAILS, "unsure": Status.UNSURE}
-
-
 def test_a_measure_that_stumbles_is_undecided_and_says_why():
     def stumble(tables):
         raise IndexError("no row 3")

@@ -177,7 +177,7 @@ def test_faults_are_read_from_plain_values() -> None:
         {"kind": "partition", "at": "2s", "side": ["n1", "n2"]},
         {"kind": "crash", "at": "500ms", "node": "n3"},
         {"kind": "restart", "at": "900ms", "node": "n3"},
-        {"kind": "link-loss", "at": 7, "a": "n1", "b": "n2", "loss_probability": 0.5},
+        {"kind": "link-loss", "at": "7ns", "a": "n1", "b": "n2", "loss_probability": 0.5},
         {"kind": "clock-skew", "at": "4s", "node": "n1", "offset": "-5ms"},
         {"kind": "link-reordering", "at": "5s", "a": "*", "b": "*", "reordering_probability": 0.1, "hold": "2ms"},
     ]
@@ -196,6 +196,9 @@ def test_faults_are_read_from_plain_values() -> None:
     ("row", "names"),
     [
         ({"kind": "crush", "at": "2s"}, "did you mean 'crash'"),
+        ({"kind": ["crash"], "at": "2s"}, "kind"),
+        (["crash"], "write a table"),
+        ({"kind": "crash", "at": 2, "node": "n1"}, "at = 2"),
         ({"kind": "crash", "node": "n1"}, "at = None"),
         ({"kind": "crash", "at": "soon", "node": "n1"}, "at = 'soon'"),
         ({"kind": "crash", "at": "2s"}, "needs option 'node'"),
@@ -213,6 +216,12 @@ def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
     [
         [Crash(1, "n9")],
         [Crash(-1, "n1")],
+        [Partition(1, ())],
+        [Crash(1, "n1"), Restart(2, "n1", "n1")],
+        [Crash(1, "n1"), Restart(2, "n1", "n9")],
+        [ClockSkew(1, "n9", 5)],
+        [LinkReordering(1, "*", "*", 0.5, 0)],
+        [LinkDuplication(1, "n1", "n2", 1.5)],
         [Restart(1, "n1")],
         [Crash(1, "n1"), Crash(2, "n1")],
         [Partition(1, ("n9",))],
