@@ -118,7 +118,7 @@ def _draw_sent(axes: "Axes", sent: "pd.DataFrame") -> None:
                      error_kw={"elinewidth": 0.8, "capsize": 2}, label=look.label if place == 0 else None)  # fmt: skip
     axes.set_xticks(range(len(sets)), sets)
     axes.set_ylabel("sent by a node (kB)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.3 * max(1.0, sent.sent_bytes.max() / 1e3))
     axes.legend(fontsize=6.5, loc="upper left")
     axes.grid(visible=False, axis="x")
 

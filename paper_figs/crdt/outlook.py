@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
-LINE, STEP_MS = 6, 25  # nodes in a row; how finely they are asked
+LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
@@ -66,7 +66,7 @@ def line(delay_ms: int) -> RunSpec:
         system_options={"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"},
         workload="probes",
         workload_options={
-            "lags": [f"{STEP_MS}ms"], "steps": LONGEST_MS // STEP_MS, "trials": 1, "spacing": "20s"
+            "lags": [f"{STEP_MS}ms"], "steps": LONGEST_MS // STEP_MS, "trials": 1, "spacing": "12s"
         },
         topology="full-mesh",
         topology_options={"nodes": LINE, "delay": f"{delay_ms}ms"},
@@ -172,7 +172,7 @@ def draw(found: FigureTables) -> "Drawing":
     _draw_delays(axes[0][1], found["delays"])
     letter(axes[0][1], f"(b) data set D, gossip every {ROUND_MS} ms")
     _draw_rejoin(axes[0][2], found["rejoin"])
-    letter(axes[0][2], "(c) a node that re-joins")
+    letter(axes[0][2], f"(c) a node that re-joins at {BACK_S} s")
     return drawing
 
 
@@ -192,19 +192,17 @@ def _draw_missed(axes: "Axes", table: "pd.DataFrame") -> None:
 
 def _draw_delays(axes: "Axes", table: "pd.DataFrame") -> None:
     for variant in ON_D:
-        look = style_of(variant) if variant != KEPT else style_of(FL)._replace(label=KEPT, marker="D", dashes="-.")
+        look = style_of(variant) if variant != KEPT else style_of(FL)._replace(label=KEPT, marker="s", dashes="--")
         rows = [(at, t_interval(samples(part.rejected_count)))
                 for at, part in table[table.variant == variant].groupby("delay_ms")]  # fmt: skip
         error = [min(row.high - row.mean, 9.0) if row.count > 1 else 0.0 for _, row in rows]
         axes.errorbar([at for at, _ in rows], [row.mean for _, row in rows], yerr=error, color=look.colour,
                       marker=look.marker, linestyle=look.dashes, markersize=4, capsize=2, linewidth=1.2,
                       label=look.label)  # fmt: skip
-    axes.axhline(8, color="#000000", linewidth=0.8, linestyle=":")
-    axes.annotate("centralised, without delay", (0.01, 8), xycoords=("axes fraction", "data"), fontsize=6.5,
-                  va="bottom")  # fmt: skip
+    axes.axhline(8, color="#000000", linewidth=0.8, linestyle=":", label="centralised, without delay")
     axes.set_xlabel("delay of messages (ms)")
     axes.set_ylabel("rejected requests")
-    axes.set_ylim(-0.3, 9.8)
+    axes.set_ylim(-0.3, 10.5)
     axes.legend(fontsize=6.5, loc="lower left")
 
 
@@ -217,7 +215,7 @@ def _draw_rejoin(axes: "Axes", table: "pd.DataFrame") -> None:
             axes.bar([place + 0.36 * (n - 0.5)], [row.mean], width=0.34, color=look.colour, yerr=half,
                      error_kw={"elinewidth": 0.8, "capsize": 2}, label=look.label if place == 0 else None)  # fmt: skip
     axes.set_xticks(range(len(FAULTS)), list(FAULTS), fontsize=7)
-    axes.set_ylabel(f"admitted by the node from {BACK_S} s on")
+    axes.set_ylabel("admitted after its return")
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=6.5, loc="upper left")
     axes.grid(visible=False, axis="x")
