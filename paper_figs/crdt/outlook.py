@@ -277,7 +277,7 @@ CLAIMS = (
 )  # fmt: skip
 EXPERIMENT = Experiment(
     "crdt-outlook",
-    "Delay and re-joining nodes, which the thesis speculates about",
+    "Delay and re-joining nodes: what the thesis supposes",
     "ours; CRDT thesis, 5.4-5.5",
     points,
 )
