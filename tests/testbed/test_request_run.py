@@ -31,7 +31,7 @@ from testbed.virtual.request_run import NodeSummary, RequestJournal, run_request
 from workloads.requests import poisson_requests
 
 SYSTEM = load_system(str(Path(__file__).parents[2] / "docs" / "examples" / "my_limiter.py"))
-TOPOLOGY = load_topology("full-mesh", {"nodes": 3, "delay": "5ms", "jitter": "1ms", "loss_probability": 0.01})
+TOPOLOGY = load_topology("full-mesh", {"nodes": 3, "delay": "5ms", "jitter": "1ms", "loss_probability": 0.1})
 REQUESTED = poisson_requests(TOPOLOGY.node_names(), users_count=12, rate_rps=10.0, duration_ns=10 * SECOND_NS, seed=1)
 
 
@@ -46,8 +46,8 @@ def test_every_request_is_a_row_and_the_limit_is_kept() -> None:
     assert sorted(rows["request_id"]) == list(range(sum(map(len, REQUESTED.values()))))
     decisions = Counter(rows["decision"])
     assert decisions["lost"] == 0
-    # 60 a second are allowed and 120 are asked: 600 in 10 s, and at most the bursts of 3 nodes on top
-    assert 540 <= decisions["admit"] <= 660
+    # 12 users have 5 a second each and ask for 10: 600 in 10 s and their bursts; a little stays with nodes not asked
+    assert 500 <= decisions["admit"] <= 636
     assert rows["decided_at_ns"] == rows["intended_at_ns"]  # decided on the spot
 
 
@@ -55,7 +55,7 @@ def test_samples_are_rows_of_their_table() -> None:
     samples = run().samples()
     assert ["run_id", *samples] == SAMPLES.names
     sent = sum(v for m, v in zip(samples["metric"], samples["value"], strict=True) if m == "sent_count")
-    assert sent == 3 * 2 * 55  # each node tells two others every 200 ms, for 11 s
+    assert sent == 3 * 2 * 11  # each node tells two others every second, for 11 s
     assert {"sent_bytes", "sent_count", "lost_count", "load_end_ns"} >= set(samples["metric"])
 
 
