@@ -111,7 +111,8 @@ FIGURE = Figure(
     EXPERIMENT, tables, plane_drawing.draw,
     notes="The error is the share of requests that are decided otherwise than by the oracle, the centralised limiter "
     "without delay, on the same requests; requests without a decision are not in it. A request admitted in place of "
-    "another counts on both sides. Intervals: 95 % over the repetitions. Base: 8 cities, a node each, a period of 1 s "
+    "another counts on both sides. Intervals: 95 % over the repetitions. Of a log, the busiest ten "
+    "minutes unless --start and --duration say otherwise. Base: 8 cities, a node each, a period of 1 s "
     "for every protocol, full mesh, no loss, true clocks; in each sweep one of them differs. A sweep has the limiters "
     "that it can touch; the plain queue and the urgent counter are only where the period varies. Distances stretch "
     "the delays of the network, up to 4 x, where the centralised limiter runs into its timeout of 1 s and then "

@@ -196,13 +196,13 @@ def draw_kinds(axes: "Axes", excess: "Axes", sweeps: "pd.DataFrame", names: list
             panel.annotate(f"{mean:.2g}" if mean < 9.95 else f"{mean:.0f}", (sign * max(mean, high), place),
                            xytext=(3 * sign, 0), textcoords="offset points", fontsize=5.5, color="#333333",
                            ha="left" if sign > 0 else "right", va="center")  # fmt: skip
-    for panel, reach in ((axes, (-100.0, 100.0)), (excess, (0.0, 1_000.0))):
+    for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
         panel.set_xscale("symlog", linthresh=1.0, linscale=0.8)
         panel.set_xlim(*reach)
         panel.axvline(0, color="#000000", linewidth=0.8)
         panel.grid(visible=False, axis="y")
         panel.tick_params(labelsize=7)
-    axes.set_xticks([-10, -1, 0, 1, 10], ["10", "1", "0", "1", "10"])
+    axes.set_xticks([-100, -10, -1, 0, 1, 10], ["100", "10", "1", "0", "1", "10"])
     excess.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
     axes.set_yticks(range(len(names)), [style_of(name).label for name in names], fontsize=7)
     axes.set_ylim(len(names) - 0.4, -0.6)
