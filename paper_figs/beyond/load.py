@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Option
+from systems.parts.limit import limit_of
 
 if TYPE_CHECKING:
     from workloads.placement import Columns
@@ -55,7 +56,13 @@ class Load(NamedTuple):
 def load_of(options: Mapping[str, Any], nodes: int) -> Load:
     """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
     limit = _limit(options["limit"])
+    if limit is not None:
+        limit_of(*limit)  # what the limiters would refuse: now
     if not options["log"]:
+        of_logs = [option for option in OPTIONS if option.help.startswith("log: ")]
+        for option in of_logs:
+            if options[option.name] != option.default:
+                raise SpecError(f"--{option.name} without a log", "give --log FILE, too")
         return _synthetic(limit, nodes)
     path = str(Path(options["log"]).absolute())
     try:
