@@ -9,7 +9,7 @@ urgent messages (and with a broadcast of every change), which tells what is owed
 
 The last panel has the one rule with which nothing ends: delta states that keep both of two equal births (A8, Listing
 4.2), so that an element that is told to a node on two ways is two elements from then on.  Three nodes, c = 60, data
-set B, barely limited, 20 s: on five nodes the state grows tenfold in a second.
+set B, barely limited, 15 s: on five nodes the state grows tenfold in a second.
 
 Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That the counter's printed refill
 bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
@@ -76,7 +76,7 @@ SWITCHES = (
 TINY = ("refill_cap", "literal_echo", "push")  # options that the tiny scale looks at
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name, _ in switch.options if name != "choice"}
-GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "20s"
+GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "15s"
 PRINTED_MERGE = "A8  duplicates kept in deltas"
 MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
     "false_admit_count": "admitted wrongly (% of c)",
