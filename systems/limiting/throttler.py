@@ -42,9 +42,8 @@ from systems.api import (
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
 from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserOptions, account, one_of
 from systems.parts.laplacian import largest_cycle, optimal_cycle
-from systems.parts.overlay import OVERLAYS, overlay
 from systems.parts.throttling import MEASURES
-from systems.parts.throttling_graphs import Graph, graph_named, laplacian, neighbours, unweighted
+from systems.parts.throttling_graphs import Graph, graph_named, laplacian, neighbours
 
 USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: what is known of one cycle from one server
@@ -54,7 +53,7 @@ ENTRY_BYTES = 16  # model: what is known of one cycle from one server
 class Config(UserOptions):
     """Options of the throttler."""
 
-    graph: str = "full-mesh"  # DST Section 3: an overlay, or a name or list of links of throttling_graphs
+    graph: str = "full-mesh"  # DST Section 3: a name or list of links, see graph_named
     g: float | str = "safe"  # DST (3), gamma; 0.02 in its Section 6; "optimal": (27); "safe" (ours): 0.5 / l_n
     measure: str = "throttled"  # DST Table 1, Case I; throttled-ratio II, log-ratio III, allowed IV
     pairing: str = "same-cycle"  # ours; "latest": own newest against the neighbours' last known
@@ -266,16 +265,6 @@ class ThrottlerNode:
         return self.buckets.snapshot()
 
 
-def graph_of(config: Config, names: list[str], seed: int) -> Graph:
-    """Who is linked to whom: the places of ``names`` are the graph's nodes."""
-    if config.graph not in OVERLAYS:
-        return graph_named(config.graph, len(names))
-    place = {name: index for index, name in enumerate(names)}
-    around = overlay(config.graph, names)
-    links = {(min(place[a], place[b]), max(place[a], place[b])) for a, others in around.items() for b in others}
-    return unweighted(len(names), links)
-
-
 SAFE = 0.5  # of 1 / l_n: (3) still converges when measures are two cycles late, g l_n < 2 sin(pi / 10) = 0.618
 
 
@@ -299,11 +288,11 @@ def update_cycle(config: Config, graph: Graph) -> float:
 
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
-    """One server on each host; the seed draws the random overlay and the phases.  SpecError on bad options."""
+    """One server on each host; the seed draws the phases of their cycles.  SpecError on bad options."""
     config.check()
     for name, known in (("measure", MEASURES), ("pairing", PAIRINGS), ("clamp", CLAMPS)):
         one_of(name, getattr(config, name), known)
-    graph = graph_of(config, names, seed)
+    graph = graph_named(config.graph, len(names))
     g = update_cycle(config, graph)
     made: dict[str, Node] = {}
     for name, links in zip(names, neighbours(graph), strict=True):

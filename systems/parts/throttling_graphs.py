@@ -8,13 +8,14 @@ inside ``dst-2`` is not determined: 476 placements give the same spectrum (``pla
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.errors import SpecError
 from core.registry import hint
+from systems.parts.overlay import OVERLAYS, overlay
 
 Edge = tuple[int, int, float]  # two nodes, the first the smaller; weight
 
@@ -102,24 +103,30 @@ def neighbours(graph: Graph) -> tuple[tuple[tuple[int, float], ...], ...]:
     return tuple(tuple(sorted(around)) for around in found)
 
 
+def overlaid(kind: str, n: int) -> Graph:
+    """The overlay ``kind`` of ``systems.parts.overlay`` over n nodes, unweighted; SpecError for an unknown one."""
+    around = overlay(kind, [str(node) for node in range(n)])
+    return unweighted(n, ((int(a), int(b)) for a, others in around.items() for b in others if int(a) < int(b)))
+
+
 def path(n: int) -> Graph:
-    """0 - 1 - … - (n - 1)."""
-    return unweighted(n, ((a, a + 1) for a in range(n - 1)))
+    """0 - 1 - … - (n - 1): the overlay ``line``."""
+    return overlaid("line", n)
 
 
 def star(n: int) -> Graph:
     """Node 0 joined to every other."""
-    return unweighted(n, ((0, a) for a in range(1, n)))
+    return overlaid("star", n)
 
 
 def ring(n: int) -> Graph:
     """A path closed by one more link; of two nodes, the path."""
-    return unweighted(n, {(min(a, (a + 1) % n), max(a, (a + 1) % n)) for a in range(n if n > 1 else 0)})
+    return overlaid("ring", n)
 
 
 def complete(n: int) -> Graph:
-    """Every pair of nodes joined."""
-    return unweighted(n, ((a, b) for a in range(n) for b in range(a + 1, n)))
+    """Every pair of nodes joined: the overlay ``full-mesh``."""
+    return overlaid("full-mesh", n)
 
 
 def no_links(n: int) -> Graph:
@@ -127,10 +134,10 @@ def no_links(n: int) -> Graph:
     return Graph(n, ())
 
 
+# The overlays by their own names, and what the paper calls them.
 FAMILIES: dict[str, Callable[[int], Graph]] = {
+    **{kind: partial(overlaid, kind) for kind in OVERLAYS},
     "path": path,
-    "star": star,
-    "ring": ring,
     "complete": complete,
     "none": no_links,
 }
@@ -160,7 +167,8 @@ def graph_named(name: str, n: int | None = None) -> Graph:
     """The graph called ``name``; SpecError for an unknown one, or one that has not ``n`` nodes.
 
     ``dst-1``, ``dst-2``, ``dst-2@17`` (the 17th placement of the tree in ``dst-2``, from 0), a family
-    with its size ``path-10`` (or ``path`` with ``n``), or links, ``"0-1 1-2:0.5"``.
+    (an overlay, or the paper's ``path``, ``complete`` and ``none``) with its size ``path-10`` (or ``path``
+    with ``n``), or links, ``"0-1 1-2:0.5"``.
     """
     graph = _found(name.strip(), n)
     if n is not None and graph.n != n:

@@ -6,10 +6,12 @@ import pytest
 
 from core.errors import SpecError
 from systems.parts.laplacian import spectrum
+from systems.parts.overlay import OVERLAYS, overlay
 from systems.parts.throttling_graphs import (
     DST_1,
     DST_2,
     FAMILIES,
+    NAMED,
     Graph,
     complete,
     graph_named,
@@ -88,6 +90,27 @@ def test_weights_and_neighbours() -> None:
 def test_families_by_name(family: str) -> None:
     assert graph_named(f"{family}-4") == graph_named(family, 4) == FAMILIES[family](4)
     assert FAMILIES[family](1).edges == ()
+
+
+@pytest.mark.parametrize("kind", OVERLAYS)
+def test_an_overlay_is_the_same_graph_under_its_own_name(kind: str) -> None:
+    names = [f"n{i}" for i in range(7)]
+    around = overlay(kind, names)
+    found = neighbours(graph_named(kind, 7))
+    assert {names[i]: tuple(names[j] for j, _ in links) for i, links in enumerate(found)} == around
+    assert {weight for links in found for _, weight in links} == {1.0}
+
+
+def test_the_papers_names_are_those_of_overlays() -> None:
+    for paper, ours in (("complete", "full-mesh"), ("path", "line")):
+        assert graph_named(f"{paper}-5") == graph_named(f"{ours}-5")
+    assert graph_named("none-5").edges == ()
+
+
+def test_an_unknown_graph_lists_all_that_are_known() -> None:
+    with pytest.raises(SpecError) as found:
+        graph_named("wheel", 4)
+    assert all(name in str(found.value) for name in (*NAMED, *FAMILIES, *OVERLAYS, '"0-1 1-2:0.5"'))
 
 
 @pytest.mark.parametrize(

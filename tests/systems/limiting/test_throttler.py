@@ -321,7 +321,7 @@ def test_it_conforms(options: dict[str, Any]) -> None:
     ("options", "names"),
     [
         ({"graph": "dst-1"}, "dst-1.* has 10 nodes"),
-        ({"graph": "wheel"}, "graph = 'wheel'"),
+        ({"graph": "wheel"}, "graph = 'wheel'.*complete, dst-1.*full-mesh, line, .*random"),
         ({"g": 0.7}, r"g = 0.7 .*diverges; stay below 0\.6667"),
         ({"g": -1.0}, "g = -1.0"),
         ({"g": "best"}, "g = 'best'"),
