@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
-from systems.limiting.queue_common import Elements, Gossiping, Rule, rule_of
+from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, rule_of
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
@@ -67,7 +67,7 @@ class Config:
     literal_merge: bool = False  # Listing 4.2: delta states keep equal births and chain them: elements breed endlessly
     literal_echo: bool = False  # 4.2.1: what the sender sent is not sent back, however much later it now dies
     literal_priorities: bool = False  # Listings 4.6-4.8: LINF's counters, which purges and duplicates mislead
-    implementation: str = "arrays"  # ours: "lists" is the slow twin, and serves every literal option
+    implementation: str = "arrays"  # ours: "lists" is the slow twin, serves every literal option, and very fine rates
 
 
 def literal_rules(config: Config) -> frozenset[str]:
@@ -104,9 +104,14 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
 
 
 def replicas(system: str, names: list[str], its_rule: Rule, config: Gossiping, seed: int) -> dict[str, Node]:
-    """The nodes of a system's rule: on arrays, or on lists where the config says so or a printed rule is on."""
+    """The nodes of a system's rule: on arrays, or on lists.
+
+    Lists, slow but of unbounded integers, where the config says so, a printed rule is on, or the rate is so
+    fine that instants in ticks outgrow 64 bits within 30 days: r, in lowest terms a nanosecond, has a
+    numerator above 1779, as ``rate = "0.123457"`` has.
+    """
     neighbours = overlay(config.overlay, names)
-    lists = bool(its_rule.literal) or config.implementation == "lists"
+    lists = bool(its_rule.literal) or its_rule.fine or config.implementation == "lists"
     space = None if lists else workspace(max(map(len, neighbours.values())))
     made: dict[str, Node] = {}
     for number, name in enumerate(names):
@@ -123,6 +128,6 @@ SYSTEM = System(
     "replicated queue of accepted tokens, spread by gossip",
     config=Config,
     nodes=nodes,
-    messages=(Elements,),
+    messages=(Elements, FineElements),
     transport=Transport.STREAM,  # a delta state outgrows a datagram
 )

@@ -1,8 +1,8 @@
 """The token-bucket queue as the thesis lists it: plain lists, one delta state a neighbour.
 
 Slow, and the yardstick of the node on arrays; also the only node that knows the printed rules
-(``systems.limiting.crdt_queue.Config``).  Where none of them is on, it means what the docstring of
-``systems.limiting.crdt_queue`` says.
+(``systems.limiting.crdt_queue.Config``), and rates so fine that ticks outgrow 64 bits (``Rule.fine``).
+Where no printed rule is on, it means what the docstring of ``systems.limiting.crdt_queue`` says.
 """
 
 import sys
@@ -23,7 +23,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule, pack, unpack
+from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, FineElements, Rule, pack, too_late, unpack
 from systems.parts.gossip import Rounds
 from systems.parts.user_key import MODEL_BYTES, user_key
 
@@ -120,17 +120,19 @@ class LiteralNode:
 
     def __init__(self, node_id: str, number: int, neighbours: Iterable[str], rule: Rule, rounds: Rounds):
         self.node_id, self.number, self.rule, self.rounds = node_id, number, rule, rounds
-        self.neighbours = list(neighbours)
+        self.neighbours, self._latest_ns = list(neighbours), rule.latest_ns
         self.local_state: State = {}
         self.delta_states: dict[str, State] = {neighbour: {} for neighbour in self.neighbours}
         self.priorities = dict.fromkeys(self.neighbours, 0)  # of Listings 4.6 to 4.8, if they are on
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        if abs(now_ns) > self._latest_ns:
+            raise too_late(self.node_id, now_ns)
         match event:
             case Arrival(request):
                 return self._serve(request, now_ns)
-            case Delivery(source, Elements() as message):
+            case Delivery(source, (Elements() | FineElements()) as message):
                 self._receive(source, message, now_ns)
                 return []
             case Timer(name, due_at_ns) if name == TIMER:
@@ -160,7 +162,7 @@ class LiteralNode:
                 total += sys.getsizeof(queue) + sum(map(sys.getsizeof, queue))
         return total
 
-    def snapshot(self) -> Elements:
+    def snapshot(self) -> Elements | FineElements:
         """The local state."""
         return self._message(self.local_state)
 
@@ -218,9 +220,9 @@ class LiteralNode:
         delta_state, self.delta_states[neighbour] = self.delta_states[neighbour], {}
         return [Send(neighbour, self._message(delta_state))] if delta_state else []
 
-    def _receive(self, sender: str, message: Elements, now_ns: int) -> None:
+    def _receive(self, sender: str, message: Elements | FineElements, now_ns: int) -> None:
         now_ticks, step_ticks = self.rule.limit.ticks(now_ns), self.rule.step_ticks
-        for user, received in _queues(message).items():
+        for user, received in self._queues(message).items():
             queue, updates = merge(self.local_state.get(user, []), received, step_ticks)
             _store(self.local_state, user, self._refill(queue, now_ticks))
             for neighbour, delta_state in self.delta_states.items():
@@ -243,14 +245,18 @@ class LiteralNode:
         here = {element.key for element in self.local_state.get(user, [])}
         return [element for element in queue if element.key in here]
 
-    def _restore(self, snapshot: Elements, now_ns: int) -> None:
+    def _restore(self, snapshot: Elements | FineElements, now_ns: int) -> None:
         now_ticks = self.rule.limit.ticks(now_ns)
-        for user, received in _queues(snapshot).items():
+        for user, received in self._queues(snapshot).items():
             queue, _ = merge([], received, self.rule.step_ticks)
             _store(self.local_state, user, self._refill(queue, now_ticks))
 
-    def _message(self, queues: Mapping[bytes, Queue]) -> Elements:
-        return pack(queues, with_origins=self._is("key"))
+    def _message(self, queues: Mapping[bytes, Queue]) -> Elements | FineElements:
+        return pack(queues, self.rule)
+
+    def _queues(self, message: Elements | FineElements) -> State:
+        queues = unpack(message, self.rule.limit.ticks_per_ns)
+        return {user: [Element(*row) for row in queue] for user, queue in queues.items()}
 
     def _is(self, switch: str) -> bool:
         return switch in self.rule.literal
@@ -261,7 +267,3 @@ def _store(state: State, user: bytes, queue: Queue) -> None:
         state[user] = queue
     else:
         state.pop(user, None)
-
-
-def _queues(message: Elements) -> State:
-    return {user: [Element(*row) for row in queue] for user, queue in unpack(message).items()}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import SpecError
 from core.records import Request
 from systems.api import (
     Arrival,
@@ -24,11 +23,10 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule
+from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule, too_late
 from systems.parts.gossip import Rounds
 from systems.parts.user_key import MODEL_BYTES, user_key
 
-_LATEST_TICKS = 2**62  # of an instant: deaths still fit in 64 bits
 _SLOT_BYTES = 150  # of one entry in the dict of user texts: its text, and its place
 
 
@@ -62,9 +60,9 @@ class ArrayNode:
     """One replica."""
 
     def __init__(self, node_id: str, neighbours: Iterable[str], rule: Rule, rounds: Rounds, space: Workspace):
-        assert not rule.literal
+        assert not rule.literal and not rule.fine
         self.node_id, self.rule, self.rounds, self.space = node_id, rule, rounds, space
-        self.neighbours = list(neighbours)
+        self.neighbours, self._latest_ns = list(neighbours), rule.latest_ns
         self._index = {neighbour: index for index, neighbour in enumerate(self.neighbours)}
         self._slots: dict[str, int] = {}  # users that asked here
         count, kernel = len(self.neighbours), space.kernel
@@ -84,6 +82,8 @@ class ArrayNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        if abs(now_ns) > self._latest_ns:
+            raise too_late(self.node_id, now_ns)
         match event:
             case Arrival(request):
                 return self._serve(request, now_ns)
@@ -120,10 +120,6 @@ class ArrayNode:
     # --- events ----------------------------------------------------------------------------------
 
     def _start(self, snapshot: Any, now_ns: int) -> list[Effect]:
-        if abs(self.rule.limit.ticks(now_ns)) > _LATEST_TICKS:
-            raise SpecError(
-                f"{self.node_id}: {now_ns} ns is too late for the rate's precision", "count time from the run's start"
-            )
         if snapshot is not None:
             self._receive(snapshot, self._none, -1, now_ns)
         return [SetTimer(TIMER, self.rounds.first_at_ns(now_ns))] if self.neighbours else []

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from core.errors import SpecError
+from core.units import SECOND_NS
 from systems.api import Message
 from systems.parts.limit import Limit
 from systems.parts.options import span_ns
@@ -15,6 +16,8 @@ from systems.parts.user_key import KEY_BYTES
 
 ELEMENT_BYTES = 16  # birth and death
 TIMER = "gossip"
+_LATEST = 2**62  # instants as they are sent, in ticks or ns: what is added to them still fits in 64 bits
+COARSE_TICKS_PER_NS = _LATEST // (30 * 86_400 * SECOND_NS)  # 1779: so fine that 30 days of ticks fit
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,16 @@ class Rule:
     keep_last: int
     resolution_ns: int
     literal: frozenset[str] = frozenset()
+
+    @property
+    def fine(self) -> bool:
+        """Whether instants in ticks outgrow 64 bits within 30 days: then nodes are lists, and send ``FineElements``."""
+        return self.limit.ticks_per_ns > COARSE_TICKS_PER_NS
+
+    @property
+    def latest_ns(self) -> int:
+        """The farthest from 0 that a node's clock may be: 30 days or more (146 years if ``fine``)."""
+        return _LATEST if self.fine else _LATEST // self.limit.ticks_per_ns
 
     def birth_ns(self, now_ns: int, last_birth_ns: int | None) -> int:
         """The birth of an element added now: the clock's reading, later than every birth in the queue.
@@ -61,6 +74,20 @@ class Elements(Message):
     births: bytes
     deaths: bytes
     origins: bytes = b""
+
+
+@dataclass(frozen=True)
+class FineElements(Message):
+    """``Elements`` of a rate so fine that an instant in ticks does not fit in 64 bits (``Rule.fine``).
+
+    ``deaths`` are in ns there, rounded down, and ``ticks``, int32, is what each is later than that.
+    """
+
+    elements: Elements
+    ticks: bytes
+
+
+Queues = dict[bytes, list[tuple[int, int, int]]]  # user -> (birth in ns, death in ticks, origin) of each element
 
 
 class Gossiping(Protocol):
@@ -97,28 +124,45 @@ class Gossiping(Protocol):
         ...
 
 
-def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], with_origins: bool) -> Elements:
-    """The message that carries ``queues``: user -> (birth, death, origin) of each element."""
+def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], rule: Rule) -> Elements | FineElements:
+    """The message that carries ``queues``, see ``Queues``."""
     rows = [element for queue in queues.values() for element in queue]
     births, deaths, origins = zip(*rows, strict=True) if rows else ((), (), ())
-    return Elements(
+    ticks: list[int] = []
+    if rule.fine:
+        ticks = [death % rule.limit.ticks_per_ns for death in deaths]
+        deaths = tuple(death // rule.limit.ticks_per_ns for death in deaths)
+    elements = Elements(
         b"".join(queues),
         np.array([len(queue) for queue in queues.values()], "<u4").tobytes(),
         np.array(births, "<i8").tobytes(),
         np.array(deaths, "<i8").tobytes(),
-        np.array(origins, "<i4").tobytes() if with_origins else b"",
+        np.array(origins, "<i4").tobytes() if "key" in rule.literal else b"",
     )
+    return FineElements(elements, np.array(ticks, "<i4").tobytes()) if rule.fine else elements
 
 
-def unpack(message: Elements) -> dict[bytes, list[tuple[int, int, int]]]:
-    """What ``pack`` packed; origin 0 where the message has none."""
-    users = [message.users[at : at + KEY_BYTES] for at in range(0, len(message.users), KEY_BYTES)]
-    births = np.frombuffer(message.births, "<i8").tolist()
-    deaths = np.frombuffer(message.deaths, "<i8").tolist()
-    origins = np.frombuffer(message.origins, "<i4").tolist() or [0] * len(births)
+def unpack(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
+    """What ``pack`` packed; origin 0 where the message has none.  Only ``FineElements`` need ``ticks_per_ns``."""
+    its = message.elements if isinstance(message, FineElements) else message
+    users = [its.users[at : at + KEY_BYTES] for at in range(0, len(its.users), KEY_BYTES)]
+    births = np.frombuffer(its.births, "<i8").tolist()
+    deaths = np.frombuffer(its.deaths, "<i8").tolist()
+    if isinstance(message, FineElements):
+        beyond = np.frombuffer(message.ticks, "<i4").tolist()
+        deaths = [at_ns * ticks_per_ns + ticks for at_ns, ticks in zip(deaths, beyond, strict=True)]
+    origins = np.frombuffer(its.origins, "<i4").tolist() or [0] * len(births)
     rows = iter(zip(births, deaths, origins, strict=True))
-    counts = np.frombuffer(message.counts, "<u4").tolist()
+    counts = np.frombuffer(its.counts, "<u4").tolist()
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
+
+
+def too_late(node_id: str, now_ns: int) -> SpecError:
+    """A clock beyond ``Rule.latest_ns``."""
+    return SpecError(
+        f"{node_id}: {now_ns} ns is too late for the rate's precision",
+        "count time from the run's start, or give a rate of fewer digits",
+    )
 
 
 def rule_of(

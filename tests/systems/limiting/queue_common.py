@@ -8,7 +8,8 @@ from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, System, Timer, Verdict
-from systems.limiting.queue_common import Elements, unpack
+from systems.limiting.queue_common import Elements, FineElements, Queues, unpack
+from systems.parts.limit import limit_of
 
 
 def admitted(effects: list[Effect]) -> bool:
@@ -23,20 +24,20 @@ def ask(node: Any, at_s: float, user: str = "u", cost: int = 1, number: int = 0)
     return admitted(node.handle(Arrival(Request(number, user, at_ns, cost)), at_ns))
 
 
-def sent(effects: list[Effect]) -> dict[str, Elements]:
+def sent(effects: list[Effect]) -> dict[str, Any]:
     """The messages among effects, by target."""
     return {effect.target: effect.message for effect in effects if isinstance(effect, Send)}
 
 
-def gossip(node: Any, at_s: float) -> dict[str, Elements]:
+def gossip(node: Any, at_s: float) -> dict[str, Any]:
     """What the node's round sends."""
     at_ns = round(at_s * SECOND_NS)
     return sent(node.handle(Timer("gossip", at_ns), at_ns))
 
 
-def content(message: Elements) -> dict[bytes, list[tuple[int, int, int]]]:
+def content(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
     """A message by user; the order of users means nothing."""
-    return dict(sorted(unpack(message).items()))
+    return dict(sorted(unpack(message, ticks_per_ns).items()))
 
 
 @dataclass
@@ -98,7 +99,16 @@ class World:
 
     def _note(self, now_ns: int, name: str, node: Any, effects: list[Effect]) -> None:
         shown = [
-            (effect.target, content(effect.message), len(effect.message.users)) if isinstance(effect, Send) else effect
+            (effect.target, self._content(effect.message), len(_elements(effect.message).users))
+            if isinstance(effect, Send)
+            else effect
             for effect in effects
         ]
-        self.log.append((now_ns, name, shown, node.state_bytes(), node.idle(), content(node.snapshot())))
+        self.log.append((now_ns, name, shown, node.state_bytes(), node.idle(), self._content(node.snapshot())))
+
+    def _content(self, message: Any) -> Queues:
+        return content(message, limit_of(self.config.capacity, self.config.rate).ticks_per_ns)
+
+
+def _elements(message: Elements | FineElements) -> Elements:
+    return message.elements if isinstance(message, FineElements) else message

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.codec import Codec
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Delivery, Start
+from systems.api import Arrival, Delivery, Send, Start, Timer
 from systems.conformance import check_system
 from systems.limiting.crdt_queue import SYSTEM, Config, nodes
+from systems.limiting.queue_common import FineElements
 from systems.limiting.sliding_log import SYSTEM as SLIDING_LOG
 from systems.limiting.sliding_log import Config as LogConfig
 from systems.parts.limit import gcra, limit_of
@@ -91,7 +93,12 @@ def test_one_node_is_a_token_bucket(capacity: int, rate: str, steps: list[tuple[
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"frequency": True, "linf": True, "window": 3}, {"capacity": 5, "rate": "1", "keep_last": 3, "choice": "all"}],
+    [
+        {},
+        {"frequency": True, "linf": True, "window": 3},
+        {"capacity": 5, "rate": "1", "keep_last": 3, "choice": "all"},
+        {"rate": "0.123457"},
+    ],
 )
 def test_it_conforms(options: dict[str, Any]) -> None:
     check_system(SYSTEM, VirtualBench(), Config(**options))
@@ -120,9 +127,52 @@ def test_bad_options_are_named(options: dict[str, Any], named: str) -> None:
 
 
 def test_a_clock_beyond_the_ticks_is_refused() -> None:
-    node = nodes(["n1"], Config(rate="0.333333"), 1)["n1"]
-    with pytest.raises(SpecError, match="too late"):
-        node.handle(Start(None), 1_700_000_000 * 10**9)
+    """Where ticks are no finer than 30 days allow: at the start, and whenever the clock gets there."""
+    month_ns, unix_ns = 30 * 86_400 * SECOND_NS, 1_700_000_000 * SECOND_NS
+    for implementation in ("arrays", "lists"):
+        node = nodes(["n1"], Config(rate="0.001779", implementation=implementation), 1)["n1"]
+        with pytest.raises(SpecError, match="n1: 1700000000000000000 ns is too late"):
+            node.handle(Start(None), unix_ns)
+        assert [ask(node, at_ns / SECOND_NS, cost=300) for at_ns in (0, month_ns)] == [True, True]
+        with pytest.raises(SpecError, match="too late"):
+            ask(node, 2 * month_ns / SECOND_NS)
+
+
+@pytest.mark.parametrize(("rate", "base_s"), [("0.123457", 86_400), ("0.999999", 9_300), ("0.123457", 1_700_000_000)])
+@pytest.mark.parametrize("name", ["queue", "log"])
+def test_fine_rates_at_late_instants(rate: str, base_s: int, name: str) -> None:
+    """Instants of more ticks than 64 bits hold are exact at the node, and on the wire."""
+    system, config = (SYSTEM, Config) if name == "queue" else (SLIDING_LOG, LogConfig)
+    limit, names = limit_of(3, rate), ["n1", "n2", "n3"]
+    its: dict[str, Any] = dict(system.nodes(names, config(capacity=3, rate=rate), 1))  # type: ignore[misc]
+    base_ns, codec = base_s * SECOND_NS, Codec(system.messages)
+    for node in its.values():
+        node.handle(Start(None), base_ns)
+    verdicts = [admitted(its["n1"].handle(Arrival(Request(i, "u", base_ns, 1)), base_ns)) for i in range(4)]
+    assert verdicts == [True, True, True, False]
+    for effect in its["n1"].handle(Timer("gossip", base_ns + 9), base_ns + 9):
+        if isinstance(effect, Send):
+            told = its[effect.target]
+            told.handle(Delivery("n1", codec.decode(codec.encode(effect.message))), base_ns + 10)
+    assert content(told.snapshot(), limit.ticks_per_ns) == content(its["n1"].snapshot(), limit.ticks_per_ns)
+    again: Any = dict(system.nodes(names, config(capacity=3, rate=rate), 2))["n3"]  # type: ignore[misc]
+    again.handle(Start(codec.decode(codec.encode(told.snapshot()))), base_ns + 20)
+    tokens = 1 if name == "queue" else 3  # until the first is back
+    back_ns = limit.instant_ns(limit.ticks(base_ns) + tokens * limit.token_ticks)
+    for node in (its["n1"], told, again):
+        asked = [node.handle(Arrival(Request(0, "u", at, 1)), at) for at in (back_ns - 1, back_ns)]
+        assert [admitted(effects) for effects in asked] == [False, True]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fine_elements_say_what_elements_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays that send deaths in ticks equal lists that send them in ns, and ticks beyond."""
+    world = World(SYSTEM, Config(capacity=6, rate="0.999", frequency=True, window=2), 3, seed)
+    coarse = replace(world, log=[]).run(300)
+    monkeypatch.setattr("systems.limiting.queue_common.COARSE_TICKS_PER_NS", 998)
+    fine = world.run(300)
+    assert isinstance(world.nodes["n0"].snapshot(), FineElements)
+    assert fine == coarse
 
 
 def test_a_round_looks_only_at_users_that_changed() -> None:

@@ -12,7 +12,7 @@ from systems.api import Arrival, Delivery
 from systems.conformance import check_system
 from systems.limiting.crdt_queue import SYSTEM, Config, nodes
 from systems.limiting.crdt_queue_literal import Element, LiteralNode, Queue, merge, refill, remove_duplicates, union
-from systems.limiting.queue_common import pack
+from systems.limiting.queue_common import Elements, FineElements, pack
 from systems.parts.user_key import user_key
 from testbed.virtual.bench import VirtualBench
 from tests.systems.limiting.queue_common import ask, content, gossip, sent
@@ -37,6 +37,11 @@ def node(name: str = "n1", count: int = 3, seed: int = 1, **options: object) -> 
     made = nodes([f"n{i + 1}" for i in range(count)], config, seed)[name]
     assert isinstance(made, LiteralNode)
     return made
+
+
+def message_of(rows: list[tuple[int, int, int]]) -> Elements | FineElements:
+    """A message with the queue of user u; of a rate whose ticks are ns."""
+    return pack({user_key("u"): rows}, node(rate="1").rule)
 
 
 # --- known answers --------------------------------------------------------------------------------
@@ -157,7 +162,7 @@ def test_linf_serves_the_least_informed() -> None:
 def test_what_came_is_passed_on_but_not_back() -> None:
     a, b = node("n1"), node("n2")
     ask(a, 0)
-    message = pack({user_key("u"): [(0, 10**10, 0)]}, False)
+    message = message_of([(0, 10**10, 0)])
     b.handle(Delivery("n1", message), MILLISECOND_NS)
     assert list(b.delta_states["n3"].values()) == list(b.local_state.values()) and not b.delta_states["n1"]
     assert b.state_bytes() == 2 * (32 + 16)
@@ -167,7 +172,7 @@ def test_the_dead_are_sent_until_a_message_names_their_user() -> None:
     one = node(rate="1", count=2)
     ask(one, 0)
     assert ask(one, 5) and [birth for birth, _, _ in _queued(one, "n2")] == [0, 5 * SECOND_NS]
-    one.handle(Delivery("n2", pack({user_key("u"): [(SECOND_NS, 7 * SECOND_NS, 0)]}, False)), 5 * SECOND_NS)
+    one.handle(Delivery("n2", message_of([(SECOND_NS, 7 * SECOND_NS, 0)])), 5 * SECOND_NS)
     # the dead one goes; the other now dies a token after the received one, which the sender must learn
     assert _queued(one, "n2") == [(5 * SECOND_NS, 8 * SECOND_NS, 0)]
 
@@ -178,7 +183,7 @@ def test_keeping_the_last_lets_late_news_count() -> None:
         late = node("n2", count=2, rate="1", keep_last=keep_last)
         ask(late, 0.9)  # dies at 1.9 as far as n2 knows
         assert not ask(late, 1.92, cost=301)  # refills
-        late.handle(Delivery("n1", pack({user_key("u"): [(0, SECOND_NS, 0)]}, False)), round(1.95 * SECOND_NS))
+        late.handle(Delivery("n1", message_of([(0, SECOND_NS, 0)])), round(1.95 * SECOND_NS))
         queues = content(late.snapshot()).values()
         assert [death / SECOND_NS for queue in queues for _, death, _ in queue] == deaths_s
         assert ask(late, 1.95, cost=300) == (keep_last == 0)  # the second dies at 2.0, after all
@@ -222,7 +227,7 @@ def test_as_printed_priorities_outlive_what_they_count() -> None:
             one = node(count=3, seed=seed, rate="1", linf=True, literal_priorities=literal)
             ask(one, 0)
             ask(one, 6, user="v")
-            one.handle(Delivery("n2", pack({user_key("u"): [(0, SECOND_NS, 0)]}, False)), 6 * SECOND_NS)
+            one.handle(Delivery("n2", message_of([(0, SECOND_NS, 0)])), 6 * SECOND_NS)
             assert len(_queued(one, "n2")) == len(_queued(one, "n3")) == 1  # u is purged, v remains
             first |= set(gossip(one, 6.1))
         assert first == targets
