@@ -114,9 +114,9 @@ CLAIMS = (
         ("crdt-fig5.13",), measure_t18, substitute=True,
         why="Memory is far below the counter's, but less so the longer it takes (0.2 in a quarter of an hour, 0.42 in "
         "the hour): a user's last elements stay until its queue is touched again, and our users come once. A queue "
-        "sends 16 bytes a request, a counter its whole bucket, however little of it is new: the ratio is that of a user's "
-        "requests to the rounds in which it is active (for data set B the thesis prints 8.83 down to 0.23). How many "
-        "requests the 5,000 users sent is secret, ours send 100 each; nor is Erlang's encoding of either known.",
+        "sends 16 bytes a request, a counter its whole bucket, however little of it is new: the ratio is that of a "
+        "user's requests to the rounds in which it is active (for data set B the thesis prints 8.83 down to 0.23). How "
+        "many requests the 5,000 users sent is secret, ours send 100 each; nor is Erlang's encoding of either known.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment(

@@ -168,7 +168,7 @@ def draw(found: FigureTables) -> "Drawing":
     colour, marker, dashes = LOOKS[RANDOM]
     _means(axes[0][2], sizes.assign(percent=100 * sizes.known_share), "nodes", "percent", color=colour, marker=marker,
            linestyle=dashes, label=RANDOM)  # fmt: skip
-    counts = sorted({8, NODES, *sizes.nodes})
+    counts = range(8, int(max(NODES, *sizes.nodes)) + 1)
     axes[0][2].plot(counts, [min(100.0, 800 / n) for n in counts], color="#000000", linestyle=":", linewidth=1.0,
                     label="best case, rounds at once: 8 / n")  # fmt: skip
     axes[0][2].set_xlabel("nodes n")
