@@ -100,8 +100,9 @@ class CentralisedNode:
     """The server, or a node that asks it.
 
     The server's clock alone counts.  A request at the server's own node is decided at once; elsewhere
-    it waits for the answer, at most ``timeout`` on the asking node's clock.  A later answer is ignored,
-    but its tokens are gone.  A server that restarts begins with full buckets, or with those of the
+    it waits for the answer, at most ``timeout`` on the asking node's clock; if that clock is set back
+    meanwhile, as long as before, or longer by the step where that is less than ``timeout``.  A later
+    answer is ignored, but its tokens are gone.  A server that restarts begins with full buckets, or with those of the
     snapshot that it is given: users may then take up to c tokens too many.  A network that doubles
     messages costs no tokens: streams keep their order, so a copy follows its original.
     """
@@ -134,6 +135,8 @@ class CentralisedNode:
                 self.waiting.remove(request_id)
                 return [Decide(request_id, _verdict(admitted))]
             case Timer("timeout", _):
+                if self.deadlines and self.deadlines[0][0] > now_ns:
+                    self._follow_clock_back(self.deadlines[0][0] - now_ns, now_ns)
                 return self._give_up(now_ns)
             case Start(None):
                 return []
@@ -150,6 +153,21 @@ class CentralisedNode:
         self.waiting.add(request_id)
         self.deadlines.append((deadline_ns, request_id))
         return effects
+
+    def _follow_clock_back(self, step_ns: int, now_ns: int) -> None:
+        """The oldest question's timer has rung, but its deadline is ``step_ns`` away: the clock was set back by that.
+
+        Questions that seem to be asked later than now were asked before the step.  Of the others nobody
+        knows, but none waits longer than those asked after it, nor than ``timeout`` from now.
+        """
+        moved: deque[tuple[int, int]] = deque()
+        latest_ns = now_ns + self.timeout_ns
+        for deadline_ns, request_id in reversed(self.deadlines):
+            asked_before = deadline_ns - self.timeout_ns > now_ns
+            latest_ns = min(latest_ns, deadline_ns - step_ns if asked_before else deadline_ns)
+            moved.appendleft((latest_ns, request_id))
+        moved[0] = now_ns, moved[0][1]
+        self.deadlines = moved
 
     def _give_up(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []

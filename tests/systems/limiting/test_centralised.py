@@ -11,7 +11,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Effect, Send, SetTimer, Start, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.centralised import SYSTEM, Answer, Ask, Buckets, CentralisedNode, Config, nodes
-from testbed.faults import EVERY, Crash, Heal, LinkDuplication, Partition, Restart
+from testbed.faults import EVERY, ClockSkew, Crash, Heal, LinkDuplication, Partition, Restart
 from testbed.topology import mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.request_run import RequestJournal, run_requests
@@ -51,7 +51,7 @@ def decisions(journal: RequestJournal) -> list[str]:
     return [decision for _, decision in sorted(zip(rows["request_id"], rows["decision"], strict=True))]
 
 
-def run(offered: dict[str, list[Request]], delay_ms: int = 0, faults: tuple = (), **options: object) -> RequestJournal:  # type: ignore[type-arg]
+def run(offered: dict[str, list[Request]], delay_ms: int = 0, faults: tuple = (), **options: object) -> RequestJournal:
     config = Config(**options)  # type: ignore[arg-type]
     topology = mesh("mesh", NAMES, delay_ms * MILLISECOND_NS)
     return run_requests(SYSTEM, config, topology, offered, 130 * SECOND_NS, 1, faults, drain_ns=10 * SECOND_NS)
@@ -123,6 +123,57 @@ def test_one_timer_serves_all_questions() -> None:
     ]
     assert asker.handle(Timer("timeout", SECOND_NS + 500), SECOND_NS + 500) == [Decide(3, Verdict.ADMIT)]
     assert asker.idle()
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "longest_ms"), [(-300_000, 1_000), (-1_000, 1_000), (-300, 1_300), (-40, 1_040), (300_000, 1_000)]
+)
+def test_a_step_of_the_clock_does_not_make_requests_wait(offset_ms: int, longest_ms: int) -> None:
+    """Without an answer, each request waits a second; those under way at a small step back may wait longer by it."""
+    offered = {"n2": [Request(i, "u", i * 50 * MILLISECOND_NS) for i in range(100)]}
+    step_at_ns = 1_530 * MILLISECOND_NS
+    faults = (Partition(0, ("n1",)), ClockSkew(step_at_ns, "n2", offset_ms * MILLISECOND_NS))
+    rows = run(offered, 10, faults).requests()
+    waited_ns = {
+        asked_ns: decided_ns - asked_ns
+        for asked_ns, decided_ns in zip(rows["intended_at_ns"], rows["decided_at_ns"], strict=True)
+    }
+    assert set(rows["decision"]) == {"admit"}
+    assert max(waited_ns.values()) <= longest_ms * MILLISECOND_NS
+    later = {wait_ns for asked_ns, wait_ns in waited_ns.items() if asked_ns > step_at_ns + SECOND_NS}
+    assert later == {SECOND_NS}
+    if offset_ms <= -1_000:
+        assert set(waited_ns.values()) == {SECOND_NS}, "a step that is longer than the timeout is made up for exactly"
+
+
+@given(st.lists(st.tuples(st.integers(0, 2_000), st.sampled_from([0, 0, 0, -5_000, -700, -30, 400])), max_size=40))
+def test_steps_of_the_clock_never_make_a_request_wait_long(steps: list[tuple[int, int]]) -> None:
+    """Whatever the clock does: timers ring on time, and each request waits a timeout more for each step at most."""
+    node = nodes(NAMES, Config(timeout="1us"), 0)["n2"]
+    timer_at = true_ns = offset_ns = 0
+    asked: dict[int, int] = {}
+    stepped: dict[int, int] = {}
+
+    def do(effects: list[Effect]) -> None:
+        nonlocal timer_at
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                timer_at = max(true_ns, effect.at_ns - offset_ns)
+            elif isinstance(effect, Decide):
+                assert true_ns - asked.pop(effect.request_id) <= 1_000 * (1 + stepped[effect.request_id])
+
+    for number, (gap_ns, step_ns) in enumerate([*steps, *[(10_000, 0)] * (len(steps) + 1)]):
+        until_ns = true_ns + gap_ns
+        while asked and timer_at <= until_ns:
+            true_ns = timer_at
+            do(node.handle(Timer("timeout", true_ns + offset_ns), true_ns + offset_ns))
+        true_ns = until_ns
+        offset_ns += step_ns
+        stepped.update({request_id: stepped[request_id] + (step_ns < 0) for request_id in asked})
+        if number < len(steps):
+            asked[number], stepped[number] = true_ns, 0
+            do(node.handle(Arrival(Request(number, "u", true_ns)), true_ns + offset_ns))
+    assert not asked
 
 
 def test_a_doubled_question_takes_its_token_once() -> None:
