@@ -113,7 +113,7 @@ class LiteralNode(CounterNode):
         if left < needed if self.config.whole_tokens else left <= needed - self.limit.token_ticks:
             return False
         bucket = bucket.consumed(self.slot, cost)
-        if bucket.counts[self.slot] > COUNT_MAXIMUM:
+        if bucket.counts.get(self.slot, 0) > COUNT_MAXIMUM:
             raise too_many(self.node_id)
         self.state[user] = bucket
         self._queue(user, bucket, cost, -1, now_ns)

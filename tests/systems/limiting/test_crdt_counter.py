@@ -141,7 +141,17 @@ def test_costs(body: str) -> None:
     assert asks(node, 0, "new", cost=5) == [True]
     assert asks(node, 0, "u", cost=3, count=2) == [True, False]
     assert asks(node, SECOND_NS, "u", cost=3) == [True]
-    assert asks(node, SECOND_NS, "u", cost=0) == [True]
+
+
+def test_what_costs_nothing_is_admitted_by_either_body() -> None:
+    """No request does, but a body is not to fall over it."""
+    found = []
+    for body in BODIES:
+        node = made(capacity=5, rate="1", body=body)["n1"]
+        assert asks(node, 0, "u", cost=5) == [True]
+        assert node.admit(digest("u"), 0, 0) and node.admit(digest("new"), 0, 0)
+        found.append((node.state_bytes(), node.queued_counts(), node.snapshot()))
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize("body", BODIES)
@@ -230,7 +240,7 @@ def test_a_round_sends_one_neighbour_what_it_lacks_and_no_more(body: str) -> Non
     assert sorted(send.target for sent in rounds for send in sent) == ["n2", "n3", "n4"]
     assert [len(sent) for sent in rounds] == [1, 1, 1, 0]
     for sent in rounds[:3]:
-        assert unpacked(sent[0].message, LIMIT) == {  # type: ignore[arg-type]
+        assert unpacked(sent[0].message, LIMIT) == {
             digest("a"): Bucket({(0, 0): 2}, 300 * LIMIT.token_ticks, SECOND_NS),
             digest("b"): Bucket({(0, 0): 1}, 300 * LIMIT.token_ticks, SECOND_NS),
         }
@@ -313,7 +323,7 @@ def test_a_senders_queue_is_brought_up_to_date_or_not() -> None:
         other = Bucket({(1, 0): 1}, node.limit.token_ticks, 0)
         node.handle(Delivery("n2", packed([(digest("u"), other)], node.limit, False)), 0)
         (send,) = gossips(node, 1)
-        assert unpacked(send.message, node.limit)[digest("u")].counts == expected  # type: ignore[arg-type]
+        assert unpacked(send.message, node.limit)[digest("u")].counts == expected
 
 
 # --- push -------------------------------------------------------------------------------------------
@@ -334,7 +344,7 @@ def test_what_was_sent_urgently_is_no_longer_queued() -> None:
     asks(node, 0, "u", count=2)
     for _ in range(3):
         (send,) = gossips(node, 1)
-        assert list(unpacked(send.message, node.limit)) == [digest("other")]  # type: ignore[arg-type]
+        assert list(unpacked(send.message, node.limit)) == [digest("other")]
     assert node.idle()
 
 
