@@ -19,7 +19,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import ablations, fig5_15
 from paper_figs.crdt.fig5_16 import RANDOM, ROUND_MS
-from paper_figs.crdt.grids import COUNTER, FL, QUEUE
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import SERIES, letter, panels, style_of
@@ -91,7 +91,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     found = [line(delay_ms) for delay_ms in (0, DELAY_MS)]
-    found += [on_d(variant, delay_ms) for variant in ON_D for delay_ms in delays_ms]
+    found += [fig5_15.point(ORACLE), *(on_d(variant, delay_ms) for variant in ON_D for delay_ms in delays_ms)]
     return found + [rejoined(variant, fate) for variant in (COUNTER, FL) for fate in FAULTS]
 
 
@@ -117,8 +117,8 @@ def tables(data: "Data") -> FigureTables:
 
 
 def _on_d(system: str, keep_last: Any) -> str:
-    if system == "crdt-counter":
-        return COUNTER
+    if system != "crdt-queue":
+        return COUNTER if system == "crdt-counter" else ORACLE
     return KEPT if keep_last == 1 else QUEUE
 
 
@@ -199,7 +199,8 @@ def _draw_delays(axes: "Axes", table: "pd.DataFrame") -> None:
         axes.errorbar([at for at, _ in rows], [row.mean for _, row in rows], yerr=error, color=look.colour,
                       marker=look.marker, linestyle=look.dashes, markersize=4, capsize=2, linewidth=1.2,
                       label=look.label)  # fmt: skip
-    axes.axhline(8, color="#000000", linewidth=0.8, linestyle=":", label="centralised, without delay")
+    for level in table[table.variant == ORACLE].rejected_count.unique():  # one: it is exact
+        axes.axhline(level, color="#000000", linewidth=0.8, linestyle=":", label="centralised, without delay")
     axes.set_xlabel("delay of messages (ms)")
     axes.set_ylabel("rejected requests")
     axes.set_ylim(-0.3, 10.5)
