@@ -7,7 +7,7 @@ import numpy as np
 
 from core.errors import SpecError
 from core.registry import configure
-from core.units import SECOND_NS, duration_ns
+from core.units import duration_ns
 from harness.run import Journal, Point, Procedure
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
@@ -18,7 +18,7 @@ class Config:
     """Options of the procedure."""
 
     cycles: int = 1_000  # DST Section 6
-    load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = l_total is the system's rate times its cycle
+    load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
     clients_at: tuple[int, ...] = ()  # ours: cycles in which servers are told each client's demand (Fig. 7)
     faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
 
@@ -28,7 +28,7 @@ class Config:
         if self.cycles < 1:
             raise SpecError(f"procedure cycles: cycles = {self.cycles}", "give 1 or more")
         if not 0.0 <= self.load < float("inf"):
-            raise SpecError(f"procedure cycles: load = {self.load}", "give 1, or 0 for the system's own rate")
+            raise SpecError(f"procedure cycles: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
             raise SpecError(f"procedure cycles: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
 
@@ -52,7 +52,7 @@ def run(point: Point, config: Config) -> Journal:
     system_config = point.system_config
     if config.load:
         limit = float(demands.sum(axis=1).mean()) / config.load  # of all servers, a cycle
-        system_config = replace(system_config, rate=repr(limit * SECOND_NS / cycle_ns))
+        system_config = replace(system_config, total=limit)
     clients = {cycle: np.asarray(point.schedule.client_demands(demands[cycle])) for cycle in config.clients_at}
     journal = point.backend.throttle(
         point.system,

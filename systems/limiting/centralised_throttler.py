@@ -8,7 +8,8 @@ a DST.  The centre is one of the servers; its own reports and commands take no t
 
 Users (``Arrival``) are limited as in the throttler, by buckets with shares; a part of each limit, ``floor``,
 is split evenly whatever the demand, so that nobody's first request finds nothing (ours).  Tokens move with the
-shares (ours): a command says how many to add or take off, all commands of a cycle together none.  So the centre
+shares (ours): a command says how many to add or take off, all commands of a cycle together none, exactly: shares
+are whole parts of the limit, tokens travel in whole millionths.  So the centre
 divides a user's limit anew when all servers have reported since its last command, or, after some cycles, what
 is held by those that have.
 
@@ -23,7 +24,6 @@ from sys import getsizeof
 from typing import Any
 
 from core.errors import SpecError
-from core.registry import hint
 from systems.api import (
     Arrival,
     Decide,
@@ -41,12 +41,23 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserOptions, account
+from systems.limiting.throttling_users import (
+    INTEGERS_BYTES,
+    Buckets,
+    Demand,
+    KnownUsers,
+    UserOptions,
+    account,
+    in_parts,
+)
+from systems.parts.options import choice
+from systems.parts.portion import MILLION
 
 USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: the centre's entry for one server and user
 NEVER = -(2**53)
 PATIENCE = 5  # cycles that a user's limit waits for reports of all servers; ours
+FINEST_DEMAND = 2**32  # demands are divided by in 2**-32 requests a second
 BEHIND = 2  # cycles: the centre waits no longer for a report when another server is this far ahead
 
 
@@ -77,22 +88,22 @@ class Command(Message):
 
 @dataclass(frozen=True)
 class UsersReported(Message):
-    """Server to centre, of each active user: demand, requests a second; tokens; when it was last asked for (a cycle);
-    and the cycle of the last command obeyed.
+    """Server to centre, of each active user: demand, requests a second; millionths of tokens; when it was last asked
+    for (a cycle); and the cycle of the last command obeyed.
     """
 
-    users: dict[str, tuple[float, float, int, int]]
+    users: dict[str, tuple[float, int, int, int]]
 
 
 @dataclass(frozen=True)
 class UserCommands(Message):
-    """Centre to server, of each user: its share, 0 to 1; tokens to add; when it was last asked for.
+    """Centre to server, of each user: its share, in parts; millionths of tokens to add; when it was last asked for.
 
     ``cycle``, of the centre, orders commands.
     """
 
     cycle: int
-    shares: dict[str, tuple[float, float, int]]
+    shares: dict[str, tuple[int, int, int]]
 
 
 def in_proportion(total: float, weights: list[float]) -> list[float]:
@@ -114,8 +125,8 @@ class Centre:
         self.reported: dict[str, tuple[int, float]] = {}  # server -> cycle, demand
         self.commanded: int | None = None  # the last cycle
         self.asked: dict[str, int] = {}  # active user -> cycle
-        self.users: dict[str, dict[str, tuple[float, float, int]]] = {}  # user -> server -> demand, tokens, obeyed
-        self.shares: dict[str, list[float]] = {}  # user -> the last shares commanded, in the order of ``names``
+        self.users: dict[str, dict[str, tuple[float, int, int]]] = {}  # user -> server -> demand, millionths, obeyed
+        self.shares: dict[str, list[int]] = {}  # user -> the last shares commanded, in the order of ``names``
         self.told: dict[str, int] = {}  # user -> cycle of the last command
 
     def report(self, source: str, cycle: int, demand: float) -> list[Command] | None:
@@ -133,7 +144,7 @@ class Centre:
         limits = in_proportion(self.total, [self.reported[name][1] for name in self.names])
         return [Command(ready, limit) for limit in limits]
 
-    def report_users(self, source: str, users: dict[str, tuple[float, float, int, int]]) -> None:
+    def report_users(self, source: str, users: dict[str, tuple[float, int, int, int]]) -> None:
         """What a server says of its users."""
         for user, (demand, tokens, cycle, obeyed) in users.items():
             self.users.setdefault(user, {})[source] = demand, tokens, obeyed
@@ -144,32 +155,35 @@ class Centre:
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
             for table in (self.asked, self.users, self.shares, self.told):
                 table.pop(user, None)
-        found: list[dict[str, tuple[float, float, int]]] = [{} for _ in self.names]
+        found: list[dict[str, tuple[int, int, int]]] = [{} for _ in self.names]
         for user, asked in self.asked.items():
             for shares, (share, tokens) in zip(found, self._divided(user, cycle), strict=False):
                 shares[user] = share, tokens, asked
         return [UserCommands(cycle, shares) for shares in found]
 
-    def _divided(self, user: str, cycle: int) -> list[tuple[float, float]]:
-        """A user's new share, and tokens to add, at each server; nothing while reports are waited for.
+    def _divided(self, user: str, cycle: int) -> list[tuple[int, int]]:
+        """A user's new share in parts, and millionths of tokens to add, at each server (none while it waits).
 
         The first command leaves things as they are: it makes every server report.
         """
         reports, told = self.users[user], self.told.get(user)
         if told is None:
-            self.told[user], self.shares[user] = cycle, [1.0 / len(self.names)] * len(self.names)
-            return [(share, 0.0) for share in self.shares[user]]
+            self.told[user], self.shares[user] = cycle, [MILLION] * len(self.names)
+            return [(share, 0) for share in self.shares[user]]
         current = [place for place, name in enumerate(self.names) if name in reports and reports[name][2] >= told]
         if not current or (len(current) < len(self.names) and cycle - told < PATIENCE):
             return []
         self.told[user], shares = cycle, self.shares[user]
         held = sum(shares[place] for place in current)
-        demands, tokens = ([reports[self.names[place]][column] for place in current] for column in (0, 1))
-        parts = in_proportion((1.0 - self.floor) * held, demands)
-        moves = [0.0] * len(shares)
-        for place, part, here in zip(current, parts, tokens, strict=True):
-            shares[place] = part + self.floor * held / len(current)
-            moves[place] = sum(tokens) * shares[place] / held - here if held > 0.0 else 0.0
+        demands = [reports[self.names[place]][0] for place in current]
+        tokens = [reports[self.names[place]][1] for place in current]
+        free = int((1.0 - self.floor) * held)
+        by_demand = in_parts(free, [int(demand * FINEST_DEMAND) for demand in demands])
+        even = in_parts(held - free, [1] * len(current))
+        parts = [one + other for one, other in zip(by_demand, even, strict=True)]
+        moves = [0] * len(shares)
+        for place, part, target, here in zip(current, parts, in_parts(sum(tokens), parts), tokens, strict=True):
+            shares[place], moves[place] = part, target - here
         return list(zip(shares, moves, strict=True))
 
 
@@ -179,8 +193,8 @@ class ServerNode:
     def __init__(self, node_id: str, names: list[str], config: Config, seed: int):
         self.node_id, self.config, self.names = node_id, config, names
         self.centre_id = config.centre or names[0]
-        self.centre = Centre(names, config.total, config.floor) if node_id == self.centre_id else None
-        self.limit = config.total / len(names)
+        self.centre = Centre(names, config.l_total, config.floor) if node_id == self.centre_id else None
+        self.limit = config.l_total / len(names)
         self.next: tuple[int, float] | None = None  # (cycle, limit) commanded, not in force yet
         self.newest = NEVER  # cycle of the last command taken
         self.obeyed: dict[str, int] = {}  # user -> cycle of the last command taken
@@ -282,7 +296,8 @@ class ServerNode:
             bucket = buckets.users[user]
             buckets.fill(bucket, now_ns)
             demand = buckets.count(bucket, cycle)
-            said[user] = demand, bucket.tokens, bucket.asked_cycle, self.obeyed.get(user, NEVER)
+            millionths = bucket.grains // buckets.whole.millionth
+            said[user] = demand, millionths, bucket.asked_cycle, self.obeyed.get(user, NEVER)
         buckets.rest(cycle)
         effects: list[Effect] = []
         if self.centre is not None:
@@ -296,12 +311,13 @@ class ServerNode:
             effects.append(Send(self.centre_id, UsersReported(said)))
         return self._timers(now_ns) + effects
 
-    def _obey_users(self, cycle: int, shares: dict[str, tuple[float, float, int]], now_ns: int) -> None:
+    def _obey_users(self, cycle: int, shares: dict[str, tuple[int, int, int]], now_ns: int) -> None:
         """New shares, and tokens that come or go with them; a user asked for elsewhere is reported from here, too."""
-        for user, (share, tokens, asked_cycle) in shares.items():
+        for user, (parts, millionths, asked_cycle) in shares.items():
             if cycle > self.obeyed.get(user, NEVER):
                 self.obeyed[user] = cycle
-                self.buckets.reshare(self.buckets.touch(user, asked_cycle, now_ns), share, tokens, now_ns)
+                bucket = self.buckets.touch(user, asked_cycle, now_ns)
+                self.buckets.reshare(bucket, parts, millionths * self.buckets.whole.millionth, now_ns)
 
     # --- for whoever watches -------------------------------------------------------------------------
 
@@ -319,7 +335,7 @@ class ServerNode:
     def allocated_bytes(self) -> int:
         """Tables, buckets and the centre's entries, by CPython's sizes; the users' names belong to the requests."""
         found = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
-        found += sum(getsizeof(bucket) + 4 * 24 for bucket in self.buckets.users.values())
+        found += sum(getsizeof(bucket) + INTEGERS_BYTES for bucket in self.buckets.users.values())
         if self.centre is not None:
             found += getsizeof(self.centre.users) + getsizeof(self.centre.asked)
             found += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
@@ -332,11 +348,11 @@ class ServerNode:
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One server on each host, one of them the centre.  SpecError on bad options."""
-    config.check()
-    if config.centre and config.centre not in names:
-        raise SpecError(f"centralised-throttler: centre = {config.centre!r}", hint(config.centre, names))
+    config.check(SYSTEM.key)
+    if config.centre:
+        choice(SYSTEM.key, "centre", config.centre, names)
     if not 0.0 <= config.floor <= 1.0:
-        raise SpecError(f"centralised-throttler: floor = {config.floor}", "give a part from 0 to 1")
+        raise SpecError(f"{SYSTEM.key}: floor = {config.floor}", "give a part from 0 to 1")
     return {name: ServerNode(name, names, config, seed) for name in names}
 
 

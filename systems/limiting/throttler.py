@@ -7,8 +7,9 @@ x_i += g sum_j w_ij (p_i - p_j).  Two ways in:
   requests a cycle, evenly split at first.  Each report ends a cycle: min(max(0, x), r) of it is admitted.
   What neighbours say of cycle k counts for x(k + 1) if it is there at that very instant, later if later.
 * ``Arrival(request)``: every user has a limit of its own, a token bucket (c, r).  A node's share x of it
-  moves by the same law, in tokens per c/r, so that all shares add up to c; see ``throttling_users`` for the
-  bucket that a share makes.  Only users asked for lately, anywhere, are spoken of.
+  moves by the same law, in tokens per c/r, so that all shares add up to c, and in whole parts, so that they do
+  exactly; see ``throttling_users`` for the bucket that a share makes, and for what all of them may admit
+  together.  Only users asked for lately, anywhere, are spoken of.
 
 Lost messages and crashes are not made good (D8): a server that restarts begins with its even share, and
 the sum of the limits is off by what it had gained or lost.
@@ -40,8 +41,10 @@ from systems.api import (
     Verdict,
 )
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
-from systems.limiting.throttling_users import Buckets, Demand, KnownUsers, UserOptions, account, one_of
+from systems.limiting.throttling_users import INTEGERS_BYTES, Bucket, Buckets, Demand, KnownUsers, UserOptions, account
 from systems.parts.laplacian import largest_cycle, optimal_cycle
+from systems.parts.options import choice
+from systems.parts.portion import MILLION
 from systems.parts.throttling import MEASURES
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, neighbours
 
@@ -79,12 +82,12 @@ class Stopped(Message):
 
 @dataclass(frozen=True)
 class UserMeasures(Message):
-    """Server to neighbour, for each active user: p, the most for one link, how full its bucket is (tokens that go with
-    a token of limit), and when it was last asked for (a cycle).
+    """Server to neighbour, for each active user: p, the most for one link, how full its bucket is (in millionths), and
+    when it was last asked for (a cycle).
     """
 
     cycle: int
-    users: dict[str, tuple[float, float, float, int]]
+    users: dict[str, tuple[float, float, int, int]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class ThrottlerNode:
 
     def __init__(self, node_id: str, law: Law, config: Config, count: int, seed: int):
         self.node_id, self.law, self.config = node_id, law, config
-        self.total = Ledger(law, config.total / count)
+        self.total = Ledger(law, config.l_total / count)
         self.buckets = Buckets(node_id, count, config, seed)
         self.ledgers: dict[str, Ledger] = {}  # of users
         self.closed_at_ns: int | None = None  # a cycle ended then and is not settled
@@ -113,7 +116,7 @@ class ThrottlerNode:
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
         if self.closed_at_ns is not None and now_ns != self.closed_at_ns:
-            self._settle(now_ns)
+            self._settle(self.closed_at_ns)
         match event:
             case Delivery(source, message) if source in self.law.pull:
                 return self._hear(source, message, now_ns)
@@ -142,22 +145,28 @@ class ThrottlerNode:
             self.buckets.restore(snapshot, now_ns)
         return self._timers(now_ns)
 
-    def _settle(self, now_ns: int) -> None:
-        """x(k + 1) from all that was heard up to the instant at which cycle k ended."""
+    def _settle(self, at_ns: int) -> None:
+        """x(k + 1), from ``at_ns`` on, by all that was heard up to the instant at which cycle k ended."""
         self.closed_at_ns = None
         self.total.settle()
         for user in self._unsettled:
             ledger, bucket = self.ledgers.get(user), self.buckets.users.get(user)
             if ledger is not None and bucket is not None:
-                ledger.settle()
-                self.buckets.reshare(bucket, ledger.x / self.buckets.capacity, ledger.tokens, now_ns)
-                ledger.tokens = 0.0
+                self._carry(ledger, bucket, at_ns)
         self._unsettled = {}
+
+    def _carry(self, ledger: Ledger, bucket: Bucket, at_ns: int) -> None:
+        """A user's flows, in whole parts and grains."""
+        flows = [self.buckets.flow(tokens, fill) for tokens, fill in ledger.flows()]
+        if flows:
+            parts, grains = (sum(column) for column in zip(*flows, strict=True))
+            self.buckets.reshare(bucket, bucket.parts + parts, grains, at_ns)
+            ledger.x = self.buckets.tokens_of(bucket.parts)
 
     def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
         match message:
             case Measure(cycle, p, most):
-                self.total.hear(source, cycle, (p, most, 0.0))
+                self.total.hear(source, cycle, (p, most, 0))
                 return self._say_stopped(cycle)
             case UserMeasures(cycle, users):
                 for user, (p, most, fill, asked_cycle) in users.items():
@@ -197,7 +206,7 @@ class ThrottlerNode:
         """The buckets, with a ledger for ``user`` that fits its bucket there."""
         found = self.buckets.users.get(user)
         if found is None or self.buckets.cycle_at(now_ns) - found.asked_cycle > self.buckets.forget:
-            self.ledgers[user] = Ledger(self.law, self.buckets.capacity * self.buckets.even)
+            self.ledgers[user] = Ledger(self.law, self.buckets.tokens_of(MILLION))
         return self.buckets
 
     def _timers(self, now_ns: int) -> list[Effect]:
@@ -215,16 +224,15 @@ class ThrottlerNode:
         """Count, tell the neighbours, and go on while anybody is active."""
         buckets, self._wakes = self.buckets, False
         cycle = buckets.cycle_at(due_at_ns) - 1  # the one that ends
-        refill_s = buckets.capacity / buckets.rate / 1e9
         self._settle(now_ns)
-        said: dict[str, tuple[float, float, float, int]] = {}
+        said: dict[str, tuple[float, float, int, int]] = {}
         negative_count = 0
         for user in buckets.active:
             bucket, ledger = buckets.users[user], self.ledgers[user]
             negative_count += ledger.x < 0.0
             buckets.fill(bucket, now_ns)
-            fill = max(0.0, bucket.tokens) / max(buckets.burst(bucket.share), 1.0)
-            said[user] = (*ledger.close(cycle, buckets.count(bucket, cycle) * refill_s, fill), bucket.asked_cycle)
+            asked = buckets.count(bucket, cycle) * buckets.refill_s
+            said[user] = (*ledger.close(cycle, asked, buckets.fullness(bucket)), bucket.asked_cycle)
         self._unsettled, self.closed_at_ns = dict.fromkeys(said), now_ns
         buckets.rest(cycle)
         effects = self._timers(now_ns)
@@ -256,8 +264,8 @@ class ThrottlerNode:
         """Tables, buckets, ledgers and words, by CPython's sizes; the users' names belong to the requests."""
         found = getsizeof(self.buckets.users) + getsizeof(self.ledgers) + getsizeof(self.buckets.active)
         for bucket, ledger in zip(self.buckets.users.values(), self.ledgers.values(), strict=False):
-            found += getsizeof(bucket) + 4 * 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
-            found += 104 * ledger.entries_count()  # two floats and their tuple
+            found += getsizeof(bucket) + INTEGERS_BYTES + 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
+            found += 104 * ledger.entries_count()  # two floats, a number and their tuple
         return found
 
     def snapshot(self) -> Message:
@@ -277,21 +285,23 @@ def update_cycle(config: Config, graph: Graph) -> float:
         "optimal": lambda: optimal_cycle(matrix),
     }
     if isinstance(config.g, str):
-        one_of("g", config.g, named)
-        return named[config.g]() if linked else 0.0
+        chosen = named[choice(SYSTEM.key, "g", config.g, named)]
+        return chosen() if linked else 0.0
     if not (isfinite(config.g) and config.g >= 0.0):
-        raise SpecError(f"g = {config.g}", "give 0 or more, safe or optimal")
+        raise SpecError(f"{SYSTEM.key}: g = {config.g}", "give 0 or more, safe or optimal")
     if linked and config.measure == "throttled" and config.g >= largest_cycle(matrix):
         least = f"{largest_cycle(matrix):.4g}"
-        raise SpecError(f"g = {config.g} on graph {config.graph!r} of {graph.n} nodes diverges", f"stay below {least}")
+        raise SpecError(
+            f"{SYSTEM.key}: g = {config.g} on graph {config.graph!r} of {graph.n} nodes diverges", f"stay below {least}"
+        )
     return config.g
 
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One server on each host; the seed draws the phases of their cycles.  SpecError on bad options."""
-    config.check()
-    for name, known in (("measure", MEASURES), ("pairing", PAIRINGS), ("clamp", CLAMPS)):
-        one_of(name, getattr(config, name), known)
+    config.check(SYSTEM.key)
+    for option, known in (("measure", MEASURES), ("pairing", PAIRINGS), ("clamp", CLAMPS)):
+        choice(SYSTEM.key, option, getattr(config, option), known)
     graph = graph_named(config.graph, len(names))
     g = update_cycle(config, graph)
     made: dict[str, Node] = {}

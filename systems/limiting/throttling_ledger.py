@@ -24,8 +24,9 @@ PAIRINGS = ("same-cycle", "latest")
 CLAMPS = ("links", "none")
 FROZEN_MEASURE = "allowed"  # Case IV, which needs the freeze rule
 
-# What is said of a cycle: p; the most that one's limit gives to one link; tokens held for each unit of limit.
-Words = tuple[float, float, float]
+# What is said of a cycle: p; the most that one's limit gives to one link; how full the bucket is, in millionths.
+Words = tuple[float, float, int]
+Flow = tuple[float, int]  # a link's, below 0 where it takes; how full the bucket is that it comes from
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Law:
         """Whether a second exchange is needed."""
         return self.measure == FROZEN_MEASURE
 
-    def words(self, x: float, r: float, fill: float = 0.0) -> Words:
-        """What a server with limit ``x`` and demand ``r`` says; ``fill``: tokens that go with a unit of limit."""
+    def words(self, x: float, r: float, fill: int = 0) -> Words:
+        """What a server with limit ``x`` and demand ``r`` says; ``fill``: how full its bucket is."""
         return performance(self.measure, x, r), max(0.0, x) / len(self.pull) if self.pull else 0.0, fill
 
     def flow(self, neighbour: str, mine: Words, theirs: Words) -> float:
@@ -82,15 +83,19 @@ class _Round:
 
 
 class Ledger:
-    """The limit ``x`` of one server for one key; ``tokens`` that came (or went) with it and were not taken yet."""
+    """The limit ``x`` of one server for one key.
+
+    ``settle`` carries the flows of its links into x; whoever counts the limit in whole parts takes ``flows``
+    and sets x to what became of them.
+    """
 
     def __init__(self, law: Law, x: float):
-        self.law, self.x, self.r, self.tokens = law, x, 0.0, 0.0
+        self.law, self.x, self.r = law, x, 0.0
         self.cycle = -(2**62)  # the last one closed
         self.rounds: dict[int, _Round] = {}
         self._due = False  # closed, and not settled since
 
-    def close(self, cycle: int, r: float, fill: float = 0.0) -> Words:
+    def close(self, cycle: int, r: float, fill: int = 0) -> Words:
         """Cycle ``cycle`` ends, in which ``r`` was asked for; returns what the neighbours are to hear."""
         self.cycle, self.r, self._due = cycle, r, True
         words = self.law.words(self.x, r, fill)
@@ -122,20 +127,22 @@ class Ledger:
 
     def settle(self) -> None:
         """Apply what is known of the cycles that were closed: x(k) becomes x(k + 1)."""
+        self.x += sum(flow for flow, _ in self.flows())
+
+    def flows(self) -> list[Flow]:
+        """The flows that are known of the cycles that were closed, each told once."""
+        found: list[Flow] = []
         if not self.law.latest:
-            self._carry(self._matched_flows())
+            found = self._matched_flows()
         elif self._due:
-            self._carry(self._latest_flows())
+            found = self._latest_flows()
         self._due = False
         for cycle in [cycle for cycle in self.rounds if cycle <= self.cycle - HISTORY]:
             del self.rounds[cycle]
+        return found
 
-    def _carry(self, flows: list[tuple[float, float]]) -> None:
-        """Flows and, with each, the fill of the end that gives: what one end adds the other takes off."""
-        self.x += sum(flow for flow, _ in flows)
-        self.tokens += sum(flow * fill for flow, fill in flows)
-
-    def _flow(self, neighbour: str, mine: Words, theirs: Words) -> tuple[float, float]:
+    def _flow(self, neighbour: str, mine: Words, theirs: Words) -> Flow:
+        """A link's flow, with the fill of the end that gives: the other end finds the very same, negative."""
         flow = self.law.flow(neighbour, mine, theirs)
         return flow, theirs[2] if flow > 0.0 else mine[2]
 
@@ -150,9 +157,10 @@ class Ledger:
         change = sum(self.law.pull[name] * (own[0] - words[0]) for name, words in heard.items())
         return (self.x >= self.r and change > 0.0) or (self.x <= 0.0 and change < 0.0)
 
-    def _matched_flows(self) -> list[tuple[float, float]]:
+    def _matched_flows(self) -> list[Flow]:
         """The flows of all cycles of which both ends' words are there, each once."""
-        flows, law = [], self.law
+        flows: list[Flow] = []
+        law = self.law
         for cycle, found in list(self.rounds.items()):
             if found.own is None or (law.freezes and found.stopped is None):
                 continue
@@ -165,7 +173,7 @@ class Ledger:
                 del self.rounds[cycle]
         return flows
 
-    def _latest_flows(self) -> list[tuple[float, float]]:
+    def _latest_flows(self) -> list[Flow]:
         """The flows from one's own last words and the last that each neighbour is known to have said."""
         own = self.rounds[self.cycle]
         assert own.own is not None

@@ -2,25 +2,43 @@
 
 A throttler's limits are per cycle, without a burst memory (D6).  To limit users, each of whom has a token
 bucket of c tokens and rate r, a node gives each a bucket of its own: with a share f of the limit it has the
-rate f r and a burst of f c, at least ``minimum`` tokens (ours).  The shares of all nodes add up to 1, so
-together they never admit more than max(c, n minimum) + r t in a span t, whatever way the shares wander.
+rate f r and a burst of f c, at least ``minimum`` tokens m (ours); below 0, where nothing clamps the law, f r
+counts as 0.
 
-A user whom nobody asked for during c/r is forgotten: its bucket would be full again anywhere, and its
+Everything in a bucket is an exact integer (``systems.parts.portion``): a share is so many of the limit's
+parts, a million for each node, and tokens are counted in grains.  Floats are only what the law computes from
+them.  A flow of the law is cut to whole parts, and both of its ends cut alike, so rounding neither makes nor
+loses anything: of n nodes the parts are all there are at any instant at which no flow is applied at one end
+only.  Hence
+
+* one node decides as ``systems.parts.limit.gcra`` does, request by request, where m is at most c;
+* nodes that apply flows at the very same instant, as a throttler's do with aligned cycles and no delay, never
+  admit more than max(c, m) + (n - 1) m + r t in a span t, with m = 0 no more than c + r t, as long as no
+  share is below 0 and no request comes at that very instant;
+* otherwise there may be on top of that what a node spends, or is refilled with, of a share that it has given
+  away and does not know of yet.  Tokens spent so are a debt, paid back before the node admits again.
+
+A user whom nobody asked for during c/r is forgotten: a bucket of its limit would be full again, and its
 shares are then 1/n each at every node, as in the beginning.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from itertools import accumulate, pairwise
+from math import exp, isfinite
 
 from core.errors import SpecError
 from core.seeds import generator
-from core.units import duration_ns
+from core.units import SECOND_NS, duration_ns
 from systems.api import Effect, Message, Sample
+from systems.parts import portion
+from systems.parts.limit import Limit, limit_of
+from systems.parts.options import choice, span_ns
+from systems.parts.portion import MILLION
 from systems.parts.water_filling import RULES, divide
 
-ROUNDING = 1e-9  # tokens: a bucket filled in steps is not short of what it has on paper
 PHASES = ("random", "aligned")
+INTEGERS_BYTES = 5 * 32 + 24  # of a bucket, in CPython: whole numbers, the largest of some 20 digits; its demand
 
 
 @dataclass(frozen=True)
@@ -55,17 +73,29 @@ def account(x: float, demand: Demand, rule: str) -> list[Effect]:
     return effects
 
 
+def in_parts(total: int, weights: Sequence[int]) -> list[int]:
+    """``total``, of either sign, in whole parts proportional to ``weights`` up to less than one; evenly if all are 0.
+
+    The parts add up to ``total`` exactly.
+    """
+    if not any(weights):
+        weights = [1] * len(weights)
+    edges = list(accumulate(weights, initial=0))
+    return [total * end // edges[-1] - total * begin // edges[-1] for begin, end in pairwise(edges)]
+
+
 class Bucket:
     """A user's token bucket at one node, and what it was asked for.
 
-    ``share``: of the user's limit, 0 to 1.  ``demand``: requests a second, averaged.  ``asked_cycle``: the
-    last cycle in which anybody is known to have asked for the user.
+    ``parts``: of the user's limit.  ``grains``: its tokens as of ``filled_at_ns``; below 0 a debt.  ``demand``:
+    requests a second, averaged.  ``asked_cycle``: the last cycle in which anybody is known to have asked for
+    the user.
     """
 
-    __slots__ = ("asked", "asked_cycle", "counted_cycle", "demand", "filled_at_ns", "share", "tokens")
+    __slots__ = ("asked", "asked_cycle", "counted_cycle", "demand", "filled_at_ns", "grains", "parts")
 
-    def __init__(self, share: float, tokens: float, cycle: int, now_ns: int):
-        self.share, self.tokens, self.filled_at_ns = share, tokens, now_ns
+    def __init__(self, parts: int, grains: int, cycle: int, now_ns: int):
+        self.parts, self.grains, self.filled_at_ns = parts, grains, now_ns
         self.asked, self.demand = 0, 0.0
         self.asked_cycle, self.counted_cycle = cycle, cycle - 1
 
@@ -79,14 +109,17 @@ class Buckets:
     """
 
     def __init__(self, node_id: str, count: int, config: "UserOptions", seed: int):
-        self.capacity, self.minimum, self.even = config.capacity, config.minimum, 1.0 / count
-        self.rate = rate_rps(config.rate) / 1e9  # tokens a ns
-        self.cycle_ns = span_ns("cycle", config.cycle)
-        average_ns = span_ns("average", config.average, least_ns=0)
+        self.limit = config.limit
+        self.whole = portion.Bucket(self.limit, count)
+        self.most_per_part = self.limit.capacity * self.limit.token_ticks  # grains
+        self.least_burst = config.minimum * self.whole.token  # grains
+        self.cycle_ns = duration_ns(config.cycle)
+        average_ns = duration_ns(config.average)
         self.fading = exp(-self.cycle_ns / average_ns) if average_ns else 0.0
-        self.linger = -(-span_ns("linger", config.linger) // self.cycle_ns)  # cycles
-        refill = -(-int(self.capacity / self.rate) // self.cycle_ns)
-        self.forget = max(refill, self.linger) + 1
+        self.linger = -(-duration_ns(config.linger) // self.cycle_ns)  # cycles
+        refill_ns = self.limit.instant_ns(self.most_per_part)
+        self.refill_s = refill_ns / SECOND_NS  # c/r
+        self.forget = max(-(-refill_ns // self.cycle_ns), self.linger) + 1  # cycles
         self.phase_ns = 0
         if config.phase == "random":
             self.phase_ns = int(generator(seed, "cycle", node_id).integers(self.cycle_ns))
@@ -106,45 +139,64 @@ class Buckets:
         found = self.touch(user, self.cycle_at(now_ns), now_ns)
         found.asked += cost
         self.fill(found, now_ns)
-        if found.tokens + ROUNDING < cost:
+        needed = cost * self.whole.token
+        if found.grains < needed:
             return False
-        found.tokens -= cost
+        found.grains -= needed
         return True
 
     def touch(self, user: str, cycle: int, now_ns: int) -> Bucket:
         """The bucket of a user whom somebody asked for in ``cycle``; a full one for a user unknown or forgotten."""
         found = self.users.get(user)
         if found is None or self.cycle_at(now_ns) - found.asked_cycle > self.forget:
-            found = self.users[user] = Bucket(self.even, self.burst(self.even), cycle, now_ns)
+            found = self.users[user] = Bucket(MILLION, self.burst(MILLION), cycle, now_ns)
         found.asked_cycle = max(found.asked_cycle, cycle)
         if self.cycle_at(now_ns) - found.asked_cycle <= self.linger:
             self.active[user] = None
         return found
 
-    def burst(self, share: float) -> float:
-        """What a bucket of this share holds."""
-        return max(float(self.minimum), self.capacity * max(0.0, share))
+    def burst(self, parts: int) -> int:
+        """The grains that a bucket of so many parts holds."""
+        return max(self.least_burst, self.most_per_part * max(0, parts))
 
     def fill(self, bucket: Bucket, now_ns: int) -> None:
-        """The tokens of now; a clock that was set back adds none."""
-        grown = bucket.tokens + max(0.0, bucket.share) * self.rate * max(0, now_ns - bucket.filled_at_ns)
-        bucket.tokens = min(grown, self.burst(bucket.share))
-        bucket.filled_at_ns = now_ns
+        """The tokens of now; a clock that was set back adds none until it is where it was."""
+        if now_ns > bucket.filled_at_ns:
+            bucket.grains += self.limit.ticks_per_ns * max(0, bucket.parts) * (now_ns - bucket.filled_at_ns)
+            bucket.filled_at_ns = now_ns
+        bucket.grains = min(bucket.grains, self.burst(bucket.parts))
 
-    def reshare(self, bucket: Bucket, share: float, tokens: float, now_ns: int) -> None:
-        """A new share from now on, and the ``tokens`` that come or go with it; what does not fit spills.
+    def reshare(self, bucket: Bucket, parts: int, grains: int, now_ns: int) -> None:
+        """So many parts from now on, and the ``grains`` that come or go with them; what does not fit spills.
 
-        Tokens may fall below 0: those that went had been spent meanwhile.
+        Grains may fall below 0: those that went had been spent meanwhile.
         """
         self.fill(bucket, now_ns)
-        bucket.share = share
-        bucket.tokens = min(bucket.tokens + tokens, self.burst(share))
+        bucket.parts = parts
+        bucket.grains = min(bucket.grains + grains, self.burst(parts))
+
+    def tokens_of(self, parts: int) -> float:
+        """The tokens per c/r that so many parts stand for: the limit x of the law (c for all parts)."""
+        return parts * self.limit.capacity / self.whole.parts
+
+    def fullness(self, bucket: Bucket) -> int:
+        """How full a bucket is, in millionths of its burst, rounded down."""
+        return max(0, bucket.grains) * MILLION // max(1, self.burst(bucket.parts))
+
+    def flow(self, tokens: float, fullness: int) -> tuple[int, int]:
+        """A flow of the law, in tokens per c/r, as parts and the grains that go with them, out of a bucket so full.
+
+        Cut towards 0, so that for the other end, where the sign is the opposite, the numbers are just the opposite.
+        """
+        parts = int(tokens * self.whole.parts / self.limit.capacity)
+        grains = abs(parts) * self.most_per_part * fullness // MILLION
+        return parts, grains if parts > 0 else -grains
 
     def count(self, bucket: Bucket, cycle: int) -> float:
         """``cycle`` ends: the bucket's demand, requests a second."""
         gap = max(1, cycle - bucket.counted_cycle)
         bucket.demand *= self.fading**gap
-        bucket.demand += (1.0 - self.fading) * bucket.asked * (1e9 / self.cycle_ns)
+        bucket.demand += (1.0 - self.fading) * bucket.asked * (SECOND_NS / self.cycle_ns)
         bucket.asked, bucket.counted_cycle = 0, cycle
         return bucket.demand
 
@@ -161,7 +213,7 @@ class Buckets:
         """A peer's users: with even shares, and with empty buckets, since they may have spent what they had."""
         for user, cycle in snapshot.users.items():
             bucket = self.touch(user, cycle, now_ns)
-            bucket.tokens, bucket.filled_at_ns = 0.0, now_ns
+            bucket.grains, bucket.filled_at_ns = 0, now_ns
 
     def sweep(self, cycle: int) -> list[str]:
         """Forget whom nobody asked for during c/r; returns them."""
@@ -176,59 +228,33 @@ class UserOptions:
     """Options that both throttlers have; a base of their configs."""
 
     capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
-    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second; over a cycle: l_total (5)
+    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    total: float = 0.0  # DST (5): l_total of demands by cycle, requests a cycle; 0 = rate times cycle
     cycle: str = "300ms"  # one cycle = one gossip round (D6)
     rule: str = "equal-ratio"  # DST Section 7, Algorithm 1: among the clients of a server
-    minimum: int = 1  # ours: tokens that a user's bucket holds at least; over-admits by n - c where c < n
+    minimum: int = 1  # ours: tokens that a user's bucket holds at least; may over-admit by so many a node, n - 1 nodes
     average: str = "0s"  # ours: time constant of a user's demand at a node; "0s" = the last cycle alone, the paper's
     linger: str = "10s"  # ours: users not asked for lately are not spoken of
     phase: str = "random"  # ours: of the nodes' cycles; "aligned" is the paper's
 
-    def check(self) -> None:
-        """SpecError naming the first option that makes no sense."""
-        for name, known in (("rule", tuple(RULES)), ("phase", PHASES)):
-            one_of(name, getattr(self, name), known)
-        if self.capacity < 1:
-            raise SpecError(f"capacity = {self.capacity}", "give at least 1 token")
+    def check(self, system: str) -> None:
+        """SpecError naming the system and the first option that makes no sense."""
+        choice(system, "rule", self.rule, RULES)
+        choice(system, "phase", self.phase, PHASES)
+        limit_of(self.capacity, self.rate)
         if self.minimum < 0:
-            raise SpecError(f"minimum = {self.minimum}", "give 0 or more tokens")
-        rate_rps(self.rate)
-        for name, least in (("cycle", 1), ("average", 0), ("linger", 1)):
-            span_ns(name, getattr(self, name), least)
+            raise SpecError(f"{system}: minimum = {self.minimum}", "give 0 or more tokens")
+        if not (isfinite(self.total) and self.total >= 0.0):
+            raise SpecError(f"{system}: total = {self.total}", "give requests a cycle, or 0 for rate times cycle")
+        for name, least in (("cycle", "1ns"), ("average", "0"), ("linger", "1ns")):
+            span_ns(system, name, getattr(self, name), least)
 
     @property
-    def total(self) -> float:
-        """l_total (5): the limit of all servers together, in requests a cycle."""
-        return rate_rps(self.rate) * span_ns("cycle", self.cycle) / 1e9
+    def limit(self) -> Limit:
+        """(c, r) of each user."""
+        return limit_of(self.capacity, self.rate)
 
-
-def rate_rps(text: str) -> float:
-    """A rate in tokens a second, ``"0.3"`` or ``"1/3"``; SpecError where it is none."""
-    from fractions import Fraction
-
-    try:
-        found = float(Fraction(text))
-    except (ValueError, ZeroDivisionError):
-        found = 0.0
-    if not found > 0.0:
-        raise SpecError(f"rate = {text!r}", 'give tokens a second, as in "0.3" or "1/3"')
-    return found
-
-
-def span_ns(name: str, text: str, least_ns: int = 1) -> int:
-    """An option that is a span; SpecError names it."""
-    try:
-        found = duration_ns(text)
-    except ValueError as error:
-        raise SpecError(f"{name} = {text!r}: {error}") from None
-    if found < least_ns:
-        raise SpecError(f"{name} = {text!r}", "give a longer span")
-    return found
-
-
-def one_of(name: str, value: str, known: Iterable[str]) -> None:
-    """SpecError unless ``value`` is one of those known."""
-    from core.registry import hint
-
-    if value not in set(known):
-        raise SpecError(f"{name} = {value!r}", hint(value, known))
+    @property
+    def l_total(self) -> float:
+        """The limit of all servers together (5), in requests a cycle."""
+        return self.total or float(self.limit.rate_rps) * duration_ns(self.cycle) / SECOND_NS

@@ -60,6 +60,9 @@ def test_the_limit_may_be_the_systems_own(tmp_path: Path) -> None:
     execute(spec(system_options=options, procedure_options={"cycles": 3, "load": 2.0}), "run", tmp_path / "b")
     half = samples(tmp_path / "b", "demand").sum(axis=1).mean() / 2
     np.testing.assert_allclose(samples(tmp_path / "b", "limit").sum(axis=1), half)
+    options = {"graph": "none", "total": 77.0}
+    execute(spec(system_options=options, procedure_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "c")
+    np.testing.assert_allclose(samples(tmp_path / "c", "limit"), 7.7)
 
 
 def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:

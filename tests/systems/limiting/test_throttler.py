@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from core.records import Request
-from core.units import SECOND_NS
+from core.units import SECOND_NS, duration_ns
 from systems.api import Arrival, Decide, Delivery, Node, Report, Sample, Send, Start, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.throttler import SYSTEM, Config, Measure, nodes
 from systems.limiting.throttling_ledger import Law, performance
 from systems.limiting.throttling_users import Demand
 from systems.parts import throttling
+from systems.parts.portion import MILLION
 from systems.parts.throttling_graphs import graph_named, laplacian
 from testbed.faults import Crash, Restart
 from testbed.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.request_run import event_loop
+from tests.systems.limiting.throttling_common import RATES, STEPS, Alone, worst_excess
 
 LITERAL: dict[str, Any] = {"clamp": "none", "rate": "1000", "cycle": "1s"}  # l_total = 1,000 requests a cycle
 
@@ -274,6 +276,68 @@ def test_together_nodes_never_admit_more_than_burst_and_rate(seed: int, g: str, 
         assert (counts <= 12 + 3 + 6 * (at_s[first:] - at_s[first]) + 1e-6).all()
 
 
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 6), st.sampled_from(RATES), st.integers(0, 1), st.sampled_from(["random", "aligned"]), STEPS)
+def test_one_node_decides_as_gcra(capacity: int, rate: str, minimum: int, phase: str, steps: Any) -> None:
+    """Request by request, to the nanosecond."""
+    config = Config(capacity=capacity, rate=rate, minimum=minimum, phase=phase)
+    alone = Alone(nodes(["a"], config, 1)["a"], config.limit)
+    verdicts = alone.follow(steps)
+    assert [admitted for admitted, _ in verdicts] == [conforms for _, conforms in verdicts]
+
+
+def test_a_nanosecond_too_early_is_too_early() -> None:
+    config = Config(capacity=1, rate="1/3")
+    alone = Alone(nodes(["a"], config, 1)["a"], config.limit)
+    assert alone.ask(5) == (True, True)
+    for _ in range(500):
+        tie_ns = alone.tie_ns()
+        assert alone.ask(tie_ns - 1) == (False, False) and alone.ask(tie_ns) == (True, True)
+
+
+def test_a_clock_that_was_set_back_brings_no_token_twice() -> None:
+    node = nodes(["a"], Config(capacity=1, rate="1"), 1)["a"]
+    found = []
+    for number, at_s in enumerate((10, 9, 10, 11)):
+        (decided, *_) = node.handle(Arrival(Request(number, "u", 0)), at_s * SECOND_NS)
+        found.append(decided.verdict)  # type: ignore[union-attr]
+    assert found == [Verdict.ADMIT, Verdict.REJECT, Verdict.REJECT, Verdict.ADMIT]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 2**32), st.integers(0, 2), st.sampled_from(["safe", "optimal"]), st.sampled_from(["ring", "star"])
+)
+def test_shares_that_move_at_one_instant_admit_what_one_bucket_may(seed: int, minimum: int, g: str, graph: str) -> None:
+    """c + r t and what the minimum allows, to the tick, and the parts are all there are."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(1, 5)]
+    config = Config(capacity=12, rate="19/3", g=g, graph=graph, minimum=minimum, phase="aligned", linger="30s")
+    loop = event_loop(SYSTEM, config, full_mesh(4, "0ms"), names, seed)
+    instants = np.sort(rng.choice(10 * SECOND_NS, 300))
+    instants += instants % duration_ns(config.cycle) == 0  # none comes while flows are applied
+    places = (rng.random(300) ** 3 * 4).astype(int)
+    for place, name in enumerate(names):
+        loop.offer(name, [Request(int(i), "u", int(instants[i])) for i in np.flatnonzero(places == place)])
+    journal = loop.run(34 * duration_ns(config.cycle))  # every node has settled what was said a cycle before
+    admitted = [at_ns for at_ns, _, verdict in journal.verdicts.values() if verdict is Verdict.ADMIT]
+    assert len(journal.verdicts) == 300 and len(admitted) > 40
+    assert worst_excess(admitted, config.limit) <= 3 * minimum * config.limit.token_ticks
+    members: list[Any] = [loop._members[name].node for name in names]
+    parts = [node.buckets.users["u"].parts for node in members]
+    assert sum(parts) == 4 * MILLION and min(parts) >= 0 and parts[0] > MILLION
+
+
+@given(st.floats(-300.0, 300.0), st.integers(0, MILLION))
+def test_both_ends_of_a_flow_cut_it_alike(tokens: float, fullness: int) -> None:
+    buckets = nodes(names_of(3), Config(), 1)["n0"].buckets  # type: ignore[attr-defined]
+    parts, grains = buckets.flow(tokens, fullness)
+    assert buckets.flow(-tokens, fullness) == (-parts, -grains)
+    assert parts * (1 if tokens > 0 else -1) >= 0 and abs(buckets.tokens_of(parts)) <= abs(tokens) * (1 + 1e-15)
+    assert abs(buckets.tokens_of(parts) - tokens) <= 1.001 * buckets.tokens_of(1)
+    assert abs(grains) <= abs(parts) * buckets.most_per_part
+
+
 def test_users_rest_and_are_forgotten() -> None:
     config = Config(capacity=10, rate="1", linger="3s")
     loop, _ = spread(config, 2, {"n1": 5, "n2": 5, "n3": 5, "n4": 5})
@@ -284,6 +348,7 @@ def test_users_rest_and_are_forgotten() -> None:
     assert all(node.idle() for node in members)
     limits = [node.ledgers["u"].x for node in members]
     assert sum(limits) == pytest.approx(10.0) and all(node.buckets.users for node in members)
+    assert sum(node.buckets.users["u"].parts for node in members) == 4 * MILLION  # nothing is under way
     quiet = loop.run(30 * SECOND_NS).samples
     assert [value for _, _, metric, value in quiet if metric == "sent_count"] == sent  # nobody spoke since
     assert not any(node.buckets.users or node.ledgers for node in members)
@@ -335,6 +400,10 @@ def test_it_conforms(options: dict[str, Any]) -> None:
         ({"cycle": "0s"}, "cycle = '0s'"),
         ({"average": "long"}, "average = 'long'"),
         ({"capacity": 0}, "capacity = 0"),
+        ({"rate": "1e400"}, "rate = '1e400'"),
+        ({"rate": "1e-300"}, "rate = '1e-300'"),
+        ({"total": -1.0}, "throttler: total = -1.0"),
+        ({"total": float("nan")}, "total = nan"),
         ({"minimum": -1}, "minimum = -1"),
     ],
 )
@@ -369,6 +438,9 @@ def test_tokens_move_with_the_shares_and_none_are_made_or_lost() -> None:
             number += 1
             admitted += asked(first, "u", round_number * step_ns + number, number)
         cycle((round_number + 1) * step_ns)
-    held = [node.buckets.users["u"].tokens for node in members.values()]  # type: ignore[attr-defined]
+    parts = [node.buckets.users["u"].parts for node in members.values()]  # type: ignore[attr-defined]
+    assert sum(parts) == 2 * MILLION and parts[0] > 1.5 * MILLION
+    buckets = first.buckets  # type: ignore[attr-defined]
+    held = [node.buckets.users["u"].grains / buckets.whole.token for node in members.values()]  # type: ignore[attr-defined]
     assert sum(held) + admitted == pytest.approx(100.0, abs=0.05)  # 0.009 tokens came back in 9 s
     assert admitted > 90

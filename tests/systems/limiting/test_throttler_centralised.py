@@ -1,11 +1,12 @@
 """The centralised throttler: shares in proportion to demand, a report-and-command round trip late."""
 
+from fractions import Fraction
 from math import ceil
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import SpecError
@@ -13,13 +14,25 @@ from core.records import Request
 from core.units import SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.centralised_throttler import SYSTEM, Command, Config, UserCommands, in_proportion, nodes
-from systems.limiting.throttling_users import Demand
+from systems.limiting.centralised_throttler import (
+    NEVER,
+    PATIENCE,
+    SYSTEM,
+    Centre,
+    Command,
+    Config,
+    UserCommands,
+    in_proportion,
+    nodes,
+)
+from systems.limiting.throttling_users import Demand, in_parts
+from systems.parts.portion import MILLION
 from testbed.faults import Crash, Fault, Restart
 from testbed.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.cycle_run import run_cycles
 from testbed.virtual.request_run import event_loop
+from tests.systems.limiting.throttling_common import RATES, STEPS, Alone
 
 COUNT, CYCLES = 5, 30
 
@@ -115,11 +128,10 @@ def test_a_users_limit_goes_where_its_requests_are() -> None:
     admitted = [(at, node) for at, node, verdict in journal.verdicts.values() if verdict is Verdict.ADMIT]
     late = [node for at, node in admitted if 20 * SECOND_NS <= at < 40 * SECOND_NS]
     assert 15 * 20 < late.count("n3") <= len(late) <= 20 * 20 + 20
-    members = [loop._members[name].node for name in names]
+    members: list[Any] = [loop._members[name].node for name in names]
     assert not any(node.idle() for node in members)
     assert all(node.state_bytes() > 0 and node.allocated_bytes() > node.state_bytes() for node in members)
-    shares = [node.buckets.users["u"].share for node in members]
-    assert sum(shares) == pytest.approx(1.0)
+    assert sum(node.buckets.users["u"].parts for node in members) == 4 * MILLION
     loop.run(80 * SECOND_NS)
     assert [node.idle() for node in members] == [True] * 4
     assert [node.state_bytes() for node in members] == [0] * 4
@@ -131,10 +143,67 @@ def test_users_known_from_a_peer_begin_without_tokens() -> None:
     node.handle(Start(donor.snapshot()), SECOND_NS)  # type: ignore[attr-defined]
     (decided, *_) = node.handle(Arrival(Request(2, "u", SECOND_NS)), SECOND_NS)
     assert decided == Decide(2, Verdict.REJECT)
-    node.handle(Delivery("a", UserCommands(5, {"u": (1.0, 0.0, 3), "v": (0.0, 0.0, 3)})), 2 * SECOND_NS)
-    node.handle(Delivery("a", UserCommands(4, {"u": (0.0, 0.0, 3)})), 2 * SECOND_NS)
+    node.handle(Delivery("a", UserCommands(5, {"u": (2 * MILLION, 0, 3), "v": (0, 0, 3)})), 2 * SECOND_NS)
+    node.handle(Delivery("a", UserCommands(4, {"u": (0, 0, 3)})), 2 * SECOND_NS)
     (decided, *_) = node.handle(Arrival(Request(3, "u", 3 * SECOND_NS)), 3 * SECOND_NS)
     assert decided == Decide(3, Verdict.ADMIT)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 6), st.sampled_from(RATES), st.integers(0, 1), st.sampled_from(["random", "aligned"]), STEPS)
+def test_one_node_decides_as_gcra(capacity: int, rate: str, minimum: int, phase: str, steps: Any) -> None:
+    """Request by request, to the nanosecond."""
+    config = Config(capacity=capacity, rate=rate, minimum=minimum, phase=phase)
+    alone = Alone(nodes(["a"], config, 1)["a"], config.limit)
+    verdicts = alone.follow(steps)
+    assert [admitted for admitted, _ in verdicts] == [conforms for _, conforms in verdicts]
+
+
+def test_a_nanosecond_too_early_is_too_early() -> None:
+    config = Config(capacity=1, rate="1/3")
+    alone = Alone(nodes(["a"], config, 1)["a"], config.limit)
+    assert alone.ask(5) == (True, True)
+    for _ in range(500):
+        tie_ns = alone.tie_ns()
+        assert alone.ask(tie_ns - 1) == (False, False) and alone.ask(tie_ns) == (True, True)
+
+
+def test_a_clock_that_was_set_back_brings_no_token_twice() -> None:
+    node = nodes(["a"], Config(capacity=1, rate="1"), 1)["a"]
+    found = []
+    for number, at_s in enumerate((10, 9, 10, 11)):
+        (decided, *_) = node.handle(Arrival(Request(number, "u", 0)), at_s * SECOND_NS)
+        found.append(decided.verdict)  # type: ignore[union-attr]
+    assert found == [Verdict.ADMIT, Verdict.REJECT, Verdict.REJECT, Verdict.ADMIT]
+
+
+@given(st.integers(-(10**12), 10**12), st.lists(st.integers(0, 10**15), min_size=1, max_size=9))
+def test_whole_parts_add_up_and_are_in_proportion(total: int, weights: list[int]) -> None:
+    parts, whole = in_parts(total, weights), sum(weights)
+    assert sum(parts) == total
+    for part, weight in zip(parts, weights, strict=True):
+        exact = Fraction(total * weight, whole) if whole else Fraction(total, len(weights))
+        assert abs(part - exact) < 1
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 1e6), st.integers(-(10**9), 10**9)), min_size=3, max_size=3),
+    st.floats(0.0, 1.0),
+    st.integers(1, 3),
+)
+def test_commands_only_move_what_is_there(reports: list[tuple[float, int]], floor: float, heard: int) -> None:
+    """Shares are all parts, and moves sum up to none, in whatever order and number reports come."""
+    names = ["a", "b", "c"]
+    centre = Centre(names, 1.0, floor)
+    centre.report_users("a", {"u": (1.0, 0, 0, NEVER)})
+    first = centre.command_users(0, 100)
+    assert [command.shares["u"] for command in first] == [(MILLION, 0, 0)] * 3
+    for name, (demand, millionths) in list(zip(names, reports, strict=True))[:heard]:
+        centre.report_users(name, {"u": (demand, millionths, 1, 0)})
+    commands = [command.shares["u"] for command in centre.command_users(PATIENCE, 100)]
+    assert sum(parts for parts, _, _ in commands) == 3 * MILLION and min(parts for parts, _, _ in commands) >= 0
+    assert sum(moved for _, moved, _ in commands) == 0
+    assert all(commands[place][:2] == (MILLION, 0) for place in range(heard, 3))
 
 
 @pytest.mark.parametrize("options", [{}, {"phase": "aligned", "average": "0s", "centre": "n2"}])
