@@ -10,7 +10,7 @@ import csv
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import IO
 
@@ -42,7 +42,7 @@ class LogFormat:
     """How a log is written; ``columns`` maps roles to header names, 0-based positions or ``=constant``.
 
     ``separator``: one character, " " = any white space, "" = found out from the first line (tab, comma,
-    semicolon, white space).  ``header``: None = there is one unless the first line reads as a request.
+    semicolon, white space).  ``header``: None = there is one unless all columns are positions.
     """
 
     columns: Mapping[str, str | int]
@@ -86,9 +86,14 @@ class _BadLine(Exception):
         super().__init__(reason, what, fix)
         self.reason, self.what, self.fix = reason, what, fix
 
-    def error(self, path: str, line: int) -> SpecError:
-        """The same as an error of the file."""
-        return SpecError(f"{path}, line {line}{self.what}", f"{self.fix}, or skip such lines with skip_bad")
+    def error(self, path: str, line: int, hint: str = "") -> SpecError:
+        """The same as an error of the file; ``hint``: another way to mend it."""
+        fixes = [self.fix, *([hint] if hint else []), "or skip such lines with skip_bad"]
+        return SpecError(f"{path}, line {line}{self.what}", ", ".join(fixes))
+
+
+def _no_requests(path: str) -> SpecError:
+    return SpecError(f"{path}: no requests in it", "give a log with at least one line that is a request")
 
 
 def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
@@ -104,7 +109,7 @@ def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
     numbers: dict[str, int] = {}
     with readable(path, "log file"), open_bytes(path) as raw:
         lines = _lines(raw)
-        layout, lines = _layout(path, form, lines)
+        layout, lines = _layout(path, form, lines, skip_bad)
         for number, text in lines:
             try:
                 user, instant, cost = _request(layout, text)
@@ -124,7 +129,7 @@ def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
     if dropped := len(at_ns) - len(kept):
         skipped[ORDER] += dropped
     if not kept:
-        raise SpecError(f"{path}: no requests in it", "give a log with at least one line that is a request")
+        raise _no_requests(path)
     rows = np.array(kept)
     present, indices = np.unique(np.array(users, np.int32)[rows], return_inverse=True)
     names = tuple(numbers)
@@ -211,8 +216,13 @@ KNOWN = (
 )
 
 
-def _layout(path: str, form: LogFormat, lines: Iterator[tuple[int, str]]) -> tuple[_Layout, Iterator[tuple[int, str]]]:
-    """What the first line says of all others, and the lines that are requests."""
+def _layout(
+    path: str, form: LogFormat, lines: Iterator[tuple[int, str]], skip_bad: bool
+) -> tuple[_Layout, Iterator[tuple[int, str]]]:
+    """What the header, or else the first line that is a request, says of all lines; and the lines below a header.
+
+    Without a header the first line has to be a request, unless bad lines are to be skipped.
+    """
     first = next(lines, None)
     if first is None:
         raise SpecError(f"{path}: the file is empty", "give a log with at least one line that is a request")
@@ -223,32 +233,57 @@ def _layout(path: str, form: LogFormat, lines: Iterator[tuple[int, str]]) -> tup
         columns = {**known.form.columns, **columns}
         separator, width = separator or known.form.separator, known.width
         header = known.form.header if header is None else header
-    split = _splitter(separator or _found_separator(first[1]))
-    try:
-        fields = [field.strip() for field in split(first[1])]
-    except _BadLine as bad:
-        raise bad.error(path, first[0]) from None
+    form = replace(form, columns=columns, separator=separator)
+    if not (_all_by_number(columns) if header is None else not header):
+        try:
+            return _layout_of(path, form, first[1], True, width), lines
+        except _BadLine as bad:
+            raise bad.error(path, first[0]) from None
+    seen, too_narrow = [], None
+    for number, text in chain([first], lines):
+        seen.append((number, text))
+        try:
+            layout = _layout_of(path, form, text, False, width)
+            _request(layout, text)
+        except _BadLine as bad:
+            if not skip_bad:
+                hint = "" if header is False else f"say header=true if line {number} names the columns"
+                raise bad.error(path, number, hint) from None
+        except SpecError as error:
+            if not skip_bad:
+                raise
+            too_narrow = too_narrow or error
+        else:
+            return layout, chain(seen, lines)
+    raise too_narrow or _no_requests(path)
+
+
+def _layout_of(path: str, form: LogFormat, line: str, header: bool, width: int) -> _Layout:
+    """What a line, a ``header`` or not, says of all others; ``width`` 0 = they have as many fields as this one."""
+    split = _splitter(form.separator or _found_separator(line))
+    fields = [field.strip() for field in split(line)]
     width = width or len(fields)
-    constant = str(columns.get("user", ""))
-    constant = constant[1:].strip() if constant.startswith(CONSTANT) else ""
+    constant = _constant_user(form.columns)
     roles = ROLES[1:] if constant else ROLES
-    wanted = {role: columns[role] for role in roles if role in columns}
-    if header is None:
-        header = not _reads_as_request(fields, wanted, form.instant_unit)
-    names = fields if header else []
-    found = find_columns(path, wanted, names, width, roles, ("cost",))
-    layout = _Layout(
+    wanted = {role: form.columns[role] for role in roles if role in form.columns}
+    found = find_columns(path, wanted, fields if header else [], width, roles, ("cost",))
+    return _Layout(
         split, width, found.get("user", -1), found["instant"], found.get("cost"), form.instant_unit, constant
     )
-    return layout, lines if header else chain([first], lines)
 
 
-def _reads_as_request(fields: list[str], columns: Mapping[str, str | int], unit: str) -> bool:
-    """Whether the first line has an instant where instants are said to be, by number."""
-    place = str(columns.get("instant", ""))
-    if not (place.isascii() and place.isdigit()) or int(place) >= len(fields):
-        return False
-    return instant_ns(fields[int(place)], unit) is not None
+def _constant_user(columns: Mapping[str, str | int]) -> str:
+    """The user of all lines, "" where there is a column."""
+    text = str(columns.get("user", ""))
+    return text[1:].strip() if text.startswith(CONSTANT) else ""
+
+
+def _all_by_number(columns: Mapping[str, str | int]) -> bool:
+    """Whether nothing needs a header: every column is given by its number."""
+    given = [str(columns.get("instant", ""))]
+    given += [] if _constant_user(columns) else [str(columns.get("user", ""))]
+    given += [str(columns["cost"])] if "cost" in columns else []
+    return all(text.isascii() and text.isdigit() for text in given)
 
 
 def _request(layout: _Layout, text: str) -> tuple[str, int, int]:

@@ -34,7 +34,7 @@ class RequestLogConfig:
     columns: dict[str, str | int] | str = field(default_factory=dict)
     instant_unit: str = "s"  # s | ms | us | ns | iso (2023-11-16 18:17:03.98)
     separator: str = ""  # one character, "tab", or "space" = any white space; empty = found out
-    header: bool | None = None  # whether the first line names the columns; null = found out
+    header: bool | None = None  # whether the first line names the columns; null = unless all columns are numbers
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
     start: str = "0s"  # leave out what comes before it, in the log's time
     duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end

@@ -54,7 +54,8 @@ def log(folder, text, seed=1, **options):
                                                    "instant_unit": "ms"}),
         ("b\t1\t3\r\na\t2.5\t0\r\nb\t2.5\t7\r\n", {"columns": {"user": 0, "instant": 1, "cost": 2}, "header": False}),
         (" b  1 \t3\na 2.5 0\nb 2.5 7\n", {"columns": {"user": 0, "instant": 1, "cost": 2}, "separator": " "}),
-        ("x|y|z\nb|1|3\na|2.5|0\nb|2.5|7\n", {"columns": {"user": 0, "instant": 1, "cost": 2}, "separator": "|"}),
+        ("x|y|z\nb|1|3\na|2.5|0\nb|2.5|7\n", {"columns": {"user": 0, "instant": 1, "cost": 2}, "separator": "|",
+                                              "header": True}),
         ('\ufeffuser,instant,cost\n"b",1,"3"\na,2.5,0\nb,"2.5",7\n', {}),
         (gzip.compress(b"user,instant,cost\nb,1,3\na,2.5,0\nb,2.5,7\n"), {}),
         ("user,instant,cost\nb,1970-01-01T00:00:01Z,3\na,1970-01-01 00:00:02.5,0\nb,1970-01-01T01:00:02.5+01:00,7\n",
@@ -88,6 +89,7 @@ def test_the_two_published_logs_need_no_options(folder):
     assert rows.names == ("1", "3") and rows.at_ns.tolist() == [1_082_040_961 * SECOND_NS, 1_082_155_839 * SECOND_NS]
 
 
+BY_NUMBER = {"columns": {"user": 0, "instant": "1"}}
 BAD = 'user,instant,cost\na,10,1\nb,11\nc,12,1\n,13,1\nd,x,1\nd,14,-2\nd,14,\ne,5,1\n"e,15,1\ne,15,1\nf,1e40,1\n'
 
 
@@ -105,6 +107,11 @@ BAD = 'user,instant,cost\na,10,1\nb,11\nc,12,1\n,13,1\nd,x,1\nd,14,-2\nd,14,\ne,
         ("node,instant\na,1\n", {}, r"no column 'user' for user \(the header has node, instant\); map user"),
         ("user,instant\na,1\n", {"columns": {"cost": "bytes"}}, r"no column 'bytes' for cost"),
         ("a,1\n", {"columns": {"user": 0, "instant": 2}, "header": False}, r"no column 2 for instant \(2 columns, no"),
+        ("u1,xx\nu1,1\n", BY_NUMBER, r"line 1, instant 'xx': no instant; .*say header=true if line 1 names the"),
+        ("\nu1,xx\n", {**BY_NUMBER, "header": False}, r"line 2, instant 'xx': no instant; (?!.*header=true)"),
+        (",1\nu1,1\n", BY_NUMBER, r"line 1, user '': empty; .*header=true"),
+        ("=u,5\n", {"columns": {"user": "=u", "instant": 0}}, r"line 1, instant '=u': no instant"),
+        ("1\nu1,1\n", BY_NUMBER, r"no column '1' for instant \(1 columns, no header\)"),
         ("", {}, r"l\.txt: the file is empty"),
         ("user,instant\n", {}, r"l\.txt: no requests"),
         (gzip.compress(b"user,instant\n" + b"1,2\n" * 50)[:-12], {}, r"the compressed file is damaged"),
@@ -129,6 +136,30 @@ def test_bad_lines_are_skipped_and_counted_by_reason(folder):
     assert rows.at_ns.tolist() == [10 * SECOND_NS, 12 * SECOND_NS, 15 * SECOND_NS]
     with pytest.raises(SpecError, match="no requests"):
         read(folder, "user,instant\na,x\n", skip_bad=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        ("u1,xx", "instant"),
+        ("user,instant", "instant"),
+        ("u1", "number of fields"),
+        ("a b c", "number of fields"),
+        ('"u,1', "open quote"),
+    ],
+)
+def test_a_bad_first_line_is_skipped_and_counted_too(folder, first, reason):
+    rows = read(folder, f"{first}\nu1,1\nu2,2\n", skip_bad=True, **BY_NUMBER)
+    assert rows.skipped == {reason: 1} and rows.names == ("u1", "u2")
+    with pytest.raises(SpecError, match="no requests"):
+        read(folder, "u1,xx\nu2,\n", skip_bad=True, **BY_NUMBER)
+    with pytest.raises(SpecError, match="no column 7"):
+        read(folder, "u1,1\nu2,2\n", skip_bad=True, columns={"user": 0, "instant": 7})
+
+
+def test_one_column_by_name_needs_a_header(folder):
+    rows = read(folder, "who,1\na,1\n", columns={"user": "who", "instant": 1})
+    assert rows.names == ("a",) and rows.skipped == {}
 
 
 def test_one_instant_far_ahead_costs_one_line_not_the_rest(folder):
