@@ -8,8 +8,8 @@ counts as 0.
 Everything in a bucket is an exact integer (``systems.parts.portion``): a share is so many of the limit's
 parts, a million for each node, and tokens are counted in grains.  Floats are only what the law computes from
 them.  A flow of the law is cut to whole parts, and both of its ends cut alike, so rounding neither makes nor
-loses anything: of n nodes the parts are all there are at any instant at which no flow is applied at one end
-only.  Hence
+loses anything: the n nodes' parts are all there are at any instant at which no flow is applied at one end
+only.  (A message that is lost, a crash, and the pairing ``latest`` make ends differ.)  Hence
 
 * one node decides as ``systems.parts.limit.gcra`` does, request by request, where m is at most c;
 * nodes that apply flows at the very same instant, as a throttler's do with aligned cycles and no delay, never
