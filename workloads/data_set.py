@@ -25,7 +25,7 @@ import numpy as np
 
 from core.records import Float64, Int64
 from core.seeds import generator
-from core.units import MILLISECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from workloads.api import Workload, require, span_of
 from workloads.placement import RULES, Columns, PlacedRequests, user_id
 
@@ -35,6 +35,8 @@ B_TOTALS = {"B-extreme": Fraction("21.5"), "B-substantial": Fraction("3.2"), "B-
 B_SPACING = Fraction("1.05")  # in units of 1/r; ours: the thesis says a rate below the refill rate
 D_SPACING_MS, D_MS = 900, 100_000
 SESSION_MS = 5 * MINUTE_MS  # ours
+FINEST_RATE, LONGEST_LIFE = 10**6, 2**61  # of limits, as limiters take them: a test compares (systems.parts.limit)
+MOST_REQUESTS = 10**8  # C
 LIMITED_EXPONENT = 2 / 3  # ours: of the k-th most active limited user's count, k^(-2/3)
 
 
@@ -56,12 +58,14 @@ class DataSetConfig:
         require(1 <= self.capacity <= 10**6, "capacity", self.capacity, "give 1 to 1,000,000 tokens")
         require(self.placement in RULES, "placement", self.placement, f"choose one of {', '.join(RULES)}")
         try:
-            usable = self.rate_rps > 0
+            per_ns = self.rate_rps / SECOND_NS
         except (ValueError, ZeroDivisionError):
-            usable = False
-        require(usable, "rate", self.rate, 'give tokens a second, as in "0.3" or "1/3"')
+            per_ns = Fraction(0)
+        require(per_ns > 0, "rate", self.rate, 'give tokens a second, as in "0.3" or "1/3"')
+        usable = per_ns.numerator <= FINEST_RATE and self.capacity * per_ns.denominator <= LONGEST_LIFE
+        require(usable, "rate", self.rate, "give fewer digits or a smaller capacity: limiters take no such rate")
         require(1 <= self.users <= 10**6, "users", self.users, "give 1 to 1,000,000 users")
-        require(1 <= self.requests <= 10**8, "requests", self.requests, "give 1 to 100,000,000 requests")
+        require(1 <= self.requests <= MOST_REQUESTS, "requests", self.requests, "give 1 to 100,000,000 requests")
         require(0 <= self.limited_share < 1, "limited_share", self.limited_share, "give 0 or more, below 1")
         span_ns = span_of("duration", self.duration)
         require(
@@ -137,6 +141,8 @@ def _set_c(config: DataSetConfig) -> Plan:
     session_ms = min(SESSION_MS, span_ms)
     limited = _rounded(Fraction(config.limited_share) * config.users)
     least = config.most_admitted(session_ms) + 1
+    fix = "give a lower rate, or a smaller capacity: each limited user is to send more than c + r x 5 min"
+    require(limited * least <= MOST_REQUESTS, "rate", config.rate, fix)
     rank = np.arange(config.users) + 0.5
     heavy = np.maximum(least, np.floor(least * (limited / rank[:limited]) ** LIMITED_EXPONENT)).astype(np.int64)
     light_total, light_users = config.requests - int(heavy.sum()), config.users - limited

@@ -37,7 +37,7 @@ def user_number(name: str) -> int:
     """The integer that a user's name stands for: 32 hex digits (thesis 4.3.1) as they are, other text by its digest."""
     if _USER_ID.fullmatch(name):
         return int(name, 16)
-    return int.from_bytes(blake2b(name.encode(), digest_size=16).digest(), "little")
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest(), "little")
 
 
 def user_id(rng: np.random.Generator) -> str:

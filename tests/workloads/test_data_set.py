@@ -149,6 +149,11 @@ def test_users_of_c_keep_their_names_in_a_larger_one():
         ({"rate": "0"}, "rate='0'"),
         ({"rate": "1/0"}, "rate='1/0'"),
         ({"set": "A", "rate": "6"}, "rate='6'.*lower"),
+        ({"set": "C", "rate": "1e300"}, "rate='1e300'.*limiters"),
+        ({"set": "C", "rate": "1e15"}, "rate='1e15'.*lower"),
+        ({"set": "C", "rate": "1e4"}, "rate='1e4'.*lower"),
+        ({"set": "D", "rate": "0.1234567"}, "rate='0.1234567'.*fewer digits"),
+        ({"set": "D", "rate": "-1"}, "rate='-1'"),
         ({"placement": "near"}, "placement='near'.*injector"),
         ({"set": "C", "requests": 1000}, r"requests=1000.*5000 users, 250 of them"),
         ({"limited_share": 1.0}, "limited_share=1.0"),
@@ -160,6 +165,25 @@ def test_users_of_c_keep_their_names_in_a_larger_one():
 def test_impossible_options_are_named(options, found):
     with pytest.raises(SpecError, match=found):
         DataSetConfig(**options)
+
+
+@given(
+    st.sampled_from(
+        ["0.3", "1/3", "0.999999", "1000.003", "1e6", "1e15", "1e16", "1e-7", "1e-9", "7e-300", "1/7000003"]
+    ),
+    st.sampled_from([1, 300, 10**6]),
+)
+def test_rates_are_those_that_limiters_take(rate, capacity):
+    def refuses(make):
+        try:
+            make()
+        except SpecError as error:
+            return "rate" in str(error)
+        return False
+
+    assert refuses(lambda: DataSetConfig(set="D", capacity=capacity, rate=rate)) == refuses(
+        lambda: limit_of(capacity, rate)
+    )
 
 
 def test_natural_lengths():

@@ -27,6 +27,7 @@ def test_a_user_id_is_its_own_number_and_other_text_its_digest():
     assert user_number("deadbeef" * 4) == 0xDEADBEEF_DEADBEEF_DEADBEEF_DEADBEEF
     assert user_number("a host") == int.from_bytes(blake2b(b"a host", digest_size=16).digest(), "little")
     assert len({user_number(name) for name in (*NAMES, "DEADBEEF" * 4)}) == 5
+    assert user_number("\ud800") != user_number("\ud801"), "half of a surrogate pair is text, too"
 
 
 def test_the_injector_hashes_recorded_time_times_user():
