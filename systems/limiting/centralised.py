@@ -115,7 +115,8 @@ class CentralisedNode:
         self.server = Server(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
         self.waiting: set[int] = set()  # request ids
-        self.deadlines: deque[tuple[int, int]] = deque()  # (deadline, request id) in order, answered ones too
+        self.deadlines: deque[tuple[int, int]] = deque()  # (deadline, request id) as asked, answered ones too
+        self.set_back = False  # whether the clock was, so that deadlines are out of order
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -135,8 +136,8 @@ class CentralisedNode:
                 self.waiting.remove(request_id)
                 return [Decide(request_id, _verdict(admitted))]
             case Timer("timeout", _):
-                if self.deadlines and self.deadlines[0][0] > now_ns:
-                    self._follow_clock_back(self.deadlines[0][0] - now_ns, now_ns)
+                if self.set_back or (self.deadlines and self.deadlines[0][0] > now_ns):
+                    self._follow_clock_back(now_ns)
                 return self._give_up(now_ns)
             case Start(None):
                 return []
@@ -150,23 +151,26 @@ class CentralisedNode:
         effects: list[Effect] = [Send(self.server_id, Ask(request_id, user, cost))]
         if not self.deadlines:  # one timer, for the oldest question
             effects.append(SetTimer("timeout", deadline_ns))
+        elif deadline_ns < self.deadlines[-1][0]:
+            self.set_back = True
         self.waiting.add(request_id)
         self.deadlines.append((deadline_ns, request_id))
         return effects
 
-    def _follow_clock_back(self, step_ns: int, now_ns: int) -> None:
-        """The oldest question's timer has rung, but its deadline is ``step_ns`` away: the clock was set back by that.
+    def _follow_clock_back(self, now_ns: int) -> None:
+        """The clock was set back: by as much as the oldest question's deadline is away, now that its timer has rung.
 
         Questions that seem to be asked later than now were asked before the step.  Of the others nobody
         knows, but none waits longer than those asked after it, nor than ``timeout`` from now.
         """
+        step_ns, self.set_back = max(0, self.deadlines[0][0] - now_ns), False
         moved: deque[tuple[int, int]] = deque()
         latest_ns = now_ns + self.timeout_ns
         for deadline_ns, request_id in reversed(self.deadlines):
             asked_before = deadline_ns - self.timeout_ns > now_ns
             latest_ns = min(latest_ns, deadline_ns - step_ns if asked_before else deadline_ns)
             moved.appendleft((latest_ns, request_id))
-        moved[0] = now_ns, moved[0][1]
+        moved[0] = min(now_ns, moved[0][0]), moved[0][1]
         self.deadlines = moved
 
     def _give_up(self, now_ns: int) -> list[Effect]:
