@@ -4,7 +4,6 @@ Delays are derived from the shipped table of cities; see ``testbed/latencies/REA
 """
 
 import csv
-import gzip
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,6 +15,7 @@ from core.errors import SpecError
 from core.registry import hint
 from core.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, duration_ns
 from testbed.topology import SWITCH, Host, Link, Topology
+from workloads.text_columns import open_bytes, readable
 
 FIVE_CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # ours: five continents
 LIGHT_KM_PER_S = 299_792.458
@@ -198,14 +198,17 @@ def _beside(table: str) -> str:
 def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and stripped fields of each line that is not blank."""
     try:
-        data = Path(path).read_bytes()
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise SpecError(f"cannot read {path}: {error}", "give a CSV file") from None
+        with readable(path, "CSV file"), open_bytes(path) as file:
+            text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: {error}", "give a CSV file in UTF-8") from None
     reader = csv.reader(text.splitlines())
-    for row in reader:
-        if any(row):
-            yield reader.line_num, [field.strip() for field in row]
+    try:
+        for row in reader:
+            if any(row):
+                yield reader.line_num, [field.strip() for field in row]
+    except csv.Error as error:
+        raise SpecError(f"{path}, line {reader.line_num}: {error}", "mend that line") from None
 
 
 def _ns(table: str, number: int, text: str, halves: int) -> int:

@@ -148,6 +148,8 @@ def test_wondernetworks_pings_are_read_with_their_servers(tmp_path: Path) -> Non
         ("here,elsewhere,3\nthere,elsewhere,3\n", "nothing about here and there"),
         ("source,destination,min\n1,2,3\n", "line 1: no column avg"),
         ("source,destination,avg\n1,2,3\n", "0 files servers"),
+        ("here,there,30\nhere," + 200_000 * "x" + ",30\n", "table.csv, line 2: field larger"),
+        ("a,b,ms\n\nhere,there," + 200_000 * "1" + "\n", "table.csv, line 3: field larger"),
     ],
 )
 def test_a_broken_table_is_a_spec_error_with_its_line(tmp_path: Path, text: str, what: str) -> None:
@@ -155,6 +157,25 @@ def test_a_broken_table_is_a_spec_error_with_its_line(tmp_path: Path, text: str,
     path.write_text(text)
     with pytest.raises(SpecError, match=what):
         load_topology("wan", {"nodes": 2, "cities": "here,there", "table": str(path)})
+
+
+def _changed(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+
+def test_a_damaged_file_is_a_spec_error(tmp_path: Path) -> None:
+    whole = gzip.compress(b"".join(b"here,place %d,%d\n" % (n, n * n % 997) for n in range(500)), mtime=0)
+    path = tmp_path / "table.csv.gz"
+    for data in (whole[:-9], _changed(whole, 3), _changed(whole, 12), _changed(whole, len(whole) // 2), whole + b"xy"):
+        path.write_bytes(data)
+        with pytest.raises(SpecError, match=r"table\.csv\.gz: ") as raised:
+            read_table(str(path))
+        assert raised.value.fix
+    path.write_bytes("Zürich,Genève,3\n".encode("latin-1"))
+    with pytest.raises(SpecError, match=r"table\.csv\.gz: 'utf-8' codec"):
+        read_table(str(path))
+    with pytest.raises(SpecError, match="Is a directory"):
+        read_table(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +209,7 @@ def test_broken_pings_are_spec_errors_with_their_line(tmp_path: Path, pings: str
         ({"jitter": "120%"}, "from 0% to 100%"),
         ({"jitter": "1s"}, "jitter"),
         ({"loss_probability": 2}, "loss_probability"),
-        ({"table": "no such file.csv"}, "cannot read no such file.csv"),
+        ({"table": "no such file.csv"}, "no such file.csv: No such file"),
     ],
 )
 def test_bad_options_are_spec_errors(options: dict[str, Any], what: str) -> None:
