@@ -13,13 +13,20 @@ Ours, beyond Doorman, which lends plain rates of a few long-lived resources:
 * a client that is given less says at once that it has it, so that others need not wait for a refresh;
 * what nobody wants is lent as well, an n-th of it to each (``spare``), so that bursts find tokens;
 * a lease smaller than a client's safe share, only because others have not yet let go, is not given;
-* clients are known, so learning ends when each has said what it has (``learning = "heard"``).
+* clients are known, so learning ends when each has said what it has (``learning = "heard"``);
+* whatever its share, a client's bucket can hold ``minimum`` tokens.  With 0, a user whose requests are
+  spread evenly over more nodes than c gets nothing at all: no node ever has one whole token.
 
 How far it over-admits.  All leases and the pool hold at most c + r t in any span t.  A client without
 a lease uses its safe share s = 1/n of the user's limit meanwhile, and what it takes is charged to its
 next lease.  With m such clients the total is at most (1 + m s)(c + r t), m < n while any other has a
 lease: less than twice the limit.  ``safe = "0"`` is strict, and rejects until the first answer.  A
-crash forgets what a client spent of its safe share: s c more, each time.
+crash forgets what a client spent of its safe share: s c more, each time.  The ``minimum`` adds at
+most n times as many tokens to the total of any span, and once more each time that a client crashes;
+the rate stays r.  It adds nothing where every share holds more than that anyway.
+
+Clocks need not agree, but have to go on evenly: one that is set back while a lease runs makes this
+lease longer by as much.  Over a crash and restart they may be set anywhere.
 """
 
 from dataclasses import dataclass
@@ -28,8 +35,6 @@ from itertools import islice
 from sys import getsizeof
 
 from core.errors import SpecError
-from core.registry import hint
-from core.units import duration_ns
 from systems.api import (
     Arrival,
     Decide,
@@ -50,6 +55,7 @@ from systems.api import (
 from systems.parts.lease_book import Claim, Grant, LeaseBook
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
+from systems.parts.options import choice, span_ns
 from systems.parts.portion import Bucket
 from systems.parts.shares import SHARES
 
@@ -72,6 +78,7 @@ class Config:
     spare: bool = True  # ours: lend what nobody wants as well
     window: str = "1min"  # ours: what a client wants is its mean rate over one to two windows
     server: str = ""  # where the allocator runs: the first node by default (ours)
+    minimum: int = 1  # ours: tokens that a portion can hold at least; each client may have so many beyond c
 
 
 @dataclass(frozen=True)
@@ -101,9 +108,14 @@ class Lend(Message):
 
 @dataclass(frozen=True)
 class Learn(Message):
-    """A new allocator asks a client what it has."""
+    """An allocator asks a client what it has: a new one, or one that the client did not name.
+
+    ``born_ns``: the client speaks as if it were older than one that has already been heard of, and is to
+    be born after that; None: no matter.
+    """
 
     epoch: int
+    born_ns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -120,13 +132,18 @@ Out = list[tuple[str, Message]]  # (target, message)
 
 
 class Allocator:
-    """Doorman's master: keeps the book, and learns it anew when it starts."""
+    """Doorman's master: keeps the book, and learns it anew when it starts.
+
+    ``epoch`` tells it from those before it.  Nobody compares epochs but for equality: a clock may have been
+    set back in between.
+    """
 
     def __init__(self, clients: list[str], terms: Terms, book: LeaseBook, until_heard: bool):
         self.clients, self.terms, self.book, self.until_heard = clients, terms, book, until_heard
         self.epoch = 0
         self.learning = True
         self._unheard = set(clients)
+        self._births: dict[str, int] = {}  # of each client's latest incarnation that was heard of
         self._from_nothing = True
         self._learns_until_ns = 0
         self._waiting: dict[tuple[str, str], tuple[tuple[int, int], Claim]] = {}  # (client, user) -> its question
@@ -147,6 +164,10 @@ class Allocator:
         """Answer a client's question, now or when everything is learned."""
         if ask.epoch != self.epoch:
             return [(client, Learn(self.epoch))]
+        born_ns = self._births.setdefault(client, ask.born_ns)
+        if ask.born_ns < born_ns:  # a late message of an earlier client, or a client whose clock was set back
+            return [(client, Learn(self.epoch, born_ns))]
+        self._births[client] = ask.born_ns
         asked = ask.born_ns, ask.number
         claims = [Claim(*row) for row in ask.claims]
         if not self.learning:
@@ -252,15 +273,18 @@ class LeaseNode:
             case Ask() if self.allocator is not None:
                 return self._post(self.allocator.asked(source, message, now_ns), now_ns)
             case Lend(born_ns, number, grants) if born_ns == self.born_ns:
+                self.fresh = False
                 rows = (Grant(*row) for row in grants)
                 return self._ask(self.client.granted(number, rows, now_ns), now_ns)
             case Lend():
                 return []  # to the one that was here before a crash
-            case Learn(epoch):
-                if self.epoch is not None and epoch < self.epoch:
-                    return []  # of an allocator that is gone
-                if epoch != self.epoch:
-                    self.fresh, self.epoch = self.epoch is None, epoch
+            case Learn(epoch, born_ns):
+                if born_ns is not None:
+                    if born_ns <= self.born_ns:
+                        return []  # about a question of the one that was here before a crash
+                    self.born_ns = born_ns + 1
+                if epoch != self.epoch:  # perhaps of an allocator that is gone: then the present one will say so
+                    self.fresh, self.epoch = self.fresh and self.epoch is None, epoch
                 return self._ask(self.client.statement(now_ns), now_ns, whole=True)
         raise UnexpectedEvent(self.node_id, Delivery(source, message))
 
@@ -286,41 +310,31 @@ class LeaseNode:
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One node on each host."""
-    server = config.server or names[0]
-    if server not in names:
-        raise SpecError(f"server = {server!r}", hint(server, names))
-    if config.share not in SHARES:
-        raise SpecError(f"share = {config.share!r}", hint(config.share, SHARES))
-    if config.learning not in ("heard", "lease"):
-        raise SpecError(f"learning = {config.learning!r}", 'give "heard" or "lease"')
+    server = choice("leases", "server", config.server or names[0], names)
+    share = SHARES[choice("leases", "share", config.share, SHARES)]
+    until_heard = choice("leases", "learning", config.learning, ("heard", "lease")) == "heard"
     terms = terms_of(config, len(names))
-    book = LeaseBook(terms.bucket, len(names), SHARES[config.share], terms.lease_ns, config.spare, terms.safe_parts)
-    allocator = Allocator(names, terms, book, config.learning == "heard")
+    whole = Bucket(terms.bucket.limit, len(names))
+    book = LeaseBook(whole, len(names), share, terms.lease_ns, config.spare, terms.safe_parts)
+    allocator = Allocator(names, terms, book, until_heard)
     return {name: LeaseNode(name, server, terms, allocator if name == server else None) for name in names}
 
 
 def terms_of(config: Config, count: int) -> Terms:
     """The options of ``config`` as numbers, for ``count`` clients; SpecError says which is wrong."""
-    bucket = Bucket(limit_of(config.capacity, config.rate), count)
-    spans = {}
-    for name in ("refresh", "lease", "window"):
-        text = getattr(config, name)
-        try:
-            spans[name] = duration_ns(text)
-        except ValueError as error:
-            raise SpecError(f"{name}: {error}", "") from None
-        if spans[name] <= 0:
-            raise SpecError(f"{name} = {text!r}", "give a span above 0")
+    if config.minimum < 0:
+        raise SpecError(f"leases: minimum = {config.minimum}", "give 0, or the least number of tokens of a node")
+    bucket = Bucket(limit_of(config.capacity, config.rate), count, config.minimum)
+    spans = {name: span_ns("leases", name, getattr(config, name)) for name in ("refresh", "lease", "window")}
     if spans["lease"] < 2 * spans["refresh"]:
-        raise SpecError(
-            f"lease = {config.lease!r}", "give at least two refresh intervals, or leases run out in between"
-        )
+        fix = "give at least two refresh intervals, or leases run out in between"
+        raise SpecError(f"leases: lease = {config.lease!r}, refresh = {config.refresh!r}", fix)
     try:
         safe = Fraction(config.safe) if config.safe else Fraction(1, count)
     except (ValueError, ZeroDivisionError):
         safe = Fraction(-1)
     if not 0 <= safe <= 1:
-        raise SpecError(f"safe = {config.safe!r}", 'give a share of the limit, as in "0.1" or "1/3"')
+        raise SpecError(f"leases: safe = {config.safe!r}", 'give a share of the limit, as in "0.1" or "1/3"')
     return Terms(bucket, int(safe * bucket.parts), spans["refresh"], spans["lease"], spans["window"])
 
 

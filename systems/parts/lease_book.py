@@ -67,6 +67,7 @@ class LeaseBook:
 
     ``spare``: what nobody wants is lent as well, to each holder one share of all ``count`` clients' (ours;
     Doorman grants nobody more than it wants).  ``safe_parts``: what a client uses without a lease.
+    ``bucket``: without a minimum, which is of those who admit; the pool never does.
     """
 
     def __init__(self, bucket: Bucket, count: int, share: Share, lease_ns: int, spare: bool, safe_parts: int):
@@ -146,7 +147,7 @@ class LeaseBook:
             elif self.empty_at_ns is not None:
                 pool = Portion(parts, 0, self.empty_at_ns)
             else:
-                pool = Portion(parts, self.bucket.most_per_part * parts, now_ns)
+                pool = Portion(parts, self.bucket.most(parts), now_ns)
             self.accounts[user] = _Account(pool)
         return self.accounts[user]
 

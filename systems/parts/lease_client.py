@@ -116,7 +116,7 @@ class LeaseClient:
 
     def safe_portion(self, now_ns: int, lacking_millionths: int = 0) -> Portion:
         """The safe share, full but for ``lacking_millionths`` of it."""
-        most = self.terms.safe_parts * self.terms.bucket.most_per_part
+        most = self.terms.bucket.most(self.terms.safe_parts)
         return Portion(self.terms.safe_parts, most * (MILLION - lacking_millionths) // MILLION, now_ns)
 
     def lacking_millionths(self) -> list[tuple[str, int]]:
@@ -124,7 +124,7 @@ class LeaseClient:
         bucket = self.terms.bucket
         found = []
         for user, borrowed in self.users.items():
-            most = max(1, borrowed.portion.parts * bucket.most_per_part)
+            most = max(1, bucket.most(borrowed.portion.parts))
             lacking = -(-borrowed.portion.missing(bucket) * MILLION // most)
             found.append((user, min(MILLION, max(0, lacking)) if borrowed.portion.parts else MILLION))
         return found

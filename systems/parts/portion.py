@@ -4,6 +4,9 @@ Portions move between holders, and the tokens in them move along; so all portion
 more tokens, and never gain them faster, than the whole bucket.  Exact integers: a nanosecond brings a
 part one *grain* times ``Limit.ticks_per_ns``, and a token is as many grains as the K parts take for it.
 On messages tokens travel in millionths, rounded down; what is cut off stays with the sender.
+
+A portion of less than one token could never admit anything.  A ``minimum`` of tokens that a portion can
+hold, whatever its parts, mends that; each holder may then have so many more, not faster.
 """
 
 from dataclasses import dataclass
@@ -14,13 +17,21 @@ MILLION = 10**6  # parts a node: a rate is leased to a millionth of the node's e
 
 
 class Bucket:
-    """What one user's whole bucket is: ``limit`` in ``parts`` = a million for each of ``count`` holders."""
+    """What one user's whole bucket is: ``limit`` in ``parts`` = a million for each of ``count`` holders.
 
-    def __init__(self, limit: Limit, count: int):
+    A portion with any parts holds at least ``minimum`` tokens.
+    """
+
+    def __init__(self, limit: Limit, count: int, minimum: int = 0):
         self.limit, self.parts = limit, MILLION * count
         self.token = limit.token_ticks * self.parts  # in grains
         self.millionth = limit.token_ticks * count
-        self.most_per_part = limit.capacity * limit.token_ticks
+        self._least = minimum * self.token
+        self._most_per_part = limit.capacity * limit.token_ticks
+
+    def most(self, parts: int) -> int:
+        """The grains that a portion of so many parts can hold."""
+        return max(self._most_per_part * parts, self._least) if parts else 0
 
     def parts_of(self, cost: int, span_ns: int) -> int:
         """The parts whose rate is ``cost`` tokens in ``span_ns``, rounded up; it may be more than there are."""
@@ -44,11 +55,11 @@ class Portion:
 
     def cut(self, bucket: Bucket) -> None:
         """Let go of what the portion cannot hold."""
-        self.grains = min(self.grains, bucket.most_per_part * self.parts)
+        self.grains = min(self.grains, bucket.most(self.parts))
 
     def missing(self, bucket: Bucket) -> int:
         """Grains until it is full."""
-        return bucket.most_per_part * self.parts - self.grains
+        return bucket.most(self.parts) - self.grains
 
     def take(self, bucket: Bucket, cost: int) -> bool:
         """Take ``cost`` whole tokens, if they are there."""
