@@ -42,7 +42,13 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m",
+    # What a page that nobody opens would show: plans that name every file, of a thousand queries.
+    "spark.ui.retainedJobs": "5",
+    "spark.ui.retainedStages": "5",
+    "spark.ui.retainedTasks": "50",
+    "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
@@ -51,7 +57,7 @@ _SETTINGS = {
 }
 
 
-def session(master: str = "local[*]", memory: str = "2g") -> "SparkSession":
+def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
     """The Spark session of this process, started on first use.
 
     ``master``: ``local[*]``, or the URL of a cluster whose workers see the run folders under the same
