@@ -1,0 +1,79 @@
+"""A site: a topology made real.  What the live procedures need of a testbed, and nothing else."""
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from testbed.faults import Fault
+from testbed.live.agent import Agent
+from testbed.topology import Topology
+
+
+@dataclass(frozen=True)
+class PathMeasure:
+    """One direction of a path between two hosts, as the topology wants it and as it was found before the load."""
+
+    source: str
+    target: str
+    requested_delay_ns: int
+    measured_delay_ns: int  # median of half the round trips
+    requested_loss_probability: float
+    lost_count: int
+    probe_count: int
+    requested_jitter_ns: int = 0
+    measured_p05_ns: int = 0
+    measured_p95_ns: int = 0
+    problem: str = ""  # why the run cannot go on; empty = inside the tolerance
+
+
+class Site(Protocol):
+    """Hosts on which agents run, and the links between them.
+
+    ``close`` removes exactly what the site started, in reverse order; a site is a context manager.
+    """
+
+    topology: Topology
+    folder: Path  # of this run: logs/<agent>.log and what agents write
+
+    def address(self, host: str) -> str:
+        """The IPv4 address of a host (or of a node's host) on the network between the hosts."""
+        ...
+
+    def start(
+        self,
+        host: str,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] = (),
+        fifo_priority: int = 0,
+    ) -> Agent:
+        """Start a process on a host; its standard error goes to ``folder/logs/<name>.log``.
+
+        ``cores``: those it is pinned to; ``fifo_priority``: of SCHED_FIFO, 0 = the usual scheduler
+        (both are best effort: a machine that refuses is noted in the log).
+        """
+        ...
+
+    def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
+        """A TCP connection to the host's own loopback, its management address."""
+        ...
+
+    def verify(self) -> list[PathMeasure]:
+        """Measure every path between machines against the topology; LinkError names those out of tolerance."""
+        ...
+
+    def apply(self, fault: Fault) -> None:
+        """Change the links as a fault says (Partition, Heal, LinkLoss, ...); crashes are not the site's business."""
+        ...
+
+    def counters(self) -> list[tuple[str, str, float]]:
+        """Counters of links, delays and interfaces now: (host, metric, value)."""
+        ...
+
+    def close(self) -> None:
+        """Stop all agents and take everything down."""
+        ...
