@@ -1,0 +1,154 @@
+"""What a machine may have or lack for live testbeds: one finder each, used by ``doctor`` and by the tests.
+
+A finder really tries (a namespace, a rule, a module), because installed is not the same as permitted.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+SET_UP = "make live (as root on Debian it installs what is missing)"
+TRY_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True)
+class Capability:
+    """``find`` returns where it is, or None; it is asked once a process, by ``find_capability``."""
+
+    what: str
+    find: Callable[[], str | None]
+    fix: str  # the command that adds it
+
+
+def tries(*command: str) -> bool:
+    """Whether a command exists, is permitted and succeeds; what it prints is thrown away."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=TRY_TIMEOUT_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def tool(name: str) -> str | None:
+    """The path of a program: on the PATH, or where Debian keeps those that only root has on it."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def find_go() -> str | None:
+    """The Go tool: what make installed into the checkout, else the one on the PATH or in its usual place."""
+    places = [str(CHECKOUT / ".go" / "bin"), os.environ.get("PATH", ""), "/usr/local/go/bin", "/usr/lib/go/bin"]
+    return shutil.which("go", path=os.pathsep.join(places))
+
+
+def find_iptables() -> str | None:
+    """The iptables that is wanted: legacy if there is one, for it needs no compatibility layer of nftables."""
+    return tool("iptables-legacy") or tool("iptables")
+
+
+def _root() -> str | None:
+    return "yes" if os.geteuid() == 0 else None
+
+
+def _namespaces() -> str | None:
+    return "can be made" if tries("unshare", "-n", "true") else None
+
+
+def _mininet() -> str | None:
+    found = importlib.util.find_spec("mininet")
+    if found and found.origin:
+        return str(Path(found.origin).parent)
+    place = Path("/usr/lib/python3/dist-packages/mininet")  # Debian's package is for Debian's Python
+    return str(place) if (place / "net.py").is_file() else None
+
+
+def _in_scratch_namespace(script: str) -> bool:
+    return tries("unshare", "-n", "sh", "-ec", script)
+
+
+def _nfqueue() -> str | None:
+    iptables = find_iptables()
+    rule = f"{iptables} -t mangle -A PREROUTING -s 10.0.0.2 -j NFQUEUE --queue-num 2"
+    bind = f"{sys.executable} -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).bind((0, 0))'"
+    return "works" if iptables and _in_scratch_namespace(f"{rule}; {bind}") else None
+
+
+def _netem() -> str | None:
+    works = tool("tc") and _in_scratch_namespace(f"{tool('tc')} qdisc add dev lo root netem delay 1ms")
+    return "works" if works else None
+
+
+def _openvswitch() -> str | None:
+    return "answers" if tool("ovs-vsctl") and tries("ovs-vsctl", "--timeout=3", "show") else None
+
+
+def _bridges() -> str | None:
+    """Mininet's LinuxBridge calls brctl."""
+    works = tool("brctl") and _in_scratch_namespace(f"{tool('brctl')} addbr ratebed-probe")
+    return tool("brctl") if works else None
+
+
+def _realtime() -> str | None:
+    return "permitted" if tool("chrt") and tries("chrt", "-f", "1", "true") else None
+
+
+def _pinning() -> str | None:
+    core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    return f"{os.cpu_count()} cores" if tool("taskset") and tries("taskset", "-c", str(core), "true") else None
+
+
+def _brokerd() -> str | None:
+    """Asked of the builder: the binary of the sources that are here."""
+    from testbed.brokerd import build
+
+    return str(build.BINARY) if build.BINARY.is_file() else None
+
+
+CAPABILITIES = {
+    "root": Capability("root", _root, "run as root, as in: sudo make live"),
+    "namespaces": Capability("network namespaces", _namespaces, "run as root"),
+    "mininet": Capability("Mininet", _mininet, "apt-get install --no-install-recommends mininet"),
+    "mnexec": Capability("mnexec", lambda: tool("mnexec"), "apt-get install --no-install-recommends mininet"),
+    "brctl": Capability("Linux bridges", _bridges, "apt-get install bridge-utils"),
+    "ip": Capability("ip", lambda: tool("ip"), "apt-get install iproute2"),
+    "iptables": Capability("iptables", find_iptables, "apt-get install iptables"),
+    "nfqueue": Capability("NFQUEUE", _nfqueue, "modprobe nfnetlink_queue xt_NFQUEUE, or a kernel that has them"),
+    "netem": Capability("netem", _netem, "modprobe sch_netem, or a kernel that has it"),
+    "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
+    "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
+    "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
+    "go": Capability("Go", find_go, "make live (or install Go 1.22 or newer)"),
+    "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokerd.build)"),
+    "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),
+    "java": Capability("Java", lambda: tool("java"), "make setup"),
+}
+
+
+@cache
+def find_capability(name: str) -> str | None:
+    """Where or how a capability was found; None where it is missing, or where looking for it fails."""
+    try:
+        return CAPABILITIES[name].find()
+    except (OSError, ImportError, AttributeError):
+        return None
+
+
+def probe_capabilities(*names: str) -> list[tuple[str, bool, str]]:
+    """The rows of a ``Backend.probe``: (what, found, detail or the command that adds it)."""
+    rows = []
+    for name in names:
+        found = find_capability(name)
+        rows.append((CAPABILITIES[name].what, found is not None, found or CAPABILITIES[name].fix))
+    return rows

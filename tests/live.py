@@ -1,0 +1,16 @@
+"""Live tests run for real where the machine can, and are skipped with a printed reason where it cannot.
+
+``@needs("root", "mininet")`` above a test, or ``pytestmark = needs("go")`` for a whole file; the names are those
+of ``testbed.live.capabilities``, the same that ``ratebed doctor`` lists.
+"""
+
+import pytest
+
+from testbed.live.capabilities import CAPABILITIES, find_capability
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skip where this machine lacks one of the named capabilities, saying which and how to get it."""
+    missing = [CAPABILITIES[name] for name in names if find_capability(name) is None]
+    reason = "; ".join(f"this machine has no {lack.what} ({lack.fix})" for lack in missing)
+    return pytest.mark.skipif(bool(missing), reason=reason)
