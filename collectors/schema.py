@@ -1,14 +1,15 @@
 """The only definition of the tables (Parquet) and of a run folder's files.
 
-A run folder holds ``manifest.json`` (all wall-clock fields live there, and only there) and one
-Parquet file a table.  Instants and spans are integer nanoseconds.  Every table starts with
-``run_id``.
+A run folder holds ``manifest.json`` (all wall-clock fields live there, and only there), one
+Parquet file a table, and of a live run ``logs/``, what its processes printed.  Instants and spans
+are integer nanoseconds since the run's time 0.  Every table starts with ``run_id``.
 """
 
 import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MANIFEST = "manifest.json"
+LOGS = "logs"
 
 RUNS = pa.schema(
     [
@@ -45,9 +46,11 @@ LATENCY_HISTOGRAM = pa.schema(
     ]
 )
 
+# A message that was offered has a row; the first instant that is null says how far it came.
 MESSAGES = pa.schema(
     [
         ("run_id", pa.string()),
+        ("message", pa.int64()),  # its number in the window's canonical order: the same on every testbed
         ("publisher", pa.int32()),
         ("broker", pa.int32()),
         ("topic", pa.string()),
@@ -56,6 +59,10 @@ MESSAGES = pa.schema(
         ("arrived_at_ns", pa.int64()),  # at the broker's token bucket
         ("released_at_ns", pa.int64()),  # its token was there
         ("received_at_ns", pa.int64()),  # by the subscriber
+        (
+            "acknowledged_at_ns",
+            pa.int64(),
+        ),  # the broker's OK was at the publisher; null in virtual time, which has none
     ]
 )
 
@@ -67,7 +74,9 @@ REQUESTS = pa.schema(
         ("request_id", pa.int64()),
         ("cost", pa.int32()),  # tokens asked for
         ("intended_at_ns", pa.int64()),
+        ("sent_at_ns", pa.int64()),  # by the user; null in virtual time, where it is the intended instant
         ("decided_at_ns", pa.int64()),  # null = lost
+        ("received_at_ns", pa.int64()),  # the verdict was at the user; null in virtual time, and of lost ones
         ("decision", pa.string()),  # admit | reject | lost
     ]
 )
@@ -104,6 +113,23 @@ DECISIONS = pa.schema(
     ]
 )
 
+# Every direction of every path, as the topology wants it and as it was found before the load.
+PATHS = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("requested_delay_ns", pa.int64()),  # one way
+        ("measured_delay_ns", pa.int64()),  # the median of half the round trips
+        ("requested_jitter_ns", pa.int64()),  # plus or minus
+        ("measured_p05_ns", pa.int64()),
+        ("measured_p95_ns", pa.int64()),
+        ("requested_loss_probability", pa.float64()),
+        ("lost_count", pa.int64()),  # of the probes
+        ("probe_count", pa.int64()),
+    ]
+)
+
 TABLES: dict[str, pa.Schema] = {
     "runs": RUNS,
     "latency_histogram": LATENCY_HISTOGRAM,
@@ -111,4 +137,5 @@ TABLES: dict[str, pa.Schema] = {
     "requests": REQUESTS,
     "samples": SAMPLES,
     "decisions": DECISIONS,
+    "paths": PATHS,
 }

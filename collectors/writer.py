@@ -4,7 +4,8 @@
     runs/<id>.failed/        a run that failed: manifest.json with its error
     runs/<id>.partial-<pid>  being written by process <pid>, or left behind by one that was killed
 
-The same data gives the same Parquet bytes: fixed compression, no metadata, no clock.
+The same data gives the same Parquet bytes: fixed compression, no metadata, no clock.  Logs of live
+runs are taken over, long ones without their middle.
 """
 
 import json
@@ -13,26 +14,30 @@ import shutil
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from collectors.schema import MANIFEST, TABLES
+from collectors.schema import LOGS, MANIFEST, TABLES
 from core.errors import HarnessError, MachineError
 
 FAILED = ".failed"
 PARTIAL = ".partial-"
+LOG_BYTES = 1 << 20  # of one process' log at most (ours): half from its beginning, half from its end
 
 Columns = Mapping[str, Any]  # column name -> list or NumPy array
 
 
-def write_run(folder: Path, tables: Mapping[str, pa.Table | Columns], manifest: Mapping[str, Any]) -> None:
+def write_run(
+    folder: Path, tables: Mapping[str, pa.Table | Columns], manifest: Mapping[str, Any], logs: Path | None = None
+) -> None:
     """Write a finished run to ``folder``, whole or not at all.
 
     ``tables``: name in ``collectors.schema.TABLES`` -> Arrow table or columns; columns that are not
-    given are null, tables without rows are not written.  A record of an earlier failure of the run
+    given are null, tables without rows are not written.  ``logs``: a folder of text files, copied to
+    ``logs/`` (at most ``LOG_BYTES`` of each); it stays where it is.  A record of an earlier failure of the run
     is removed.  A folder that is there already holds the same run, and stays.  MachineError where
     the disk is full or ``folder`` cannot be written.
     """
@@ -42,16 +47,18 @@ def write_run(folder: Path, tables: Mapping[str, pa.Table | Columns], manifest: 
         for name, table in typed.items():
             if table.num_rows:
                 _write_table(partial / f"{name}.parquet", table)
+        _copy_logs(logs, partial)
         _write_json(partial / MANIFEST, manifest)
 
     _write_aside(folder, fill)
     shutil.rmtree(failed_folder(folder), ignore_errors=True)
 
 
-def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -> Path:
+def record_failure(folder: Path, spec_json: bytes | str, error: BaseException, logs: Path | None = None) -> Path:
     """Keep the error of the run that should have become ``folder``; returns ``<folder>.failed``.
 
     Errors of the tree in ``core.errors`` explain themselves; all others are kept with their traceback.
+    ``logs``: as for ``write_run``, as far as they are there.
     """
     manifest = {
         "run_id": folder.name,
@@ -64,7 +71,12 @@ def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -
         manifest["traceback"] = "".join(traceback.format_exception(error))
     failed = failed_folder(folder)
     shutil.rmtree(failed, ignore_errors=True)
-    _write_aside(failed, lambda partial: _write_json(partial / MANIFEST, manifest))
+
+    def fill(partial: Path) -> None:
+        _copy_logs(logs, partial)
+        _write_json(partial / MANIFEST, manifest)
+
+    _write_aside(failed, fill)
     return failed
 
 
@@ -160,6 +172,34 @@ def _write_table(path: Path, table: pa.Table) -> None:
     with path.open("xb") as file:
         pq.write_table(table, file, compression="zstd", store_schema=False)
         _sync(file)
+
+
+def _copy_logs(source: Path | None, partial: Path) -> None:
+    """The files of ``source`` (not of folders below it) as ``logs/``; empty ones say nothing and stay away."""
+    files = sorted(path for path in source.iterdir() if path.is_file()) if source and source.is_dir() else []
+    for path in files:
+        with path.open("rb") as file:
+            content = _without_middle(file)
+        if content:
+            (partial / LOGS).mkdir(exist_ok=True)
+            with (partial / LOGS / path.name).open("xb") as copy:
+                copy.write(content)
+                _sync(copy)
+    if (partial / LOGS).is_dir():
+        _sync_folder(partial / LOGS)
+
+
+def _without_middle(file: IO[bytes]) -> bytes:
+    """All of a file of at most ``LOG_BYTES``; else whole lines from both ends, and a line that counts the rest."""
+    size, half = os.fstat(file.fileno()).st_size, LOG_BYTES // 2
+    if size <= LOG_BYTES:
+        return file.read(LOG_BYTES)
+    head = file.read(half)
+    head = head[: head.rfind(b"\n") + 1] or head + b"\n"
+    file.seek(size - half)
+    tail = file.read(half)
+    tail = tail[tail.find(b"\n") + 1 :]
+    return head + b"[%d bytes left out here]\n" % (size - len(head) - len(tail)) + tail
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -7,16 +7,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
-_FILES = (*(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles")), "requirements.lock")
+_FILES = (
+    *(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles", "links")),
+    "requirements.lock",
+)
+
+_SUFFIXES = (".py", ".toml", ".csv", ".go", ".mod", ".sum")
 
 
 @cache
 def code_hash() -> str:
     """Hash of every file that can change a run's result, the pinned packages among them."""
     digest = hashlib.sha256()
-    code = [
-        path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".toml", ".csv")
-    ]
+    code = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
     for path in sorted([*code, *(ROOT / name for name in _FILES)]):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

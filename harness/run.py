@@ -20,6 +20,7 @@ from harness.experiment import RunSpec
 from systems.api import System
 from systems.loader import load_system
 from testbed import Backend, load_testbed
+from testbed.evidence import NOTHING, Evidence
 from testbed.topology import Topology, load_topology
 from workloads import load as load_workload
 
@@ -28,6 +29,7 @@ PROCEDURES = {
     "adapt": "harness.adapt:PROCEDURE",
     "requests": "harness.requests:PROCEDURE",
     "cycles": "harness.cycles:PROCEDURE",
+    "links": "harness.links:PROCEDURE",
 }
 
 
@@ -52,6 +54,7 @@ class Journal:
     outcome: str
     bucket_rate_rps: float | None = None
     bucket_burst_count: float | None = None
+    evidence: Evidence = NOTHING  # of the testbed: can the run be trusted? paths, logs
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     procedure, config = configure_point(point)
     journal = procedure.run(point, config)
     seconds = perf_counter() - began
-    tables = {"runs": _run_row(point, journal), **journal.tables}
+    tables = {"runs": _run_row(point, journal), **_with_evidence(journal)}
     for columns in tables.values():
         length = len(next(iter(columns.values())))
         columns["run_id"] = [run_id] * length
@@ -111,6 +114,10 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "run_id": run_id,
         "spec": msgspec.to_builtins(spec),
         "outcome": journal.outcome,
+        "validity": journal.evidence.fidelity.validity,
+        "validity_reasons": list(journal.evidence.fidelity.reasons),
+        "fidelity": dict(journal.evidence.fidelity.numbers),
+        "epoch_ns": journal.evidence.epoch_ns,
         "started_at": started.isoformat(),
         "wall_seconds": round(seconds, 3),
         "host": platform.node(),
@@ -123,8 +130,21 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         },
         "schema_version": SCHEMA_VERSION,
     }
-    write_run(folder, tables, manifest)
+    write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds
+
+
+def _with_evidence(journal: Journal) -> dict[str, dict[str, Any]]:
+    """The tables of a journal, and what the testbed adds to them."""
+    tables = dict(journal.tables)
+    if journal.evidence.paths:
+        tables["paths"] = journal.evidence.path_columns()
+    if journal.evidence.samples:
+        names = ("at_ns", "node", "metric", "value")
+        before = tables.get("samples", {name: [] for name in names})
+        more = zip(*journal.evidence.samples, strict=True)
+        tables["samples"] = {name: [*before[name], *column] for name, column in zip(names, more, strict=True)}
+    return tables
 
 
 def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
@@ -142,7 +162,7 @@ def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
         "seed": spec.seed,
         "repetition": spec.repetition,
         "workload_id": point.workload_id,
-        "validity": "valid",  # virtual time keeps its schedule exactly
+        "validity": journal.evidence.fidelity.validity,
         "outcome": journal.outcome,
         "slo_ns": point_slo_ns(spec),
         "bucket_rate_rps": journal.bucket_rate_rps,
@@ -154,7 +174,9 @@ def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
 
 def point_slo_ns(spec: RunSpec) -> int:
     """The SLO in nanoseconds."""
-    return _span(spec.slo, "slo")
+    from testbed.virtual.broker_model import slo_ns
+
+    return slo_ns(spec.slo, spec.calibration)
 
 
 def round_ns(spec: RunSpec) -> int:

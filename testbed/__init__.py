@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from core.errors import SpecError
 from core.registry import lookup
+from testbed.evidence import Evidence
 
 TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
@@ -40,6 +41,10 @@ class Backend(Protocol):
 
     def throttle(self, system: Any, config: Any, topology: Any, demands: Any, **more: Any) -> Any:
         """Tell the nodes of a throttler their ``demands`` of every cycle; returns columns of ``samples()``."""
+        ...
+
+    def verify(self, topology: Any, seed: int) -> Evidence:
+        """Make the links of ``topology``, measure every path, take them down: nothing is offered."""
         ...
 
 

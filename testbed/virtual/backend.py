@@ -7,6 +7,7 @@ from core.errors import SpecError
 from core.records import Schedule
 from core.seeds import child_seed
 from core.units import duration_ns
+from testbed.evidence import Evidence
 
 if TYPE_CHECKING:
     from testbed.topology import Topology
@@ -40,7 +41,7 @@ class VirtualBackend:
 
     def deploy(self, topology: "Topology", schedule: Schedule, spec: Any, config: Any) -> "Deployment":
         """A topic on the brokers of ``topology``.  ``config`` is a ``testbed.rounds.DeploymentConfig``."""
-        from testbed.virtual.broker_model import load_calibration
+        from testbed.virtual.broker_model import load_calibration, slo_ns
         from testbed.virtual.capacity import benchmarked_capacity_rps
         from testbed.virtual.deployment import Deployment
 
@@ -50,7 +51,7 @@ class VirtualBackend:
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
         model = load_calibration(spec.calibration)
         if config.mcap_batch:
-            mcap_rps = benchmarked_capacity_rps(model, duration_ns(spec.slo), config.mcap_batch, spec.seed)
+            mcap_rps = benchmarked_capacity_rps(model, slo_ns(spec.slo, spec.calibration), config.mcap_batch, spec.seed)
             model = replace(model, mcap_rps=mcap_rps)
         return Deployment(model, names, schedule, others, config, duration_ns(spec.round), rows)
 
@@ -67,6 +68,12 @@ class VirtualBackend:
         from testbed.virtual.cycle_run import run_cycles
 
         return run_cycles(system, config, topology, demands, **more)
+
+    def verify(self, topology: "Topology", seed: int) -> Evidence:
+        """See ``testbed.Backend``: the model's network, probed like a real one."""
+        from testbed.virtual.probes import measured_paths
+
+        return Evidence(paths=measured_paths(topology, seed))
 
 
 def _broker_names(topology: "Topology") -> list[str]:

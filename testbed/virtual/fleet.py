@@ -54,7 +54,9 @@ class Fleet:
         self.journal = np.empty((self.journal_rows, 5), np.int64)
         self.journal_publisher = np.empty(self.journal_rows, np.int32)
         self.journal_sent_at_ns = np.empty(self.journal_rows, np.int64)
+        self.journal_number = np.empty(self.journal_rows, np.int64)
         self.journal_used = 0
+        self.offered_count = 0
 
     def move(self, assignment: Int32) -> None:
         """Publishers to brokers; -1 keeps a publisher off all of them."""
@@ -100,6 +102,7 @@ class Fleet:
         rows = self.journal[: self.journal_used]
         sent_at_ns = self.journal_sent_at_ns[: self.journal_used]
         return {
+            "message": self.journal_number[: self.journal_used],
             "publisher": self.journal_publisher[: self.journal_used],
             "broker": rows[:, 1].astype(np.int32),
             "topic": np.full(len(rows), self.topic, object),
@@ -133,6 +136,11 @@ class Fleet:
         rows = self.journal[used : self.journal_used, 0]
         self.journal_publisher[used : self.journal_used] = block.publisher[rows]
         self.journal_sent_at_ns[used : self.journal_used] = block.at_ns[rows]
+        if len(rows):
+            first = self.offered_count + np.cumsum(block.count) - block.count
+            within = np.arange(len(rows)) - np.searchsorted(rows, rows)  # rows of one emission stand together
+            self.journal_number[used : self.journal_used] = first[rows] + within
+        self.offered_count += int(block.count.sum())
         for broker in np.flatnonzero(begins < ends):
             broker_kernel.background(
                 at_ns[: ends[broker]], count, begins[broker], 2**62, broker, state.free_at_ns, costs

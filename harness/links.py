@@ -1,0 +1,25 @@
+"""The procedure that only measures links: every path of a topology, requested against found.  Nothing is offered."""
+
+from dataclasses import dataclass
+
+from core.registry import configure
+from harness.run import Journal, Point, Procedure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the procedure: none."""
+
+
+def configured(point: Point) -> Config:
+    """SpecError for any option."""
+    config: Config = configure("procedure links", Config, point.spec.procedure_options)
+    return config
+
+
+def run(point: Point, config: Config) -> Journal:
+    """Make the links, measure them, and take them down; LinkError where one is out of tolerance."""
+    return Journal({}, "done", evidence=point.backend.verify(point.topology, point.spec.seed))
+
+
+PROCEDURE = Procedure(configured, run)
