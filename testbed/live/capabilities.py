@@ -116,7 +116,12 @@ def _brokerd() -> str | None:
     return str(build.BINARY) if build.BINARY.is_file() else None
 
 
+def _linux() -> str | None:
+    return os.uname().release if Path("/proc/self/stat").is_file() and hasattr(os, "pidfd_open") else None
+
+
 CAPABILITIES = {
+    "linux": Capability("Linux", _linux, "use a Linux machine (5.3 or newer), or a virtual one: vagrant up testbed"),
     "root": Capability("root", _root, "run as root, as in: sudo make live"),
     "namespaces": Capability("network namespaces", _namespaces, "run as root"),
     "mininet": Capability("Mininet", _mininet, "apt-get install --no-install-recommends mininet"),

@@ -1,0 +1,190 @@
+"""What live runs make outside themselves, written down before it is made: ``ratebed clean`` removes exactly that.
+
+One file a run in a folder of the user's own, one JSON object a line.  The first line names the owner, the process of
+the harness; the others say what it is about to make, that it is there, and that it is gone again::
+
+    {"owner": 4711, "started": 123456, "boot": "6f…", "token": "a3…", "command": "ratebed run …", "since_ns": 17…}
+    {"making": 1, "kind": "interface", "name": "ra3f2s1"}
+    {"made": 1, "index": 7}
+    {"gone": 1}
+
+A process is known by its id and its start time, so that an id that was given out anew is never taken for it.
+Between a process's start and the line that says so, it is known by the run's token in its environment, which
+its children inherit.
+"""
+
+import json
+import os
+import secrets
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.errors import MachineError
+
+TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
+KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder")
+
+
+def state_folder() -> Path:
+    """The user's folder for the state of running things; MachineError where it is not theirs alone."""
+    user = os.geteuid()
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if user == 0 and Path("/run").is_dir():  # not the variable: root by sudo finds what root by login made
+        folder = Path("/run/ratebed")
+    elif runtime and os.path.isabs(runtime) and Path(runtime).is_dir():
+        folder = Path(runtime) / "ratebed"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"ratebed-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise MachineError(f"{folder}: {error.strerror}", "set XDG_RUNTIME_DIR to a folder of your own") from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o022:
+        raise MachineError(f"{folder} is not yours alone", "remove it; what is in it may be somebody else's")
+    return folder
+
+
+def boot_id() -> str:
+    """Names this start of the machine; what an earlier one left is gone."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def start_time(pid: int) -> int | None:
+    """When a living process began, in clock ticks since the start of the machine; None if there is none such.
+
+    A process that has ended and waits for its parent to notice has no start time either.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def own_command() -> str:
+    """The command line of this process, for people."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+
+
+class RunState:
+    """The file of a run that goes on.  ``close`` removes it, if everything is gone by then."""
+
+    def __init__(self, folder: Path | None = None):
+        self.token = secrets.token_hex(16)
+        self.path = (folder or state_folder()) / f"run-{os.getpid()}-{self.token[:8]}.jsonl"
+        self._last = 0
+        self._there: set[int] = set()
+        try:
+            self._file = self.path.open("x", buffering=1)
+        except OSError as error:
+            raise MachineError(f"{self.path}: {error.strerror}", "free space there") from None
+        owner = {"owner": os.getpid(), "started": start_time(os.getpid()), "boot": boot_id(), "token": self.token}
+        self._write({**owner, "command": own_command(), "since_ns": time.time_ns()})
+
+    @property
+    def tag(self) -> str:
+        """Five characters for names that must be this run's alone (an interface has room for 15)."""
+        return f"r{self.token[:4]}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process of the run must have in its environment."""
+        return {TOKEN: self.token}
+
+    def making(self, kind: str, **what: Any) -> int:
+        """Say what is about to be made; returns its number for ``made`` and ``gone``.
+
+        ``process``: name, then ``made(pid=, started=)`` · ``interface``: name, then perhaps ``made(index=)`` (of
+        the root namespace; bridges too) · ``namespace``: name (of ``ip netns``) · ``rule``: undo = the command that
+        removes it · ``sysctl``: path below /proc/sys, value = what it was before · ``folder``: path of one that will
+        be empty at the end (a control group), or with ``whole=True`` is removed with all that is in it.
+        """
+        assert kind in KINDS, kind
+        self._last += 1
+        self._write({"making": self._last, "kind": kind, **what})
+        self._there.add(self._last)
+        return self._last
+
+    def made(self, number: int, **more: Any) -> None:
+        """It is there now; ``more`` is what identifies it."""
+        self._write({"made": number, **more})
+
+    def gone(self, number: int) -> None:
+        """It is removed."""
+        self._there.discard(number)
+        self._write({"gone": number})
+
+    def close(self) -> None:
+        """The run is over; the file stays where something of it did, for ``ratebed clean``."""
+        self._file.close()
+        if not self._there:
+            self.path.unlink(missing_ok=True)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise MachineError(f"{self.path}: {error.strerror}", "free space there") from None
+
+
+@dataclass
+class Left:
+    """What the state file of a run says: its owner, and the things that were made and not removed, oldest first."""
+
+    path: Path
+    owner: dict[str, Any] = field(default_factory=dict)
+    things: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def token(self) -> str:
+        """What marks the run's processes."""
+        return str(self.owner["token"])
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the harness that wrote it lives."""
+        return self.is_of_this_boot and start_time(self.owner["owner"]) == self.owner["started"]
+
+    @property
+    def is_of_this_boot(self) -> bool:
+        """Whether what it lists can still be there."""
+        return bool(self.owner) and self.owner["boot"] == boot_id()
+
+
+def read_state(path: Path) -> Left:
+    """Read a state file; a last line that was cut short by a kill counts as not written."""
+    left = Left(path)
+    for text in path.read_text(errors="replace").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        if "owner" in line:
+            left.owner = line
+        elif "making" in line:
+            left.things[line["making"]] = line
+        elif "made" in line:
+            left.things.get(line["made"], {}).update(line)
+        elif "gone" in line:
+            left.things.pop(line["gone"], None)
+    return left
+
+
+def all_states(folder: Path | None = None) -> Iterator[Left]:
+    """Every run that has a state file, living or left behind."""
+    for path in sorted((folder or state_folder()).glob("run-*.jsonl")):
+        try:
+            yield read_state(path)
+        except FileNotFoundError:
+            continue  # it has just ended
