@@ -1,0 +1,1 @@
+"""Topologies as Mininet networks: hosts in network namespaces, real sockets, real delays."""
