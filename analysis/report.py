@@ -196,15 +196,15 @@ def _summary(results: Sequence[Result], sections: Sequence[FigureSection], paper
         f"<li><b>{sum(result.judgement is judgement for result in results)}</b>{_badge(judgement)}</li>"
         for judgement in Judgement
     )
-    places: dict[str, str] = {}
+    places: dict[tuple[str, str], str] = {}  # a claim may be judged on several testbeds
     for section in sections:
         for result in section.results:
-            places.setdefault(result.claim.id, f"#{_anchor(section, result)}")
+            places.setdefault((result.claim.id, result.claim.testbed), f"#{_anchor(section, result)}")
     rows = []
     for letter, group in groupby(results, lambda result: result.claim.id[0]):
         if letter in papers:
             rows.append(f'<tr><th colspan="4" class="paper">{escape(papers[letter])}</th></tr>')
-        rows += [_summary_row(result, places.get(result.claim.id)) for result in group]
+        rows += [_summary_row(result, places.get((result.claim.id, result.claim.testbed))) for result in group]
     links = []
     for paper, some in groupby(sections, lambda section: section.paper):
         items = "".join(f'<li><a href="#{_id(section.key)}">{escape(section.key)}</a></li>' for section in some)

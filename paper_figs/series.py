@@ -24,9 +24,9 @@ def with_point(data: "Data", frame: "DataFrame", factors: Mapping[str, str]) -> 
 
     named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
     axes = [f.col("workload").alias("arrivals"), "system", "repetition", "outcome"]
-    valid = data.runs.where("validity != 'invalid'").select("run_id", *axes, *named)
+    points = data.runs.select("run_id", *axes, *named)
     order = ["arrivals", "system", *factors, "repetition", *frame.columns]
-    return plain(collect(frame.join(valid, "run_id"), order), factors)
+    return plain(collect(frame.join(points, "run_id"), order), factors)
 
 
 def plain(frame: "pd.DataFrame", factors: Iterable[str]) -> "pd.DataFrame":

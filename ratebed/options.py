@@ -28,6 +28,7 @@ Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
+PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
 AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
@@ -46,6 +47,8 @@ class Request:
     extra_system: str = ""  # joins the figures' grids
     figure_options: dict[str, dict[str, Any]] = field(default_factory=dict)  # key -> option -> value
     extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
+    every: bool = False  # all figures: those of live testbeds are left out
+    plot_invalid: bool = False
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
@@ -54,6 +57,8 @@ class Request:
             words += ["--testbed", self.testbed]
         if self.extra_system:
             words += ["--system", self.extra_system]
+        if self.plot_invalid:
+            words += ["--plot-invalid"]
         if self.calibration:
             words += ["--calibration", self.calibration]
         declared = {option.name for option in load_figure(key).experiment.options}
@@ -71,6 +76,7 @@ def make_request(
     jobs: int,
     out: Path,
     extra: Sequence[str],
+    plot_invalid: bool = False,
     **others: str,
 ) -> Request:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -84,7 +90,10 @@ def make_request(
     chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))
     options = figure_options(chosen, extra)
     workers = jobs or core_count()
-    return Request(chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), **others)
+    return Request(
+        chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
+        plot_invalid=plot_invalid, **others,
+    )  # fmt: skip
 
 
 def core_count() -> int:

@@ -4,19 +4,23 @@
 ``out/tables/<figure>/``   the figure's tables (Parquet) and ``section.json``: runs, command, reason if skipped
 ``out/figures/``           SVG and PNG
 ``out/report/index.html``  a fold over all sections that are there
+
+A figure on another testbed than its own, or at scale small, stands beside the plain one under the
+name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small`` (``ratebed.settings``).
 """
 
 import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from collectors.writer import read_manifest
 from core.errors import SpecError
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
@@ -24,8 +28,10 @@ from harness.run import check_all
 from paper_figs import load_figure
 from ratebed.options import Request
 from ratebed.progress import Progress
+from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
 from testbed import calibration_path
+from testbed.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +49,7 @@ class Plan:
     campaign: Campaign
     run_ids: dict[str, list[str]]  # figure -> its runs
     skipped: dict[str, str]  # figure -> why it has none
+    settings: dict[str, Setting] = field(default_factory=dict)  # figure -> where it runs
 
 
 def make_plan(request: Request) -> Plan:
@@ -50,32 +57,39 @@ def make_plan(request: Request) -> Plan:
     campaign = Campaign(request.out / "runs")
     run_ids: dict[str, list[str]] = {}
     skipped: dict[str, str] = {}
+    settings: dict[str, Setting] = {}
     if request.extra_system:
         load_system(request.extra_system)
     for key in request.keys:
         experiment = load_figure(key).experiment
         options = request.figure_options[key]
-        specs = [adapted(spec, request) for spec in experiment.runs(request.scale, options, request.seed)]
+        points = experiment.runs(request.scale, options, request.seed)
+        settings[key] = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
+        specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
         specs += joined(specs, request.extra_system)
         if not specs and not experiment.analytic:
             skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
+        if request.every and not request.testbed and settings[key].own - {VIRTUAL}:
+            skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
     check_all(campaign.wanted.values())
-    return Plan(campaign, run_ids, skipped)
+    return Plan(campaign, run_ids, skipped, settings)
 
 
-def adapted(spec: RunSpec, request: Request) -> RunSpec:
+def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
     """The spec on the testbed and with the calibration that the user names.
 
-    Figures about token buckets alone keep their calibration: it is what they are about.
+    In a grid that ``compares`` testbeds, the virtual points stay where they are.  Figures about token buckets alone
+    keep their calibration: it is what they are about.
     """
     calibration = (
         spec.calibration if spec.calibration == "bucket-only" or not request.calibration else request.calibration
     )
     inputs = (*spec.inputs, str(calibration_path(calibration))) if calibration.endswith(".toml") else spec.inputs
-    testbed = request.testbed or spec.testbed
+    stays = not request.testbed or (compares and spec.testbed == VIRTUAL)
+    testbed = spec.testbed if stays else request.testbed
     return msgspec.structs.replace(spec, testbed=testbed, calibration=calibration, inputs=inputs)
 
 
@@ -108,11 +122,15 @@ def run(plan: Plan, request: Request) -> list[Finished]:
 
 
 def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, str]:
-    """Tables and drawings of the request's figures; returns the figures that could not be drawn, and why."""
+    """Tables and drawings of the request's figures; returns the figures that could not be drawn, and why.
+
+    Invalid runs are left out unless ``request.plot_invalid``.
+    """
     for key, reason in plan.skipped.items():
-        if not sections(request.out).get(key, {}).get("run_ids"):  # drawn by an earlier command, it stays
-            _write_section(request, key, [], {}, reason)
+        if not sections(request.out).get(plan.settings[key].name(key), {}).get("run_ids"):  # drawn before, it stays
+            _write_section(request, key, plan.settings[key], _Outcome(skipped=reason))
     missing, errors = plan.campaign.missing(), {failure.run_id: failure.error for failure in failures}
+    doubtful = _doubtful(plan, request, missing)
     undrawn: dict[str, str] = {}
     from analysis.spark import Data
 
@@ -121,19 +139,47 @@ def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, st
         for key, ids in plan.run_ids.items():
             if key in plan.skipped:
                 continue
-            analytic = load_figure(key).experiment.analytic
-            done = [run_id for run_id in ids if run_id not in missing]
-            failed = {run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing}
-            if analytic:
-                problem = _draw_one(key, nothing, done, request.out)
-            elif data is not None and done:
-                problem = _draw_one(key, data, done, request.out)
+            found = _Outcome(
+                run_ids=[i for i in ids if i not in missing and (request.plot_invalid or not _invalid(doubtful, i))],
+                failed={run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing},
+                doubtful={run_id: doubtful[run_id] for run_id in ids if run_id in doubtful},
+            )
+            if load_figure(key).experiment.analytic:
+                found.skipped = _draw_one(key, plan.settings[key], nothing, found.run_ids, request.out)
+            elif data is not None and found.run_ids:
+                found.skipped = _draw_one(key, plan.settings[key], data, found.run_ids, request.out)
             else:
-                problem = "none of its runs worked"
-            if problem:
-                undrawn[key] = problem
-            _write_section(request, key, done, failed, problem)
+                found.skipped = "all of its runs are invalid" if found.doubtful else "none of its runs worked"
+            if found.skipped:
+                undrawn[key] = found.skipped
+            _write_section(request, key, plan.settings[key], found)
     return undrawn
+
+
+@dataclass
+class _Outcome:
+    """What came of one figure."""
+
+    run_ids: list[str] = field(default_factory=list)  # drawn
+    failed: dict[str, str] = field(default_factory=dict)  # run -> why
+    doubtful: dict[str, list[str]] = field(default_factory=dict)  # run -> degraded or invalid, and the reasons
+    skipped: str = ""  # why there is no drawing
+
+
+def _doubtful(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> dict[str, list[str]]:
+    """Runs that are not valid: what they are, and why.  Virtual time keeps its schedule: it has none."""
+    found = {}
+    for run_id, spec in plan.campaign.wanted.items():
+        if spec.testbed == VIRTUAL or run_id in missing:
+            continue
+        manifest = read_manifest(request.out / "runs" / run_id)
+        if manifest["validity"] != VALID:
+            found[run_id] = [manifest["validity"], *manifest["validity_reasons"]]
+    return found
+
+
+def _invalid(doubtful: Mapping[str, list[str]], run_id: str) -> bool:
+    return doubtful.get(run_id, [""])[0] == INVALID
 
 
 @contextmanager
@@ -152,23 +198,26 @@ def _spark(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> "Ite
         spark.stop()
 
 
-def _draw_one(key: str, data: "Data", run_ids: list[str], out: Path) -> str:
+def _draw_one(key: str, setting: Setting, data: "Data", run_ids: list[str], out: Path) -> str:
     """Aggregate and draw one figure; returns what went wrong, so that the others can go on."""
-    print(f"drawing {key} ({len(run_ids)} runs)" if run_ids else f"drawing {key}", flush=True)
+    name = setting.name(key)
+    print(f"drawing {name} ({len(run_ids)} runs)" if run_ids else f"drawing {name}", flush=True)
     figure = load_figure(key)
     try:
         tables = figure.tables(data.select(run_ids))
         drawing = figure.draw(tables)
+        if setting.text:
+            drawing.supxlabel(setting.text, fontsize=7, x=0.99, ha="right", color="#555555")
     except OSError:
         raise
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    folder = out / "tables" / key
+    folder = out / "tables" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name, frame in tables.items():
-        replace_file(folder / f"{name}.parquet", frame.to_parquet(index=False))
-    _save(drawing, out / "figures", key)
+    for table, frame in tables.items():
+        replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
+    _save(drawing, out / "figures", name)
     return ""
 
 
@@ -193,15 +242,20 @@ def replace_file(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _write_section(request: Request, key: str, run_ids: list[str], failed: dict[str, str], skipped: str) -> None:
+def _write_section(request: Request, key: str, setting: Setting, found: _Outcome) -> None:
     """What the report needs to know of the figure besides its tables."""
-    folder = request.out / "tables" / key
+    folder = request.out / "tables" / setting.name(key)
     folder.mkdir(parents=True, exist_ok=True)
     section = {
+        "name": folder.name,
         "key": key,
-        "run_ids": run_ids,
-        "failed": failed,
-        "skipped": skipped,
+        "testbed": setting.testbed,
+        "setting": setting.suffix,
+        "where": setting.text,
+        "run_ids": found.run_ids,
+        "failed": found.failed,
+        "doubtful": found.doubtful,
+        "skipped": found.skipped,
         "scale": request.scale.name,
         "seed": request.seed,
         "calibration": request.calibration,
@@ -211,13 +265,13 @@ def _write_section(request: Request, key: str, run_ids: list[str], failed: dict[
 
 
 def sections(out: Path) -> dict[str, dict[str, Any]]:
-    """What every figure left in ``out``, by key."""
+    """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
     found = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
-    return {section["key"]: section for section in found}
+    return {section["name"]: section for section in found}
 
 
-def tables_of(out: Path, key: str) -> "dict[str, pd.DataFrame]":
-    """The tables of a figure, name -> frame."""
+def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":
+    """The tables of a figure by its name, table -> frame."""
     import pandas as pd
 
-    return {path.stem: pd.read_parquet(path) for path in sorted((out / "tables" / key).glob("*.parquet"))}
+    return {path.stem: pd.read_parquet(path) for path in sorted((out / "tables" / name).glob("*.parquet"))}

@@ -143,8 +143,7 @@ def points_of(data: "Data") -> "pd.DataFrame":
 
     from analysis.spark import collect
 
-    wanted = data.runs.where("validity != 'invalid'")
-    raw = collect(wanted.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
+    raw = collect(data.runs.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
     rows = []
     for run_id, system, topology, repetition, factors in raw.itertuples(index=False):
         has = dict(factors)

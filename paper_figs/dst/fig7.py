@@ -46,9 +46,7 @@ def tables(data: "Data") -> FigureTables:
 
     from analysis.spark import collect
 
-    named = data.runs.where("validity != 'invalid'").select(
-        "run_id", "repetition", f.col("factors")["system.rule"].alias("rule")
-    )
+    named = data.runs.select("run_id", "repetition", f.col("factors")["system.rule"].alias("rule"))
     mine = data.samples.withColumnRenamed("node", "server").join(named, "run_id")
     pattern = r"^client_(\d+)_(demand|admitted)$"
     of_clients = mine.where(f.col("metric").rlike(pattern)).withColumns(

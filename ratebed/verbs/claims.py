@@ -10,7 +10,7 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """The verdict on every claim, from the figures' tables; 1 = some contradicted, 3 = some undecided, else 0."""
     from analysis.report import claims_json
     from analysis.verdicts import Judgement
-    from ratebed.judging import judge_all, summary_line
+    from ratebed.judging import counts, judge_all, summary_line
 
     results = judge_all(out)
     if as_json:
@@ -18,5 +18,5 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     else:
         for result in results:
             print(summary_line(result))
-    found = {result.judgement for result in results}
+    found = {result.judgement for result in results if counts(result)}
     return 1 if Judgement.CONTRADICTED in found else 3 if Judgement.UNDECIDED in found else 0

@@ -18,12 +18,13 @@ def figures(
     testbed: o.Testbed = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
+    plot_invalid: o.PlotInvalid = False,
 ) -> int:
     """Run what is missing, aggregate on Spark, draw, judge the claims, write the report; all figures by default."""
     from ratebed.produce import produce_figures
 
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, context.args,
-        testbed=testbed, calibration=calibration, spark_master=spark_master,
+        testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
     )  # fmt: skip
     return produce_figures(request)[0]

@@ -40,6 +40,7 @@ def run(
     testbed: o.Testbed = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
+    plot_invalid: o.PlotInvalid = False,
     as_json: o.AsJson = False,
 ) -> int:
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
@@ -48,6 +49,7 @@ def run(
     request = o.make_request(
         words, every, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master, extra_system=system,
+        plot_invalid=plot_invalid,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         code, found = _run(request, matrix, workload, topology, settings or [], repetitions)

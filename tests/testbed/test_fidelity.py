@@ -62,7 +62,8 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
 )
 def test_each_blemish_alone(changes, validity, word):
     found = judge(replace(GOOD, **changes))
-    assert found.validity == validity and len(found.reasons) == 1 and word in found.reasons[0], found
+    assert found.validity == validity and word in found.reasons[0], found
+    assert len(found.reasons) == 1 or "half" in word, "one blemish, one reason"
 
 
 def test_what_a_fault_was_asked_to_do_is_no_blemish():
