@@ -79,11 +79,10 @@ class PublishHost:
 
     def status(self) -> dict[str, Any]:
         """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
-        loads = {
-            str(tag): self.engine.call(lambda load=load: self.engine.left(load)) for tag, load in self.loads.items()
-        }
+        left = self.engine.call(lambda: [self.engine.left(load) for load in self.loads.values()])
+        loads = dict(zip(map(str, self.loads), left, strict=True))
         return {
-            "done": not any(sum(left.values()) for left in loads.values()),
+            "done": not any(sum(its.values()) for its in left),
             "loads": loads,
             "states": self.engine.call(self.engine.states),
             "counters": dict(self.engine.tally),
@@ -115,7 +114,7 @@ def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """Write an .npz that is there whole or not at all."""
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        np.savez(file, **columns)
+        np.savez(file, **columns)  # type: ignore[arg-type]
     os.replace(part, path)
 
 

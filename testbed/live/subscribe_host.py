@@ -109,10 +109,11 @@ class SubscribeHost:
         """Duplicates and gaps of each topic's loads."""
         found = []
         ours = columns["publisher"] >= 0
-        for topic, tag in np.unique(np.stack([columns["topic"][ours], columns["tag"][ours]], axis=1), axis=0):
+        loads = set(zip(columns["topic"][ours].tolist(), columns["tag"][ours].tolist(), strict=True))
+        for topic, tag in sorted(loads):
             chosen = ours & (columns["topic"] == topic) & (columns["tag"] == tag)
             its = sequence(columns["message"][chosen], columns["publisher"][chosen])
-            found.append({"topic": self.topics[topic], "tag": int(tag), **asdict(its)})
+            found.append({"topic": self.topics[topic], "tag": tag, **asdict(its)})
         return found
 
     # --- the receiving thread -------------------------------------------------------------------------
