@@ -9,7 +9,7 @@ import psutil
 
 from core.errors import SpecError
 from testbed.faults import Fault
-from testbed.live.capabilities import probe_capabilities
+from testbed.live.capabilities import CAPABILITIES, Finding, find_capability, probe_capabilities
 from testbed.live.process import ProcessSite
 from testbed.live.site import PathMeasure
 from testbed.topology import Topology
@@ -67,6 +67,10 @@ def unmet_wishes(topology: Topology) -> list[str]:
     return wishes
 
 
-def probe() -> list[tuple[str, bool, str]]:
-    """Needs Linux; the rest makes it better or is needed by some figures only."""
-    return [("processes", Path("/proc/self/stat").is_file(), "on loopback"), *probe_capabilities("go", "brokerd")]
+def probe() -> list[Finding]:
+    """Needs Linux; the rest is for the figures with live brokers, or steadies measurements."""
+    where = find_capability("linux")
+    return [
+        Finding("processes", where is not None, "on loopback" if where else CAPABILITIES["linux"].fix),
+        *probe_capabilities("go", "brokerd", "redis", "pinning", "realtime", needed=False),
+    ]

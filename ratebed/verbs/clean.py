@@ -12,8 +12,28 @@ from ratebed import options as o
 Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures and report")]
 
 
-def clean(out: o.Out = Path("out"), everything: Everything = False) -> None:
-    """Remove failed runs, what killed commands left, and runs of older code; --all removes all results."""
+def clean(out: o.Out = Path("out"), everything: Everything = False) -> int:
+    """Remove failed runs, runs of older code, and what killed commands left, processes too; --all: all results."""
+    stuck = _clean_machine()
+    print(f"removed {_clean_folders(out, everything)} run folders")
+    return int(stuck)
+
+
+def _clean_machine() -> bool:
+    """Processes, interfaces and files of live runs that were killed; returns whether some could not be removed."""
+    from testbed.live.cleaning import remove_left
+
+    found = remove_left()
+    for what in found.removed:
+        print(f"removed {what}")
+    for what in found.running:
+        print(f"left alone: {what}")
+    for what in found.stuck:
+        print(f"could not remove {what}")
+    return bool(found.stuck)
+
+
+def _clean_folders(out: Path, everything: bool) -> int:
     from collectors.schema import MANIFEST
     from collectors.writer import FAILED, remove_partials
     from harness.code_version import code_hash
@@ -28,4 +48,4 @@ def clean(out: o.Out = Path("out"), everything: Everything = False) -> None:
     if everything:
         for name in ("tables", "figures", "report"):
             shutil.rmtree(out / name, ignore_errors=True)
-    print(f"removed {removed} run folders")
+    return removed

@@ -1,25 +1,81 @@
 """``ratebed doctor``: what this machine has of what the testbeds and Spark need."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from ratebed import options as o
 
+DEFAULT = ("analysis", "virtual")  # what `make figures` cannot do without
+
 
 def doctor(as_json: o.AsJson = False) -> int:
-    """Probe all testbeds and Java; exit code 1 where something is missing."""
+    """Probe all testbeds and Java; exit code 1 where the default testbed or the analysis lacks something."""
+    rows = list(_rows())
+    unusable = {row["for"] for row in rows if row["needed"] and not row["found"]}
+    if as_json:
+        print(json.dumps(rows, indent=2))
+    else:
+        for row in rows:
+            word = "ok" if row["found"] else "missing" if row["needed"] else "absent"
+            print(f"{word:<9}{row['for']:<10}{row['what']:<22}{row['detail']}")
+        print(f"\nusable: {', '.join(_names(rows, unusable, usable=True)) or 'nothing'}")
+        if unusable:
+            print(f"not usable: {', '.join(_names(rows, unusable, usable=False))}")
+    return int(bool(unusable & set(DEFAULT)))
+
+
+def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list[str]:
+    """The testbeds and the analysis, in order; with what is missing if they are not usable."""
+    found = []
+    for name in dict.fromkeys(row["for"] for row in rows if row["for"] != "machine"):
+        if (name not in unusable) == usable:
+            lacks = [row["what"] for row in rows if row["for"] == name and row["needed"] and not row["found"]]
+            found.append(name + (f" (lacks {', '.join(lacks)})" if lacks else ""))
+    return found
+
+
+def _rows() -> Iterator[dict[str, Any]]:
+    """What was looked for, and whether it is needed: ``absent`` things only make a testbed better."""
+    from testbed import TESTBEDS, load_testbed
+    from testbed.live.capabilities import Finding
+
+    yield _row("analysis", _java())
+    for name in TESTBEDS:
+        for finding in load_testbed(name).probe():
+            yield _row(name, Finding(*finding))
+    for finding in _machine():
+        yield _row("machine", finding)
+
+
+def _row(name: str, finding: Any) -> dict[str, Any]:
+    return {"for": name, **finding._asdict()}
+
+
+def _java() -> Any:
     from analysis.spark import find_java
     from core.errors import MachineError
-    from testbed import TESTBEDS, load_testbed
+    from testbed.live.capabilities import Finding
 
     try:
-        java = ("Java for Spark", True, str(find_java()))
+        return Finding("Java for Spark", True, str(find_java()))
     except MachineError as error:
-        java = ("Java for Spark", False, str(error))
-    rows = [("analysis", *java)]
-    rows += [(name, *probe) for name in TESTBEDS for probe in load_testbed(name).probe()]
-    if as_json:
-        print(json.dumps([dict(zip(("for", "what", "found", "detail"), row, strict=True)) for row in rows], indent=2))
-    else:
-        for name, what, found, detail in rows:
-            print(f"{'ok     ' if found else 'missing'}  {name:<10}{what:<18}{detail}")
-    return 0 if all(row[2] for row in rows) else 1
+        return Finding("Java for Spark", False, str(error))
+
+
+def _machine() -> Iterator[Any]:
+    """Whether live campaigns are going on, or have left something."""
+    from core.errors import MachineError
+    from testbed.live import lock, state
+    from testbed.live.capabilities import Finding
+
+    who = lock.holder()
+    free = "no live campaign is going on" if who is None else f"held by {lock.describe(who)}"
+    yield Finding("lock", who is None, free, needed=False)
+    try:
+        left = [one for one in state.all_states() if not one.is_running]
+    except MachineError as error:
+        yield Finding("state of live runs", False, str(error), needed=False)
+        return
+    text = f"{len(left)} runs were killed and left things behind: ratebed clean" if left else "nothing is left behind"
+    yield Finding("killed runs", not left, text, needed=False)

@@ -12,10 +12,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
-SET_UP = "make live (as root on Debian it installs what is missing)"
 TRY_TIMEOUT_S = 20.0
+
+
+class Finding(NamedTuple):
+    """A row of ``Backend.probe``.  ``needed``: without it the testbed cannot be used at all."""
+
+    what: str
+    found: bool
+    detail: str  # where or how it was found, or the command that adds it
+    needed: bool = True
 
 
 @dataclass(frozen=True)
@@ -150,10 +159,7 @@ def find_capability(name: str) -> str | None:
         return None
 
 
-def probe_capabilities(*names: str) -> list[tuple[str, bool, str]]:
-    """The rows of a ``Backend.probe``: (what, found, detail or the command that adds it)."""
-    rows = []
-    for name in names:
-        found = find_capability(name)
-        rows.append((CAPABILITIES[name].what, found is not None, found or CAPABILITIES[name].fix))
-    return rows
+def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
+    """Look for each of the named capabilities."""
+    found = [(CAPABILITIES[name], find_capability(name)) for name in names]
+    return [Finding(one.what, where is not None, where or one.fix, needed) for one, where in found]

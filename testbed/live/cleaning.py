@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,22 +19,31 @@ from testbed.live.state import TOKEN, Left, all_states, start_time
 END_TIMEOUT_S = 5.0
 
 
-def remove_left(folder: Path | None = None) -> tuple[list[str], list[str]]:
-    """Clean up after all runs whose harness is dead: (what was removed, what was left alone and why).
+@dataclass
+class Cleaned:
+    """What cleaning up did, a line each."""
+
+    removed: list[str] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)  # runs that go on, left alone
+    stuck: list[str] = field(default_factory=list)  # what could not be removed, and why
+
+
+def remove_left(folder: Path | None = None) -> Cleaned:
+    """Clean up after all runs whose harness is dead.
 
     A state file goes once nothing of its run is left; what could not be removed stays listed for the next time.
     """
-    removed: list[str] = []
-    kept: list[str] = []
+    cleaned = Cleaned()
     for left in all_states(folder):
         if left.is_running:
-            kept.append(f"run of process {left.owner['owner']} ({left.owner['command']}): it is going on")
+            who = f"process {left.owner['owner']} ({left.owner['command']})" if left.owner else left.path.name
+            cleaned.running.append(f"the run of {who}, which is going on")
             continue
-        stuck = _remove_run(left, removed) if left.is_of_this_boot else []
-        kept += stuck
+        stuck = _remove_run(left, cleaned.removed) if left.is_of_this_boot else []
+        cleaned.stuck += stuck
         if not stuck:
             left.path.unlink(missing_ok=True)
-    return removed, kept
+    return cleaned
 
 
 def _remove_run(left: Left, removed: list[str]) -> list[str]:

@@ -32,10 +32,15 @@ KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder")
 
 
 def state_folder() -> Path:
-    """The user's folder for the state of running things; MachineError where it is not theirs alone."""
+    """The user's folder for the state of running things; MachineError where it is not theirs alone.
+
+    ``RATEBED_STATE`` names another one.
+    """
     user = os.geteuid()
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if user == 0 and Path("/run").is_dir():  # not the variable: root by sudo finds what root by login made
+    if os.environ.get("RATEBED_STATE"):
+        folder = Path(os.environ["RATEBED_STATE"])
+    elif user == 0 and Path("/run").is_dir():  # not the variable: root by sudo finds what root by login made
         folder = Path("/run/ratebed")
     elif runtime and os.path.isabs(runtime) and Path(runtime).is_dir():
         folder = Path(runtime) / "ratebed"
@@ -154,6 +159,8 @@ class Left:
     @property
     def is_running(self) -> bool:
         """Whether the harness that wrote it lives."""
+        if not self.owner:  # it may be about to write its first line; its file's name has its id
+            return start_time(int(self.path.name.split("-")[1])) is not None
         return self.is_of_this_boot and start_time(self.owner["owner"]) == self.owner["started"]
 
     @property

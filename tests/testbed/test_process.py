@@ -13,7 +13,7 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.live import agent as agent_module
-from testbed.live.cleaning import remove_left
+from testbed.live.cleaning import Cleaned, remove_left
 from testbed.live.lock import describe, holder, machine_lock
 from testbed.live.state import RunState, all_states, boot_id, read_state, start_time, state_folder
 from testbed.local import LocalSite
@@ -211,7 +211,7 @@ def test_a_record_says_what_was_made_and_is_not_gone(tmp_path):
     (left,) = all_states(tmp_path)
     assert left.is_running and left.is_of_this_boot and list(left.things) == [second]
     assert left.owner["owner"] == os.getpid() and left.token == state.token
-    assert remove_left(tmp_path)[0] == [], "a run that goes on is left alone"
+    assert remove_left(tmp_path).removed == [], "a run that goes on is left alone"
     state.close()
     assert state.path.exists(), "the interface is still there"
 
@@ -237,8 +237,7 @@ def test_clean_kills_the_process_and_not_one_that_got_its_number(tmp_path):
                 {"kind": "process", "name": "never started"},
             ],
         )
-        removed, kept = remove_left(tmp_path)
-        assert removed == [f"process {ours.pid} (ours)"] and kept == []
+        assert remove_left(tmp_path) == Cleaned([f"process {ours.pid} (ours)"])
         assert ours.wait(5) == -signal.SIGKILL and another.poll() is None and not path.exists()
     finally:
         for process in (ours, another):
@@ -252,7 +251,7 @@ def test_clean_finds_a_process_that_was_started_but_not_yet_written_down(tmp_pat
     similar = subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token + "0"})
     try:
         write_left(tmp_path, [{"kind": "process", "name": "a"}], token=token)
-        assert remove_left(tmp_path)[0] == [f"process {marked.pid} (marked as this run's)"]
+        assert remove_left(tmp_path).removed == [f"process {marked.pid} (marked as this run's)"]
         assert marked.wait(5) == -signal.SIGKILL and similar.poll() is None
     finally:
         for process in (marked, similar):
@@ -265,7 +264,7 @@ def test_clean_forgets_what_an_earlier_boot_had(tmp_path):
     try:
         thing = {"kind": "process", "name": "a", "pid": process.pid, "started": start_time(process.pid)}
         path = write_left(tmp_path, [thing], boot="another")
-        assert remove_left(tmp_path) == ([], []) and process.poll() is None and not path.exists()
+        assert remove_left(tmp_path) == Cleaned() and process.poll() is None and not path.exists()
     finally:
         process.kill()
         process.wait()
@@ -301,11 +300,11 @@ def test_clean_removes_interfaces_namespaces_and_folders_of_the_run_only(tmp_pat
                 {"kind": "folder", "path": str(tmp_path / "full")},
             ],
         )
-        removed, kept = remove_left(tmp_path)
-        assert removed == [f"folder {tmp_path / 'scratch'}", f"interface {tag}a", f"namespace {tag}n"]
-        assert len(kept) == 1 and "full" in kept[0] and path.exists(), "it is there for the next time"
+        found = remove_left(tmp_path)
+        assert found.removed == [f"folder {tmp_path / 'scratch'}", f"interface {tag}a", f"namespace {tag}n"]
+        assert len(found.stuck) == 1 and "full" in found.stuck[0] and path.exists(), "it is there for the next time"
         (tmp_path / "full" / "of others").unlink()
-        assert remove_left(tmp_path) == ([f"folder {tmp_path / 'full'}"], []) and not path.exists()
+        assert remove_left(tmp_path) == Cleaned([f"folder {tmp_path / 'full'}"]) and not path.exists()
         assert Path(f"/sys/class/net/{tag}b").exists()
     finally:
         for words in (["netns", "delete", f"{tag}n"], ["link", "delete", f"{tag}a"], ["link", "delete", f"{tag}b"]):
@@ -315,6 +314,7 @@ def test_clean_removes_interfaces_namespaces_and_folders_of_the_run_only(tmp_pat
 def test_the_state_folder_is_the_users_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 4242)  # whoever we are: not root, and not the owner
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("RATEBED_STATE", raising=False)
     (tmp_path / "ratebed").mkdir(mode=0o777)
     with pytest.raises(MachineError, match="not yours alone"):
         state_folder()
@@ -349,17 +349,17 @@ def test_agents_of_a_killed_harness_end_and_clean_removes_the_rest(tmp_path):
     try:
         assert harness.stdout is not None
         idle, busy, deaf, loose = map(int, harness.stdout.readline().split())
-        assert remove_left(tmp_path / "state")[0] == [] and start_time(idle), "it goes on"
+        assert remove_left(tmp_path / "state").removed == [] and start_time(idle), "it goes on"
         harness.kill()
         harness.wait()
         wait_until(lambda: start_time(idle) is None and start_time(busy) is None)
         assert start_time(deaf) and start_time(loose), "they do not read their input"
         (left,) = all_states(tmp_path / "state")
         assert not left.is_running and len(left.things) == 3
-        removed, kept = remove_left(tmp_path / "state")
-        assert removed == [f"process {deaf} (deaf)", f"process {loose} (marked as this run's)"] and kept == []
+        lines = [f"process {deaf} (deaf)", f"process {loose} (marked as this run's)"]
+        assert remove_left(tmp_path / "state") == Cleaned(lines)
         assert start_time(deaf) is None and start_time(loose) is None and bystander.poll() is None
-        assert remove_left(tmp_path / "state") == ([], [])
+        assert remove_left(tmp_path / "state") == Cleaned()
     finally:
         for process in (bystander, harness):
             process.kill()
@@ -454,8 +454,11 @@ def test_a_lock_file_that_is_garbage_is_still_a_lock(tmp_path):
         pass
 
 
-def test_read_state_of_an_empty_file(tmp_path):
-    (tmp_path / "run-1-x.jsonl").write_text("")
-    left = read_state(tmp_path / "run-1-x.jsonl")
-    assert not left.is_running and not left.is_of_this_boot
-    assert remove_left(tmp_path) == ([], []) and list(tmp_path.iterdir()) == []
+def test_a_state_file_without_an_owner_is_its_processs_as_long_as_that_lives(tmp_path):
+    process = subprocess.Popen(["sleep", "60"])
+    path = tmp_path / f"run-{process.pid}-x.jsonl"
+    path.write_text("")
+    assert read_state(path).is_running and remove_left(tmp_path).removed == [] and path.exists()
+    process.kill()
+    process.wait()
+    assert not read_state(path).is_running and remove_left(tmp_path) == Cleaned() and not path.exists()

@@ -1,0 +1,98 @@
+"""``ratebed doctor`` and ``ratebed clean`` as a user runs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed import TESTBEDS
+from testbed.live.capabilities import CAPABILITIES, Capability, Finding, find_capability, probe_capabilities
+from testbed.live.lock import machine_lock
+from testbed.live.state import start_time
+from tests.live import needs
+
+
+def ratebed(*words: str, state: Path) -> subprocess.CompletedProcess:
+    """Run the command line with a state folder of its own."""
+    environment = {**os.environ, "RATEBED_STATE": str(state)}
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, env=environment)
+
+
+def test_doctor_lists_every_testbed_and_what_it_found(tmp_path):
+    done = ratebed("doctor", "--json", state=tmp_path / "state")
+    rows = json.loads(done.stdout)
+    assert {row["for"] for row in rows} == {"analysis", "machine", *TESTBEDS}
+    assert all(row["what"] and row["detail"] for row in rows)
+    missing = {row["for"] for row in rows if row["needed"] and not row["found"]}
+    assert done.returncode == int(bool(missing & {"analysis", "virtual"})), "other testbeds are no failure"
+    text = ratebed("doctor", state=tmp_path / "state").stdout
+    usable = text.rpartition("usable: ")[2] if "not usable" not in text else text.split("usable: ")[1]
+    assert all((name in usable.splitlines()[0].split(", ")) == (name not in missing) for name in TESTBEDS)
+
+
+@needs("linux")
+def test_doctor_tells_of_a_campaign_that_goes_on(tmp_path):
+    with machine_lock(tmp_path / "lock"):
+        code = (
+            "import sys; from pathlib import Path; from testbed.live import lock\n"
+            f"lock.lock_path = lambda: Path({str(tmp_path / 'lock')!r}); sys.argv = ['ratebed', 'doctor']\n"
+            "from ratebed.cli import main; main()"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert f"held by process {os.getpid()}" in done.stdout, done.stderr
+
+
+def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch):
+    monkeypatch.setitem(CAPABILITIES, "unicorn", Capability("a unicorn", lambda: None, "apt-get install unicorn"))
+    monkeypatch.setitem(CAPABILITIES, "broken", Capability("a thing", lambda: os.readlink("/nowhere"), "mend it"))
+    assert probe_capabilities("unicorn", "broken", needed=False) == [
+        Finding("a unicorn", False, "apt-get install unicorn", False),
+        Finding("a thing", False, "mend it", False),
+    ]
+    mark = needs("linux", "unicorn").mark
+    assert mark.args == (True,) and mark.kwargs["reason"].endswith("no a unicorn (apt-get install unicorn)")
+    assert needs().mark.args == (False,)
+    find_capability.cache_clear()
+
+
+HARNESS = """
+import sys
+from pathlib import Path
+from testbed.local import LocalSite
+from testbed.topology import full_mesh
+site = LocalSite(full_mesh(2), Path(sys.argv[1]))
+print(site.start("n1", "deaf", ["sleep", "60"]).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@needs("linux")
+@pytest.mark.slow
+def test_clean_after_a_harness_was_killed(tmp_path):
+    state, out = tmp_path / "state", tmp_path / "out"
+    harness = subprocess.Popen(
+        [sys.executable, "-c", HARNESS, str(tmp_path / "run")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RATEBED_STATE": str(state)},
+    )
+    try:
+        assert harness.stdout is not None
+        pid = int(harness.stdout.readline())
+        going_on = ratebed("clean", "--out", str(out), state=state)
+        assert going_on.returncode == 0 and f"left alone: the run of process {harness.pid}" in going_on.stdout
+        harness.kill()
+        harness.wait()
+        assert start_time(pid), "sleep does not read its input"
+        assert "1 runs were killed" in ratebed("doctor", state=state).stdout
+        done = ratebed("clean", "--out", str(out), state=state)
+        assert done.returncode == 0 and f"removed process {pid} (deaf)" in done.stdout
+        assert start_time(pid) is None and list(state.iterdir()) == [] and not out.exists()
+        assert ratebed("clean", "--out", str(out), state=state).stdout == "removed 0 run folders\n"
+    finally:
+        harness.kill()
+        harness.wait()
