@@ -1,0 +1,1 @@
+"""The live broker: a Go program with nsqd inside, what builds it, and the harness' side of its control port."""

@@ -1,0 +1,95 @@
+"""The harness' side of a broker's control port (README.md lists the commands)."""
+
+import json
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import MachineError
+from core.records import Envelope, Int64
+from systems.parts import token_bucket
+
+COLUMNS = ("message", "publisher", "stamp_ns", "read_at_ns", "released_at_ns")
+TIMEOUT_S = 20.0
+
+
+class BrokerClient:
+    """Commands over a connection to the control port.  MachineError says what the broker refused, or that it is gone."""
+
+    def __init__(self, connection: socket.socket, token: str):
+        self._socket = connection
+        self._socket.settimeout(TIMEOUT_S)
+        self._lines = connection.makefile("rb")
+        self._exchange("token", {"token": token})
+
+    def close(self) -> None:
+        """Close the connection; the broker stays as it is."""
+        self._lines.close()
+        self._socket.close()
+
+    def acquire(self, topic: str) -> None:
+        """Make a topic, without a limit, and its channel ``sub``."""
+        self._ask("acquire", topic=topic)
+
+    def release(self, topic: str, target: str = "", limit_ns: int = 5 * 10**9) -> int:
+        """Send the topic's publishers away, deliver what waits, delete it.
+
+        Returns how many messages no subscriber had finished within the limit: they are lost.
+        """
+        unfinished: int = self._ask("release", topic=topic, target=target, limit_ns=limit_ns)["unfinished_count"]
+        return unfinished
+
+    def set_bucket(self, topic: str, envelope: Envelope | None, full: bool = False) -> None:
+        """Give the topic a new bucket (None = no limit): full, or with the tokens it has, cut to its size."""
+        rate, capacity = (None, 0) if envelope is None else token_bucket.units(envelope)
+        self._ask("set_bucket", topic=topic, rate=rate, capacity=capacity, full=full)
+
+    def report(self) -> dict[str, dict[str, int]]:
+        """Of each topic, since this connection's last report (README.md has the keys)."""
+        topics: dict[str, dict[str, int]] = self._ask("report")["topics"]
+        return topics
+
+    def move(self, topic: str, publishers: Sequence[int] | None, target: str) -> dict[str, Any]:
+        """Send publishers (None = all) to another broker's ingress: counts of told and closed, and who was missing."""
+        numbers = None if publishers is None else [int(number) for number in publishers]
+        return self._ask("move", topic=topic, publishers=numbers, target=target)
+
+    def record(self, topic: str, rows: int) -> None:
+        """Keep a row of each message from now on, at most so many; 0 = no more."""
+        self._ask("record", topic=topic, on=rows > 0, rows=rows)
+
+    def collect(self, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
+        """The rows recorded of a topic, or of all: its columns, and how many messages found no room.
+
+        The broker, which runs on this machine, writes them to ``path``.  Instants are CLOCK_REALTIME;
+        ``released_at_ns`` is 0 for a message that still waits.  Rows are in the order in which the
+        messages took their tokens.
+        """
+        answer = self._ask("collect", path=str(path.resolve()), topic=topic)
+        table = np.fromfile(path, "<i8").reshape(-1, len(COLUMNS))
+        assert len(table) == answer["rows"], "the broker says how many it wrote"
+        return {name: table[:, i] for i, name in enumerate(COLUMNS)}, answer["dropped_rows"]
+
+    def stats(self) -> dict[str, int]:
+        """Counters of the process, since its start."""
+        answer = self._ask("stats")
+        return {name: value for name, value in answer.items() if name != "ok"}
+
+    def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+        return self._exchange(command, {"do": command, **arguments})
+
+    def _exchange(self, command: str, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            line = self._lines.readline()
+        except OSError as error:
+            raise MachineError(f"broker, {command}: {error}", "see its log") from None
+        if not line.endswith(b"\n"):
+            raise MachineError(f"broker, {command}: it has closed the connection", "see its log")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise MachineError(f"broker, {command}: {answer['error']}", "see its log")
+        return answer

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nsqio/nsq/nsqd"
+)
+
+const (
+	topicsMaximum = 1000 // a publisher makes a topic by naming it
+	subscription  = "sub"
+)
+
+// ingress is the publishers' port: their connections and the topics that they publish.
+type ingress struct {
+	nsqd         *nsqd.NSQD
+	releaser     *releaser
+	listener     *net.TCPListener
+	kernelStamps bool
+	slabs        bool
+
+	mutex       sync.Mutex
+	topics      map[string]*topic
+	connections map[*connection]struct{}
+}
+
+func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*ingress, error) {
+	releaser, err := newReleaser()
+	if err != nil {
+		return nil, err
+	}
+	var config net.ListenConfig
+	if kernelStamps {
+		config.Control = stampArrivals
+	}
+	listener, err := config.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &ingress{
+		nsqd:         broker,
+		releaser:     releaser,
+		listener:     listener.(*net.TCPListener),
+		kernelStamps: kernelStamps,
+		slabs:        slabs,
+		topics:       map[string]*topic{},
+		connections:  map[*connection]struct{}{},
+	}, nil
+}
+
+// run accepts publishers until the listener is closed.
+func (in *ingress) run() {
+	for {
+		tcp, err := in.listener.AcceptTCP()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, say
+			log.Printf("accept: %v", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		c, err := newConnection(in, tcp)
+		if err != nil {
+			_ = tcp.Close()
+			continue
+		}
+		counters.accepted.Add(1)
+		counters.connections.Add(1)
+		in.mutex.Lock()
+		in.connections[c] = struct{}{}
+		in.mutex.Unlock()
+		go c.serve()
+	}
+}
+
+// forget closes a connection.
+func (in *ingress) forget(c *connection) {
+	_ = c.tcp.Close()
+	in.mutex.Lock()
+	delete(in.connections, c)
+	in.mutex.Unlock()
+	counters.connections.Add(-1)
+}
+
+// enter gives a connection the topic that it publishes.
+func (in *ingress) enter(c *connection, name string) (*topic, error) {
+	t, err := in.acquire(name)
+	if err == nil {
+		in.mutex.Lock()
+		c.topics[t] = struct{}{}
+		in.mutex.Unlock()
+	}
+	return t, err
+}
+
+// acquire finds a topic, or makes it without a limit.
+func (in *ingress) acquire(name string) (*topic, error) {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	if t := in.topics[name]; t != nil {
+		return t, nil
+	}
+	if len(in.topics) == topicsMaximum {
+		return nil, fmt.Errorf("there are %d topics already", topicsMaximum)
+	}
+	t := newTopic(name, in.nsqd.GetTopic(name), in.releaser)
+	in.topics[name] = t
+	in.watch()
+	return t, nil
+}
+
+// watch tells the releaser which topics there are. The caller holds the mutex.
+func (in *ingress) watch() { in.releaser.watch(in.sorted()) }
+
+// all is every topic, by name.
+func (in *ingress) all() []*topic {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	return in.sorted()
+}
+
+func (in *ingress) sorted() []*topic {
+	topics := make([]*topic, 0, len(in.topics))
+	for _, t := range in.topics {
+		topics = append(topics, t)
+	}
+	slices.SortFunc(topics, func(a, b *topic) int { return strings.Compare(a.name, b.name) })
+	return topics
+}
+
+// find is the topic of a name, or an error that says what to do.
+func (in *ingress) find(name string) (*topic, error) {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	if t := in.topics[name]; t != nil {
+		return t, nil
+	}
+	return nil, fmt.Errorf("no topic %q here; acquire it first", name)
+}
+
+// dismissal is what became of the publishers that were to leave.
+type dismissal struct {
+	Told    int     `json:"told_count"`   // ours, who got the frame and close when they are done
+	Closed  int     `json:"closed_count"` // stock clients
+	Missing []int64 `json:"missing"`      // publishers that are not connected
+}
+
+// dismiss sends a topic's publishers away: all of them, or those with these numbers.
+func (in *ingress) dismiss(t *topic, numbers []int64, frame string) dismissal {
+	wanted := make(map[int64]bool, len(numbers)) // number -> whether it is still to be found
+	for _, number := range numbers {
+		wanted[number] = true
+	}
+	found := dismissal{Missing: []int64{}}
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	for c := range in.connections {
+		_, its := c.topics[t]
+		_, named := wanted[c.publisher]
+		switch {
+		case numbers == nil && !its, numbers != nil && !named:
+			continue
+		case c.publisher == publisherUnknown:
+			found.Closed++
+		default:
+			found.Told++
+			wanted[c.publisher] = false
+		}
+		c.dismiss(frame)
+	}
+	for _, number := range numbers {
+		if wanted[number] {
+			found.Missing = append(found.Missing, number)
+		}
+	}
+	return found
+}
+
+// release gives a topic up: its publishers leave, what waits is delivered, nsqd forgets it. What takes
+// longer than the limit is cut off; it returns how many messages no subscriber had finished by then.
+func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, error) {
+	deadline := time.Now().Add(limit)
+	in.dismiss(t, nil, frame)
+	for !in.deserted(t, false) && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	in.deserted(t, true)
+	if err := t.openBucket(); err != nil {
+		return 0, err
+	}
+	left := in.unfinished(t)
+	for ; left > 0 && time.Now().Before(deadline); left = in.unfinished(t) {
+		time.Sleep(time.Millisecond)
+	}
+	t.mutex.Lock()
+	t.released = true
+	t.mutex.Unlock()
+	in.mutex.Lock()
+	delete(in.topics, t.name)
+	in.watch()
+	in.mutex.Unlock()
+	return left, in.nsqd.DeleteExistingTopic(t.name)
+}
+
+// deserted is whether a topic has no publishers any more; those that it has can be closed.
+func (in *ingress) deserted(t *topic, cut bool) bool {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	deserted := true
+	for c := range in.connections {
+		if _, its := c.topics[t]; its {
+			deserted = false
+			if cut {
+				_ = c.tcp.Close()
+			}
+		}
+	}
+	return deserted
+}
+
+// unfinished counts the messages that nsqd still holds of a topic.
+func (in *ingress) unfinished(t *topic) int64 {
+	count := int64(0)
+	for _, its := range in.nsqd.GetStats(t.name, "", false).Topics {
+		count += its.Depth
+		for _, channel := range its.Channels {
+			count += channel.Depth + int64(channel.InFlightCount+channel.DeferredCount)
+		}
+	}
+	return count
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+const soTimestampNs = 35 // SO_TIMESTAMPNS, and the type of the control message that it causes
+
+// now is CLOCK_REALTIME, the clock of the kernel's stamps.
+func now() int64 { return time.Now().UnixNano() }
+
+// stampArrivals asks the kernel to stamp what arrives; connections inherit it from their listener.
+func stampArrivals(_, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, soTimestampNs, 1)
+	})
+	if err != nil {
+		return err
+	}
+	return os.NewSyscallError("setsockopt SO_TIMESTAMPNS", failed)
+}
+
+// arrivalStamp is the one control message that the kernel sends with the bytes.
+type arrivalStamp struct {
+	header syscall.Cmsghdr
+	time   syscall.Timespec
+}
+
+// reception reads a connection by recvmsg. All that a call needs is made once: reading leaves no garbage.
+type reception struct {
+	raw    syscall.RawConn
+	kernel bool // stamps come from the kernel; otherwise from the clock, after the read
+
+	stampNs  int64 // of the bytes read last
+	readAtNs int64 // when that read returned
+
+	message syscall.Msghdr
+	vector  syscall.Iovec
+	control arrivalStamp
+	count   int
+	errno   syscall.Errno
+	attempt func(fd uintptr) bool
+}
+
+// open makes it ready. It points to itself, so it must stay where it is.
+func (r *reception) open(conn *net.TCPConn, kernel bool) (err error) {
+	r.raw, err = conn.SyscallConn()
+	r.kernel = kernel
+	r.message.Iov = &r.vector
+	r.message.Iovlen = 1
+	r.attempt = r.try
+	return err
+}
+
+// receive waits for bytes and stamps them.
+func (r *reception) receive(into []byte) (int, error) {
+	r.vector.Base = &into[0]
+	r.vector.SetLen(len(into))
+	err := r.raw.Read(r.attempt)
+	r.vector.Base = nil
+	if err != nil {
+		return 0, err
+	}
+	if r.errno != 0 {
+		return 0, os.NewSyscallError("recvmsg", r.errno)
+	}
+	if r.count == 0 {
+		return 0, io.EOF
+	}
+	r.stamp()
+	return r.count, nil
+}
+
+// try reads once; false means that nothing has come yet.
+func (r *reception) try(fd uintptr) bool {
+	r.message.Control = nil
+	r.message.SetControllen(0)
+	if r.kernel {
+		r.message.Control = (*byte)(unsafe.Pointer(&r.control))
+		r.message.SetControllen(int(unsafe.Sizeof(r.control)))
+	}
+	for {
+		count, _, errno := syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
+		r.count, r.errno = int(count), errno
+		if errno != syscall.EINTR {
+			return errno != syscall.EAGAIN
+		}
+	}
+}
+
+func (r *reception) stamp() {
+	r.readAtNs = now()
+	r.stampNs = r.readAtNs
+	counters.reads.Add(1)
+	if !r.kernel {
+		return
+	}
+	header := &r.control.header
+	if r.message.Controllen < uint64(unsafe.Sizeof(r.control)) ||
+		header.Level != syscall.SOL_SOCKET || header.Type != soTimestampNs {
+		counters.missingStamps.Add(1)
+		return
+	}
+	r.stampNs = r.control.time.Nano()
+}
