@@ -67,3 +67,15 @@ def _line_in(path: Path, error: BaseException) -> int:
             line = frame.tb_lineno
         frame = frame.tb_next
     return line
+
+
+def name_of(system: System) -> str:
+    """A name by which ``load_system`` finds ``system``, in another process too; SpecError where it has none."""
+    if system.key in SYSTEMS and lookup("system", SYSTEMS, system.key) is system:
+        return system.key
+    module = sys.modules.get(system.config.__module__)
+    file = getattr(module, "__file__", None)
+    for attribute, found in vars(module).items() if file else ():
+        if found is system:
+            return f"{file}:{attribute}"
+    raise SpecError(f"system {system.key} is in no file", "a live testbed loads it by name: keep it in its module")

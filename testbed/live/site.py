@@ -58,6 +58,10 @@ class Site(Protocol):
         """
         ...
 
+    def forget(self, name: str) -> int:
+        """Stop an agent, if it has not ended, so that another may take its name; returns its exit code."""
+        ...
+
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """A TCP connection to the host's own loopback, its management address."""
         ...

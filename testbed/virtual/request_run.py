@@ -40,7 +40,7 @@ def event_loop(
         raise SpecError(f"system {system.key} has no nodes", "it distributes publishers; run it as a distributor")
 
     def boot(restart: int) -> dict[str, Node]:
-        return make(list(names), config, child_seed(seed, "nodes", restart) >> 1)
+        return make(list(names), config, node_seed(seed, restart))
 
     network = Network(topology, seed, system.transport)
     return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns, clock_offsets_ns=clock_offsets_ns)
@@ -107,13 +107,8 @@ def run_requests(
     latter is missing where the run was cut off).
     """
     names = topology.node_names()
-    for node in requests:
-        if node not in names:
-            raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
-    offsets_ns = {
-        name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
-        for name in names
-    }
+    check_places(requests, topology)
+    offsets_ns = clock_offsets_ns(seed, names, clock_skew_ns)
     loop = event_loop(system, config, topology, names, seed, clock_offsets_ns=offsets_ns)
     for node, offered in requests.items():
         loop.offer(node, offered)
@@ -124,6 +119,27 @@ def run_requests(
     journal.samples.append((duration_ns, "", "load_end_ns", float(last_request_ns)))
     _drain(loop, duration_ns, drain_ns, max((fault.at_ns for fault in planned), default=0))
     return RequestJournal(journal)
+
+
+def check_places(nodes: Iterable[str], topology: Topology) -> None:
+    """SpecError for a node that requests are meant for and that the topology lacks."""
+    names = topology.node_names()
+    for node in nodes:
+        if node not in names:
+            raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
+
+
+def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dict[str, int]:
+    """How far each node's clock is ahead: a uniform draw from plus or minus ``clock_skew_ns``."""
+    return {
+        name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
+        for name in names
+    }
+
+
+def node_seed(seed: int, restart: int) -> int:
+    """The seed of the nodes that are made at the start (0) or for the run's n-th restart."""
+    return child_seed(seed, "nodes", restart) >> 1
 
 
 def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from core.codec import Codec
-from core.errors import HarnessError, SpecError, SystemFault
+from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
@@ -36,11 +36,11 @@ from systems.api import (
 )
 from systems.referee import Referee
 from testbed.faults import ClockSkew, Crash, Fault, Heal, LinkFault, Partition, Restart, check_faults
+from testbed.member import answer, encoded
 from testbed.virtual.network import Network, Parcel
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
-DATAGRAM_BYTES_MAXIMUM = 65_507  # of UDP over IPv4
 SAMPLE_PERIOD_NS = SECOND_NS  # of the traffic counters
 
 
@@ -201,16 +201,8 @@ class EventLoop:
         if not member.alive:
             return
         self._bound(name, member, event)
-        member.referee.saw(event)
         clock_ns = self.now_ns + member.clock_offset_ns
-        try:
-            effects = member.node.handle(event, clock_ns)
-        except HarnessError:
-            raise
-        except Exception as error:
-            what = f"{name} failed on {event!r} at {duration_text(self.now_ns)}: {type(error).__name__}: {error}"
-            raise SystemFault(what, "mend the node's handle") from error
-        member.referee.check(effects, clock_ns)
+        effects = answer(member.node, member.referee, event, clock_ns)
         if self._keep_steps:
             self.journal.steps.append(Step(clock_ns, name, member.incarnation, event, tuple(effects)))
         for effect in effects:
@@ -290,10 +282,7 @@ class EventLoop:
                 self.journal.samples.append((self.now_ns, name, metric, float(value)))
 
     def _send(self, source: str, target: str, message: Any) -> None:
-        content = self._codec.encode(message)
-        if len(content) > DATAGRAM_BYTES_MAXIMUM and self._network.transport is Transport.DATAGRAM:
-            what = f"{source} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
-            raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
+        content = encoded(self._codec, source, message, self._network.transport)
         self._count_sent(source, content)
         self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
 
