@@ -17,6 +17,8 @@ from core.errors import HarnessError, MachineError
 from harness.code_version import code_hash
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
+from testbed import load_testbed
+from testbed.live.lock import machine_lock
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,21 @@ def _live_with_the_parent() -> None:
 
 
 class LocalExecutor:
-    """The cores of this machine, a process each."""
+    """The cores of this machine, a process each; runs in real time follow one by one, with the machine locked."""
 
     def __init__(self, jobs: int):
         self.jobs = jobs
 
     def map(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
         """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
+        live = [item for item in work_list if load_testbed(item[0].testbed).real_time]
+        yield from self._together([item for item in work_list if item not in live])
+        if live:
+            with machine_lock():
+                for item in live:
+                    yield work(*item)
+
+    def _together(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
         if self.jobs == 1 or len(work_list) < 2:
             for item in work_list:
                 yield work(*item)

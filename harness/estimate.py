@@ -1,10 +1,16 @@
-"""What a run will cost, before it starts: rough, from its messages.  Measured on one core of a small machine."""
+"""What a run will cost, before it starts: rough.
 
+In virtual time from its messages, measured on one core of a small machine; in real time from its
+rounds, which take as long as they say.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 from core.errors import SpecError
 from core.units import SECOND_NS, duration_ns
 from harness.experiment import RunSpec
+from testbed import load_testbed
 
 SECONDS_PER_MESSAGE = 80e-9  # schedule, envelope, kernel
 SECONDS_PER_RUN = 0.15  # set-up and files
@@ -24,6 +30,11 @@ _DATA_SETS = {  # requests at c = 300, and how long they take
     "D": (112.0, "100s"),
 }
 _ROUNDS = {"lb": 2, "conc": 4, "max-min": 5, "srtm": 12}  # search rounds and the fresh one, typical
+_FEW_ROUNDS = {"lb": 1, "conc": 3, "max-min": 4, "srtm": 8}  # the same on the four brokers of the scale small
+_SMALL_GROUP = 5  # up to here SRTM needs no search
+SECONDS_PER_LIVE_RUN = 8.0  # hosts, processes, paths measured before the load, drain, tear-down
+SECONDS_PER_LIVE_ROUND = 3.0  # beside its traffic: publishers moved, drain, records
+SECONDS_PER_NODE = 0.4  # a process
 
 
 def messages_a_round(spec: RunSpec) -> float:
@@ -39,7 +50,9 @@ def messages_a_round(spec: RunSpec) -> float:
 
 
 def expected_seconds(spec: RunSpec) -> float:
-    """Seconds of one core."""
+    """Seconds of one core; where the testbed works in real time, of the clock."""
+    if load_testbed(spec.testbed).real_time:
+        return SECONDS_PER_LIVE_RUN + _live_seconds(spec)
     if spec.procedure == "requests":
         return SECONDS_PER_RUN + _limiter_seconds(spec)
     if spec.procedure == "cycles":
@@ -48,15 +61,34 @@ def expected_seconds(spec: RunSpec) -> float:
     return SECONDS_PER_RUN + rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
 
 
+def campaign_seconds(specs: Iterable[RunSpec], jobs: int) -> float:
+    """Seconds of the clock for all of them: runs in real time are alone, the others ``jobs`` at a time."""
+    live, modelled = 0.0, 0.0
+    for spec in specs:
+        if load_testbed(spec.testbed).real_time:
+            live += expected_seconds(spec)
+        else:
+            modelled += expected_seconds(spec)
+    return live + modelled / jobs
+
+
+def _live_seconds(spec: RunSpec) -> float:
+    """What takes its time, whatever the machine."""
+    if spec.procedure == "requests":
+        _, span = _requests_and_span(spec)
+        nodes = float(spec.topology_options.get("nodes", 10))
+        return duration_ns(str(spec.procedure_options.get("duration") or span)) / SECOND_NS + nodes * SECONDS_PER_NODE
+    if spec.procedure == "adapt":
+        return duration_ns(str(spec.procedure_options.get("duration", "120s"))) / SECOND_NS
+    rounds = 1 if spec.system_options.get("brokers") else _FEW_ROUNDS.get(spec.system, 4)
+    if spec.system == "srtm" and int(spec.workload_options.get("group_size", 1)) <= _SMALL_GROUP:
+        rounds = min(rounds, 2)
+    return rounds * (duration_ns(spec.round) / SECOND_NS + SECONDS_PER_LIVE_ROUND)
+
+
 def _limiter_seconds(spec: RunSpec) -> float:
     """Requests, and for limiters that gossip their rounds; of logs only the length asked for is known."""
-    options: dict[str, Any] = spec.workload_options
-    data_set = str(options.get("set", ""))
-    count, span = _DATA_SETS.get(data_set, (10_000.0, "5min"))
-    if data_set == "C":
-        count, span = float(options.get("requests", count)), str(options.get("duration", span))
-    elif data_set in _DATA_SETS:
-        count *= float(options.get("capacity", 300)) / 300
+    count, span = _requests_and_span(spec)
     seconds = count * SECONDS_PER_REQUEST
     if spec.system in _GOSSIPING:
         interval_ns = duration_ns(str(spec.system_options.get("gossip", "300ms")))
@@ -64,3 +96,15 @@ def _limiter_seconds(spec: RunSpec) -> float:
         rounds = nodes * duration_ns(str(spec.procedure_options.get("duration") or span)) / interval_ns
         seconds += rounds * SECONDS_PER_GOSSIP
     return seconds
+
+
+def _requests_and_span(spec: RunSpec) -> tuple[float, str]:
+    """How many requests, and how long they take."""
+    options: dict[str, Any] = spec.workload_options
+    data_set = str(options.get("set", ""))
+    count, span = _DATA_SETS.get(data_set, (10_000.0, "5min"))
+    if data_set == "C":
+        count, span = float(options.get("requests", count)), str(options.get("duration", span))
+    elif data_set in _DATA_SETS:
+        count *= float(options.get("capacity", 300)) / 300
+    return count, span

@@ -17,6 +17,7 @@ from core.seeds import child_seed
 Options = dict[str, Any]  # plain JSON values
 
 SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
+CALIBRATED = "calibrated"  # as the SLO of a spec: the one that the calibration gives
 ROUND = "60s"  # SRTM VI-E
 
 
@@ -63,17 +64,22 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of a grid is run.  tiny, quick and paper change grid and repetitions, never the physics."""
+    """How much of a grid is run.  tiny, quick and paper change grid and repetitions, never the physics.
+
+    small changes the physics too, to rates and an SLO that a machine of two cores can carry on real
+    sockets: figures ask ``physics`` for that.
+    """
 
     name: str
     repetitions: int
+    physics: str = "paper"  # or "small"
 
     def pick(self, **grids: Any) -> Any:
         """The grid of this scale, ``scale.pick(tiny=…, quick=…, paper=…)``.
 
         A missing one is the next larger's; beyond the largest given, the largest.
         """
-        order = ["tiny", "quick", "paper"]
+        order = ["small", "tiny", "quick", "paper"]
         place = order.index(self.name)
         for name in [*order[place:], *reversed(order[:place])]:
             if name in grids:
@@ -83,6 +89,7 @@ class Scale:
 
 SCALES = {
     "tiny": Scale("tiny", 2),
+    "small": Scale("small", 1, "small"),
     "quick": Scale("quick", 5),
     "paper": Scale("paper", 10),
 }

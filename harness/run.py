@@ -22,6 +22,7 @@ from systems.loader import load_system
 from testbed import Backend, load_testbed
 from testbed.evidence import NOTHING, Evidence
 from testbed.topology import Topology, load_topology
+from testbed.virtual.broker_model import slo_ns
 from workloads import load as load_workload
 
 PROCEDURES = {
@@ -174,8 +175,6 @@ def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
 
 def point_slo_ns(spec: RunSpec) -> int:
     """The SLO in nanoseconds."""
-    from testbed.virtual.broker_model import slo_ns
-
     return slo_ns(spec.slo, spec.calibration)
 
 

@@ -16,7 +16,14 @@ TESTBEDS = {
 
 
 class Backend(Protocol):
-    """A testbed."""
+    """A testbed.
+
+    ``real_time``: a second of a run takes a second, and runs have the machine to themselves;
+    ``privileges``: what the user must have.
+    """
+
+    real_time: bool
+    privileges: str
 
     def probe(self) -> list[tuple[str, bool, str]]:
         """What this machine has of what the testbed needs: (what, found, detail or fix)."""

@@ -15,7 +15,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, log_axis, samples, where, with_point
-from paper_figs.srtm.grids import CONFORMANT, PUBLISHERS
+from paper_figs.srtm.grids import CONFORMANT, PUBLISHERS, SMALL_PUBLISHERS, at
 from paper_figs.style import SERIES, letter, panels, style_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ BROKERS = ("broker1", "broker2")
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    return [_point(share, enabled) for share in SHARES for enabled, _ in CASES]
+    specs = [_point(share, enabled) for share in SHARES for enabled, _ in CASES]
+    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def _point(share: float, enabled: bool) -> RunSpec:
@@ -129,7 +130,7 @@ def _draw_rates(axes: "Axes", points: "pd.DataFrame") -> None:
                   label=f"tokens, broker {broker[-1]}")  # fmt: skip
     half = float(points.topic_rate_rps.mean()) / len(BROKERS) / 1e3
     axes.axhline(half, color=style_of("off").colour, linestyle=":", linewidth=1.2, label="tokens without")
-    axes.set_ylim(0, 13)
+    axes.set_ylim(0, 2.36 * half)
     _mark_shift(axes)
 
 

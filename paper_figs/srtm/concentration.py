@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from core.units import MILLISECOND_NS
+from harness.experiment import Scale
 from paper_figs.figure import FigureTables
 from paper_figs.series import by_repetition, legend_above, log_axis, where, whole, with_point
 from paper_figs.srtm.grids import ARRIVALS
@@ -19,8 +20,15 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
+FEWER = 100  # at the scale small: 20 to 100 publishers instead of 2,000 to 10,000
 FACTORS = {"publishers": "workload.publishers", "batch": "workload.batch"}
 POINT = ["arrivals", "batch", "system", "publishers"]
+
+
+def shown(scale: Scale) -> "Sequence[tuple[str, int]]":
+    """The panels that are run."""
+    panels: Sequence[tuple[str, int]] = scale.pick(small=PANELS[:2], tiny=PANELS)
+    return panels
 
 
 def publisher_tables(data: "Data", by_broker: bool = False) -> FigureTables:

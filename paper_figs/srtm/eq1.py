@@ -16,7 +16,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, log_axis, samples, where, with_point
-from paper_figs.srtm.grids import BROKERS, CONFORMANT, split
+from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at, most_brokers, split
 from paper_figs.style import SERIES, letter, panels, style_of
 from systems.parts import md1
 
@@ -44,21 +44,22 @@ DEFAULTS = {"batch": 1, "group_size": 1, "margin": 1.0, "rate_rps": 10.0}
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Batches and k; margins at k = 6; synchronised groups, split with the bucket (srtm) and blindly (lb)."""
-    ks = scale.pick(tiny=[1, 2, BROKERS], quick=list(range(1, BROKERS + 1)))
-    few_ks = scale.pick(tiny=[2], quick=[1, 2, 3, BROKERS], paper=ks)
+    most = most_brokers(scale)
+    ks = scale.pick(small=[1, 2, most], tiny=[1, 2, most], quick=list(range(1, most + 1)))
+    few_ks = scale.pick(small=[1, 2, most], tiny=[2], quick=[1, 2, 3, most], paper=ks)
     margins = scale.pick(tiny=[2.0], quick=[1.5, 2.0, 3.0])
-    group_ks = scale.pick(tiny=[1, 2], quick=[1, 2, BROKERS], paper=[1, 2, 3, 4, 5, BROKERS])
+    group_ks = scale.pick(tiny=[1, 2], quick=[1, 2, most], paper=[1, 2, 3, 4, 5, most])
     alone = {"calibration": "bucket-only"}
     found = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
     found += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
     found += [
-        split(BROKERS, INDEPENDENT, round="300s", procedure_options={"margin": margin}, **alone) for margin in margins
+        split(most, INDEPENDENT, round="300s", procedure_options={"margin": margin}, **alone) for margin in margins
     ]
     for k in group_ks:
         together: dict[str, Any] = {"round": "300s", "procedure_options": CONFORMANT, **alone}
         found.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
         found.append(split(k, SYNCHRONISED, **together))
-    return found
+    return at(scale, found, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -105,11 +106,12 @@ def draw(found: FigureTables) -> "Drawing":
                             textcoords="offset points", fontsize=7, color=colour)  # fmt: skip
     axes[0][0].set_xlabel("sub-buckets k")
     letter(axes[0][0], "(a) Poisson, smallest b")
-    six = alone[(alone.batch == 1) & (alone.k == BROKERS)]
+    most = alone.k.max()
+    six = alone[(alone.batch == 1) & (alone.k == most)]
     six = six.assign(b=six.groupby("margin").bucket_burst_count.transform("mean"))
     _against(axes[0][1], six, "b", SERIES[0])
-    axes[0][1].set_xlabel(f"bucket size b, split {BROKERS} ways (messages)")
-    letter(axes[0][1], f"(b) Poisson, k = {BROKERS}, batch 1")
+    axes[0][1].set_xlabel(f"bucket size b, split {most} ways (messages)")
+    letter(axes[0][1], f"(b) Poisson, k = {most}, batch 1")
     for panel, ticks in zip(axes[0], ((1, 2, 5), (1, 1.5, 2, 3, 5, 7)), strict=False):
         log_axis(panel, ticks)
         panel.set_ylabel("mean access delay (ms)")

@@ -12,7 +12,8 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, log_axis, samples, steps, where, with_point
-from paper_figs.srtm.grids import BROKERS, split
+from paper_figs.srtm.grids import BROKERS, SMALL_PUBLISHERS, at, most_brokers, split
+from paper_figs.srtm.series import slo_of
 from paper_figs.style import SERIES, panels, slo_line
 
 if TYPE_CHECKING:
@@ -30,22 +31,25 @@ VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (o
 
 def brokers(scale: Scale) -> list[int]:
     """The values of k."""
-    return scale.pick(tiny=[1, 2, 3, BROKERS], quick=list(range(1, BROKERS + 1)))
+    every = list(range(1, most_brokers(scale) + 1))
+    return scale.pick(small=every, tiny=[1, 2, 3, BROKERS], quick=every)
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """One point a k."""
-    return [split(k, {"publishers": PUBLISHERS}) for k in brokers(scale)]
+    specs = [split(k, {"publishers": PUBLISHERS}) for k in brokers(scale)]
+    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def latency_by_k(data: "Data", metric: str = "end_to_end_latency") -> "pd.DataFrame":
-    """One row a run: calibration, k, repetition and the three percentiles in ms."""
+    """One row a run: calibration, k, repetition, the three percentiles and the SLO in ms."""
     from analysis import metrics
 
     latency = metrics.final_round(data.latency_histogram.where(f"metric = '{metric}'"))
     found = metrics.percentiles(latency, ["run_id"], list(QUANTILES))
+    slo_and_calibration = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
     columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    found = found.selectExpr("run_id", *columns).join(data.runs.select("run_id", "calibration"), "run_id")
+    found = found.selectExpr("run_id", *columns).join(slo_and_calibration, "run_id")
     frame = with_point(data, found, {"k": "topology.brokers"})
     return frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"], ignore_index=True)
 
@@ -70,7 +74,7 @@ def draw_percentiles(axes: "Axes", latency: "pd.DataFrame") -> None:
         axes.errorbar(found["k"], found["mean"], yerr=[lower, found["std"]], label=label, color=colour,
                       marker=marker, markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
     log_axis(axes)
-    axes.set_xticks(range(1, BROKERS + 1))
+    axes.set_xticks(range(1, int(latency.k.max()) + 1))
     axes.set_xlabel("brokers k")
     axes.set_ylabel("end-to-end latency (ms)")
 
@@ -79,7 +83,7 @@ def draw(found: FigureTables) -> "Drawing":
     """One panel."""
     drawing, axes = panels(1, 1)
     draw_percentiles(axes[0][0], found["latency"])
-    slo_line(axes[0][0], in_legend=True)
+    slo_line(axes[0][0], slo_of(found["runs"]), in_legend=True)
     axes[0][0].legend(fontsize=7, loc="upper right")
     return drawing
 

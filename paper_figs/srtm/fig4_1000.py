@@ -12,7 +12,8 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, legend_above, samples, steps, where
 from paper_figs.srtm.fig4 import brokers, draw_percentiles, latency_by_k, over_repetitions
-from paper_figs.srtm.grids import BROKERS, split
+from paper_figs.srtm.grids import BROKERS, SMALL_PUBLISHERS, at, split
+from paper_figs.srtm.series import slo_of
 from paper_figs.style import PUBLISHED, letter, panels, slo_line
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Every k, with processing and without."""
     workload = {"publishers": PUBLISHERS}
     alone = [split(k, workload, calibration=ALONE) for k in brokers(scale)]
-    return [split(k, workload) for k in brokers(scale)] + alone
+    return at(scale, [split(k, workload) for k in brokers(scale)] + alone, PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def tables(data: "Data") -> FigureTables:
-    """``runs``: one row a run; ``latency``: over the repetitions.  Without processing, latency is access delay."""
-    runs = latency_by_k(data)
+    """``runs``: one row a run; ``latency``: over the repetitions; of token buckets alone, access delay."""
+    import pandas as pd
+
+    whole, alone = _part(latency_by_k(data), alone=False), _part(latency_by_k(data, "access_delay"), alone=True)
+    runs = pd.concat([whole, alone], ignore_index=True)
     return {"runs": runs, "latency": over_repetitions(runs)}
 
 
@@ -44,8 +48,9 @@ def draw(found: FigureTables) -> "Drawing":
     drawing, axes = panels(1, 2)
     whole, alone = axes[0]
     draw_percentiles(whole, _part(found["latency"], alone=False))
-    whole.plot([BROKERS], [PUBLISHED_P99_MS], **PUBLISHED)
-    slo_line(whole, in_legend=True)
+    if (found["runs"].k == BROKERS).any():
+        whole.plot([BROKERS], [PUBLISHED_P99_MS], **PUBLISHED)
+    slo_line(whole, slo_of(_part(found["runs"], alone=False)), in_legend=True)
     legend_above(drawing, whole)
     letter(whole, "(a) 1,000 publishers")
     draw_percentiles(alone, _part(found["latency"], alone=True))

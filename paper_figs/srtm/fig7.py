@@ -14,8 +14,17 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, doublings, samples, where
-from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, group_sizes, grouped
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, SLO_MS, per_run, summary
+from paper_figs.srtm.grids import (
+    ARRIVALS,
+    CONFORMANT,
+    PUBLISHERS,
+    SMALL_PUBLISHERS,
+    arrivals,
+    at,
+    group_sizes,
+    grouped,
+)
+from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, per_run, slo_of, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
 if TYPE_CHECKING:
@@ -37,12 +46,13 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def main_points(scale: Scale) -> list[RunSpec]:
     """Group sizes x arrivals x systems."""
-    return [grouped(system, kind, size) for kind in ARRIVALS for size in group_sizes(scale) for system in SYSTEMS]
+    cases = [(system, kind, size) for kind in arrivals(scale) for size in group_sizes(scale) for system in SYSTEMS]
+    return at(scale, [grouped(*case) for case in cases], PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def literal_points(scale: Scale) -> list[RunSpec]:
     """Both systems, Poisson, with b from a trace recorded before, as the paper finds it ("profiled", no margin)."""
-    sizes = scale.pick(tiny=[5], quick=[5, 15, 30])
+    sizes = scale.pick(small=[], tiny=[5], quick=[5, 15, 30])
     conformant = [grouped(system, "poisson", size) for size in sizes for system in SYSTEMS]
     return [msgspec.structs.replace(spec, procedure_options={}) for spec in conformant]
 
@@ -84,7 +94,7 @@ def measure_r12(tables: Tables) -> Evidence:
         count = {size: by_repetition(srtm, "broker_count", group_size=size) for size in sizes}
         for size in sizes:
             p99 = by_repetition(srtm, "p99_ms", group_size=size)
-            meets = at_most(f"{kind}, groups of {size}: p99", samples(p99), SLO_MARGIN * SLO_MS, "ms")
+            meets = at_most(f"{kind}, groups of {size}: p99", samples(p99), SLO_MARGIN * slo_of(part), "ms")
             exact.append(meets)
             direction.append(meets)
         for smaller, larger in pairwise(sizes):
@@ -111,7 +121,7 @@ def measure_r13(tables: Tables) -> Evidence:
         p99 = of("p99_ms", "max-min", large)
         fewer = of("broker_count", "max-min", large) - of("broker_count", "srtm", large)
         exact.append(below(f"{kind}, groups of {large}: brokers, Max-Min minus SRTM", samples(fewer), 0.0, "brokers"))
-        over = samples(doublings(p99, SLO_MS))
+        over = samples(doublings(p99, slo_of(part)))
         exact.append(above(f"{kind}, groups of {large}: log2 p99, Max-Min over the SLO", over, 0.0, "doublings"))
         growth = samples(doublings(p99, of("p99_ms", "max-min", small)))
         direction.append(above(f"{kind}: log2 p99 of Max-Min, {large} over {small}", growth, 0.0, "doublings"))

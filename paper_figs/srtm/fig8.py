@@ -13,7 +13,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import samples, where
 from paper_figs.srtm import fig7
-from paper_figs.srtm.grids import ARRIVALS, BROKERS, group_sizes, grouped
+from paper_figs.srtm.grids import PUBLISHERS, SMALL_PUBLISHERS, arrivals, at, group_sizes, grouped, most_brokers
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
@@ -32,11 +32,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Fig. 7's points, and Max-Min on 1 to 6 brokers."""
     forced = [
         grouped("max-min", kind, size, brokers=count)
-        for kind in ARRIVALS
+        for kind in arrivals(scale)
         for size in group_sizes(scale)
-        for count in range(1, BROKERS + 1)
+        for count in range(1, most_brokers(scale) + 1)
     ]
-    return fig7.main_points(scale) + forced
+    return fig7.main_points(scale) + at(scale, forced, PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -13,7 +13,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, doublings, samples
 from paper_figs.srtm.fig7 import columns_of
-from paper_figs.srtm.grids import ARRIVALS, grouped
+from paper_figs.srtm.grids import PUBLISHERS, SMALL_PUBLISHERS, arrivals, at, grouped
 from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
 from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
 
@@ -31,7 +31,9 @@ SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time"
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Spreads x arrivals x systems."""
     spreads = scale.pick(tiny=["0ms", "16ms"], paper=["0ms", "2ms", "4ms", "8ms", "12ms", "16ms"])
-    return [grouped(system, kind, GROUP_SIZE, spread) for kind in ARRIVALS for spread in spreads for system in SYSTEMS]
+    size = scale.pick(small=15, tiny=GROUP_SIZE)  # small: Fig. 7's
+    cases = [(system, kind, size, spread) for kind in arrivals(scale) for spread in spreads for system in SYSTEMS]
+    return at(scale, [grouped(*case) for case in cases], PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -12,21 +12,61 @@ That b is enlarged by 2 % (footnote 1: a configuration "often includes a margin"
 bucket is on a knife's edge: 1,000 publishers are no multiple of a group of 30, so that even SRTM's
 shares of the groups are uneven by some 0.2 %, and that alone costs more than the SLO.  Max-Min's
 random shares are uneven by some 15 %, which the margin does not hide.
+
+The scale ``small`` has topics of at most 1,000 msg/s on at most four brokers, rounds of 30 s, and the
+SLO and the capacities of its calibration.  Its grids are cut so that no figure takes more than
+20 minutes on real sockets, where a round takes as long as it says.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from harness.experiment import RunSpec, Scale
+import msgspec
+
+from core.units import duration_ns
+from harness.experiment import CALIBRATED, RunSpec, Scale
 
 CONFORMANT: dict[str, Any] = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 BROKERS = 6  # SRTM VI
 PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10
+SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
+
+
+def at(scale: Scale, specs: Sequence[RunSpec], fewer: int = 1) -> list[RunSpec]:
+    """The specs with the physics of ``scale``: at small, with as many as a ``fewer``-th of the publishers."""
+    return [_small(spec, fewer) for spec in specs] if scale.physics == "small" else list(specs)
+
+
+def _small(spec: RunSpec, fewer: int) -> RunSpec:
+    workload = dict(spec.workload_options)
+    if "publishers" in workload:
+        workload["publishers"] //= fewer
+    shorter = duration_ns(spec.round) > duration_ns(SMALL_ROUND)
+    return msgspec.structs.replace(
+        spec,
+        workload_options=workload,
+        topology_options={"brokers": SMALL_BROKERS, **spec.topology_options},
+        calibration="small" if spec.calibration == "srtm-paper" else spec.calibration,
+        slo=spec.slo if spec.calibration == "bucket-only" else CALIBRATED,
+        round=SMALL_ROUND if shorter else spec.round,
+    )
+
+
+def most_brokers(scale: Scale) -> int:
+    """The largest k."""
+    return SMALL_BROKERS if scale.physics == "small" else BROKERS
+
+
+def arrivals(scale: Scale) -> Sequence[str]:
+    """The kinds of arrivals of Figs. 7 to 9 and Table I."""
+    kinds: Sequence[str] = scale.pick(small=ARRIVALS[:1], tiny=ARRIVALS)
+    return kinds
 
 
 def group_sizes(scale: Scale) -> list[int]:
     """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    return scale.pick(tiny=[5, 20], paper=[5, 10, 15, 20, 25, 30])
+    return scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, 30])
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: Any) -> RunSpec:

@@ -14,7 +14,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import legend_above, with_point
-from paper_figs.srtm.grids import BROKERS, split
+from paper_figs.srtm.grids import BROKERS, at, most_brokers, split
 from paper_figs.style import SERIES, letter, panels
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousan
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Kinds of arrivals x k."""
-    ks = scale.pick(tiny=[1, 2, BROKERS], quick=list(range(1, BROKERS + 1)))
-    return [
+    most = most_brokers(scale)
+    ks = scale.pick(tiny=[1, 2, most], quick=list(range(1, most + 1)))
+    specs = [
         split(k, workload, arrivals, calibration="bucket-only", round="10s", keep=("messages",))
         for arrivals, workload in KINDS.values()
         for k in ks
     ]
+    return at(scale, specs)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -98,18 +100,15 @@ def output_of(data: "Data") -> "pd.DataFrame":
     brokers = data.decisions.where("kind = 'final' and bucket_rate_rps is not null")
     brokers = brokers.selectExpr("run_id", "broker", "bucket_rate_rps as r", "bucket_burst_count as b")
     topics = data.runs.selectExpr("run_id", "bucket_rate_rps as r", "bucket_burst_count as b")
+    windows_ns = [interval_ms * MILLISECOND_NS for interval_ms in INTERVALS_MS]
     frames = []
-    for interval_ms in INTERVALS_MS:
-        for of, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
-            most = metrics.released_in_window(data.messages, interval_ms * MILLISECOND_NS, by).join(buckets, by)
-            excess = most.selectExpr("run_id", f"released_count - b - r * {interval_ms / 1_000} as excess_count")
-            worst = (
-                excess.groupBy("run_id")
-                .agg({"excess_count": "max"})
-                .withColumnRenamed("max(excess_count)", "excess_count")
-            )
-            frames.append(with_point(data, worst, FACTORS).assign(of=of, interval_ms=interval_ms))
+    for of, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
+        most = metrics.released_in_window(data.messages, windows_ns, by).join(buckets, by)
+        excess = most.selectExpr("run_id", "window_ns", f"released_count - b - r * (window_ns / {SECOND_NS}) as excess")
+        worst = excess.groupBy("run_id", "window_ns").agg({"excess": "max"})
+        frames.append(with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=of))
     found = _joined(frames)
+    found["interval_ms"] = found.pop("window_ns") // MILLISECOND_NS
     found = found[found.system == "lb"].reset_index(drop=True)
     found["kind"] = kind_of(found)
     return found.sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)

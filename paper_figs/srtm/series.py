@@ -31,7 +31,7 @@ def per_run(data: "Data", factors: Mapping[str, str]) -> "pd.DataFrame":
     """One row a run, judged on its fresh round.
 
     Columns: arrivals, system, repetition, outcome, the ``factors`` (column -> factor's name), p99_ms,
-    broker_count, round_count and violation_s (of the search), residual_rps.
+    broker_count, round_count and violation_s (of the search), residual_rps, slo_ms.
     """
     from analysis import metrics
 
@@ -45,18 +45,25 @@ def per_run(data: "Data", factors: Mapping[str, str]) -> "pd.DataFrame":
         .selectExpr("*", f"violation_ns / {SECOND_NS} as violation_s")
         .join(metrics.residual_capacity(data.decisions), "run_id")
         .join(rounds, "run_id", "left")
+        .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
         .fillna(0, ["round_count"])
     )
     return with_point(data, found.drop("violation_ns", "search_ns", "untouched_count"), factors)
 
 
+def slo_of(runs: "pd.DataFrame") -> float:
+    """The SLO of a figure's runs in ms: the paper's but for the scale small."""
+    return float(runs["slo_ms"].iloc[0]) if "slo_ms" in runs and len(runs) else SLO_MS
+
+
 def summary(runs: "pd.DataFrame", by: list[str], value: str = "p99_ms") -> "pd.DataFrame":
     """Over the repetitions of each point: mean and std of ``value``, their ``count``, means of what is drawn beside.
 
-    Those are broker_count, residual_rps, violation_s and round_count.
+    Those are broker_count, residual_rps, violation_s, round_count and slo_ms.
     """
     groups = runs.groupby(by, sort=False)
-    beside = {name: (name, "mean") for name in ("broker_count", "residual_rps", "violation_s", "round_count")}
+    columns = ("broker_count", "residual_rps", "violation_s", "round_count", "slo_ms")
+    beside = {name: (name, "mean") for name in columns if name in runs}
     found = groups.agg(mean=(value, "mean"), std=(value, "std"), count=(value, "count"), **beside)
     return found.fillna({"std": 0.0}).reset_index()
 
@@ -75,7 +82,7 @@ def draw_p99(axes: "Axes", points: "pd.DataFrame", x: str, systems: Sequence[str
     for _, found in points.groupby(x):
         _counts_beside(axes, found.sort_values("mean"), x)
     axes.margins(x=0.08)  # room for the last numbers
-    slo_line(axes, SLO_MS, slo_in_legend)
+    slo_line(axes, slo_of(points), slo_in_legend)
 
 
 def _counts_beside(axes: "Axes", found: "pd.DataFrame", x: str) -> None:

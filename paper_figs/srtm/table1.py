@@ -16,7 +16,16 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.srtm.grids import ARRIVALS, BROKERS, group_sizes, grouped
+from paper_figs.srtm.grids import (
+    ARRIVALS,
+    BROKERS,
+    PUBLISHERS,
+    SMALL_PUBLISHERS,
+    arrivals,
+    at,
+    group_sizes,
+    grouped,
+)
 from paper_figs.srtm.series import ENVELOPE_NOTE
 from paper_figs.style import letter, panels
 
@@ -41,7 +50,8 @@ ROUNDS_TOLERANCE = 0.30  # set with the claim: rounds are small whole numbers
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """SRTM's points of Fig. 7."""
-    return [grouped("srtm", kind, size) for kind in ARRIVALS for size in group_sizes(scale)]
+    specs = [grouped("srtm", kind, size) for kind in arrivals(scale) for size in group_sizes(scale)]
+    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def tables(data: "Data") -> FigureTables:

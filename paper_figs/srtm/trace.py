@@ -16,7 +16,7 @@ from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import log_axis, with_others
-from paper_figs.srtm.grids import CONFORMANT
+from paper_figs.srtm.grids import CONFORMANT, at
 from paper_figs.srtm.series import ENVELOPE_NOTE, draw_p99, per_run, summary
 from paper_figs.srtm.strips import COMPANIONS, STRIPS_NOTE, draw_strips, panels_with_strips
 from paper_figs.style import letter, style_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 STRIPS = (*COMPANIONS, ("round_count", "rounds", 1.0))
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
+REPLICAS, SMALLER = 53, 10
 OPTIONS = (
     Option("trace", "trace of sensors: publisher, instant[, size, group]"),
     Option("format", "csv, parquet or ulb-wsn; default: by the file's looks"),
@@ -36,7 +37,7 @@ OPTIONS = (
     Option("separator", "csv: one character, tab, or a blank for any white space", ","),
     Option("decimal", "csv: decimal mark of instants, . or ,", "."),
     Option("header", "csv: does the first line name the columns? yes or no", "yes"),
-    Option("replicas", "copies of the trace", 53, int),
+    Option("replicas", f"copies of the trace; a {SMALLER}th of the default at the scale small", REPLICAS, int),
     Option("speed", "time compression", 600.0, float),
 )
 
@@ -46,15 +47,18 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     if not options["trace"]:
         return []
     path = str(Path(options["trace"]).absolute())
+    replicas = options["replicas"]
+    if scale.physics == "small" and replicas == REPLICAS:
+        replicas //= SMALLER
     kind = options["format"] or looks_like(path)
     workload: dict[str, Any] = {
-        "path": path, "format": kind, "replicas": options["replicas"], "speed": options["speed"],
+        "path": path, "format": kind, "replicas": replicas, "speed": options["speed"],
     }  # fmt: skip
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}
     if kind == "csv":
         workload |= csv_options(options)
-    return [
+    specs = [
         RunSpec(
             system=system,
             workload="trace",
@@ -64,6 +68,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         )
         for system in SYSTEMS
     ]
+    return at(scale, specs)
 
 
 def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """``ratebed plan``: what a command would run, before it runs."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import typer
 
+from harness.experiment import RunSpec
 from ratebed import options as o
+from testbed import load_testbed
 
 
 def plan(
@@ -20,7 +23,7 @@ def plan(
     as_json: o.AsJson = False,
 ) -> None:
     """Runs, expected time, memory, disk and privileges of figures; nothing is started."""
-    from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, expected_seconds
+    from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, campaign_seconds
     from ratebed.pipeline import make_plan
 
     request = o.make_request(keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed)
@@ -31,7 +34,7 @@ def plan(
             "figure": key,
             "runs": len(ids),
             "to_do": sum(i in missing for i in ids),
-            "seconds": round(sum(expected_seconds(missing[i]) for i in set(ids) if i in missing) / request.jobs, 1),
+            "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], request.jobs), 1),
             "skipped": found.skipped.get(key, ""),
         }
         for key, ids in found.run_ids.items()
@@ -39,10 +42,10 @@ def plan(
     total = {
         "runs": len(found.campaign.wanted),
         "to_do": len(missing),
-        "seconds": round(sum(map(expected_seconds, missing.values())) / request.jobs, 1),
+        "seconds": round(campaign_seconds(missing.values(), request.jobs), 1),
         "memory_megabytes": MEGABYTES_PER_WORKER * request.jobs + 2_000,
         "disk_megabytes": round(len(missing) * KILOBYTES_PER_RUN / 1000, 1),
-        "privileges": "none",
+        "privileges": privileges(missing.values()),
     }
     if as_json:
         print(json.dumps({"figures": rows, "total": total}, indent=2))
@@ -55,5 +58,11 @@ def plan(
     print(
         f"in all (figures share runs): {total['to_do']} of {total['runs']} runs, about {total['seconds']:.0f} s on "
         f"{request.jobs} processes, then Spark and drawing; {total['memory_megabytes']} MB memory, "
-        f"{total['disk_megabytes']} MB disk, no privileges"
+        f"{total['disk_megabytes']} MB disk, privileges: {total['privileges']}"
     )
+
+
+def privileges(specs: Iterable[RunSpec]) -> str:
+    """What the user must have for these runs."""
+    needed = {load_testbed(spec.testbed).privileges for spec in specs} - {"none"}
+    return ", ".join(sorted(needed)) or "none"

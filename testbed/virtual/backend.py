@@ -20,6 +20,9 @@ JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
 class VirtualBackend:
     """Objects instead of hosts, a model instead of links."""
 
+    real_time = False
+    privileges = "none"
+
     def probe(self) -> list[tuple[str, bool, str]]:
         """Virtual time needs nothing but Python."""
         return [("virtual time", True, "needs nothing")]

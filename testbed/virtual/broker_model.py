@@ -21,6 +21,7 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT
 from core.errors import SpecError
 from core.records import Envelope, Int64
+from core.units import duration_ns
 from systems.parts import token_bucket
 from testbed import calibration_path
 
@@ -39,6 +40,7 @@ class BrokerModel:
     read_time_stamps: bool
     fitted_on: tuple[str, ...]  # ids of the claims that the numbers were fitted to
     provenance: str
+    slo: str = ""  # 99th percentile of end-to-end latency that goes with these costs; empty: the spec must say
 
     def costs(self) -> Int64:
         """The kernel's view: int64 (network, wakeup, message, pump, read_time_stamps)."""
@@ -57,7 +59,7 @@ def load_calibration(name: str) -> BrokerModel:
     model = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
     model["fitted_on"] = tuple(model.get("fitted_on", ()))
     fields = BrokerModel.__dataclass_fields__
-    for key in fields.keys() - model.keys():
+    for key in fields.keys() - model.keys() - {"slo"}:
         raise SpecError(f"{path}: field {key!r} is missing", "see testbed/calibrations/srtm-paper.toml")
     for key in model.keys() - fields.keys():
         raise SpecError(f"{path}: unknown field {key!r}", f"known: {', '.join(fields)}")
@@ -66,6 +68,24 @@ def load_calibration(name: str) -> BrokerModel:
         if not isinstance(model[key], int | float) or model[key] < lowest:
             raise SpecError(f"{path}: {key} = {model[key]!r}", f"give a number of at least {lowest}")
     return BrokerModel(**model)
+
+
+def slo_ns(slo: str, calibration: str) -> int:
+    """The SLO of a spec: a span as text, or "calibrated" for the calibration's own.
+
+    SpecError where it is no span above zero, or the calibration has none.
+    """
+    if slo == "calibrated":
+        slo = load_calibration(calibration).slo
+        if not slo:
+            raise SpecError(f"calibration {calibration!r} has no SLO", "give slo in [broker], or choose small")
+    try:
+        span_ns = duration_ns(slo)
+    except ValueError as error:
+        raise SpecError(f"slo: {error}") from None
+    if span_ns <= 0:
+        raise SpecError(f"slo = {slo!r}", "give a length above zero")
+    return span_ns
 
 
 class FleetState:

@@ -34,10 +34,10 @@ def test_figures_share_their_runs(scale: Any) -> None:
     grids = {key: {spec.to_json() for spec in load_figure(key).experiment.points(scale, {})} for key in KEYS}
     literal = {spec.to_json() for spec in fig7.literal_points(scale)}
     assert grids["srtm-fig7"] - literal < grids["srtm-fig8"] and not literal & grids["srtm-fig8"]
-    assert literal < grids["srtm-fig7"]
+    assert literal < grids["srtm-fig7"] and (literal or scale.name == "small")
     assert grids["srtm-table1"] < grids["srtm-fig7"]
-    if scale.name != "tiny":
-        assert len(grids["srtm-fig9"] & grids["srtm-fig7"]) == 4  # spread 0: two systems, two kinds of arrivals
+    if scale.name != "tiny":  # spread 0: two systems, at small of one kind of arrivals, otherwise of two
+        assert len(grids["srtm-fig9"] & grids["srtm-fig7"]) == (2 if scale.name == "small" else 4)
 
 
 def test_forced_runs_are_those_with_srtms_number_of_brokers() -> None:
