@@ -18,6 +18,8 @@ TOPOLOGIES = {
     "srtm-lan": "testbed.topology:srtm_lan",
     "star": "testbed.topology:star",
     "full-mesh": "testbed.topology:full_mesh",
+    "dumbbell": "testbed.topology:dumbbell",
+    "tree": "testbed.topology:tree",
     "wan": "testbed.wan:wan",
 }
 
@@ -230,6 +232,63 @@ def full_mesh(
     """Nodes ``n1`` ... ``nN``, each linked to every other; delay one way."""
     names = _numbered("full-mesh", nodes, 1)
     return mesh("full-mesh", names, _span(delay), _span(jitter), loss_probability, cores)
+
+
+def dumbbell(
+    nodes: int = 4,
+    delay: str = "20ms",
+    access_delay: str = "1ms",
+    jitter: str = "0ms",
+    loss_probability: float = 0.0,
+    rate_mbps: float = 0.0,
+    cores: int = 1,
+) -> Topology:
+    """Nodes ``n1`` ... ``nN``, the first half (rounded up) behind switch ``left``, the others behind ``right``.
+
+    ``delay``, ``jitter``, ``loss_probability`` and ``rate_mbps`` (0: unlimited) are of the link between the switches.
+    """
+    names = _numbered("dumbbell", nodes, 2)
+    half = (nodes + 1) // 2
+    links = [Link(name, "left" if i < half else "right", _span(access_delay)) for i, name in enumerate(names)]
+    rate_bps = _rate_bps("dumbbell", rate_mbps)
+    links.append(Link("left", "right", _span(delay), _span(jitter), loss_probability, rate_bps))
+    hosts = [Host(name, cores, "node") for name in names] + [Host(side, role=SWITCH) for side in ("left", "right")]
+    return Topology("dumbbell", tuple(hosts), tuple(links))
+
+
+def tree(
+    depth: int = 2,
+    fanout: int = 2,
+    delay: str = "5ms",
+    jitter: str = "0ms",
+    loss_probability: float = 0.0,
+    rate_mbps: float = 0.0,
+    cores: int = 1,
+) -> Topology:
+    """Switches ``s1`` (the root), ``s2`` ... in ``depth`` levels, each with ``fanout`` below it; nodes are the leaves.
+
+    All links are alike; ``rate_mbps`` 0: unlimited.
+    """
+    if depth < 1 or fanout < 1 or fanout**depth > 1000:
+        raise SpecError(f"topology tree: depth = {depth}, fanout = {fanout}", "give 1 or more, and at most 1000 leaves")
+    rate_bps = _rate_bps("tree", rate_mbps)
+    switches, level = ["s1"], ["s1"]
+    joints: list[tuple[str, str]] = []
+    for _ in range(depth - 1):
+        below = [f"s{len(switches) + i + 1}" for i in range(len(level) * fanout)]
+        joints += [(level[i // fanout], name) for i, name in enumerate(below)]
+        switches, level = switches + below, below
+    leaves = _numbered("tree", len(level) * fanout, 1)
+    joints += [(level[i // fanout], name) for i, name in enumerate(leaves)]
+    links = [Link(a, b, _span(delay), _span(jitter), loss_probability, rate_bps) for a, b in joints]
+    hosts = [Host(name, cores, "node") for name in leaves] + [Host(name, role=SWITCH) for name in switches]
+    return Topology("tree", tuple(hosts), tuple(links))
+
+
+def _rate_bps(topology: str, rate_mbps: float) -> int | None:
+    if not 0 <= rate_mbps < float("inf"):
+        raise SpecError(f"topology {topology}: rate_mbps = {rate_mbps}", "give a positive rate, or 0 for none")
+    return round(rate_mbps * 10**6) or None
 
 
 def mesh(

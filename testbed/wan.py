@@ -133,15 +133,18 @@ def read_table(table: str, servers: str = "") -> dict[tuple[str, str], int]:
     """One-way delays in ns by (from, to), out of a CSV file (``.gz`` too).
 
     Either ``city,city,ms`` lines, where ms is a round trip as ping shows it (a first line may name the
-    third column ``ms``, ``rtt_ms``, or ``one_way_ms``, which it then is); or WonderNetwork's pings
-    (columns source, destination and avg among others, the ids of servers), to which ``servers`` names
-    the ids (columns id and title; by default the only ``servers*.csv`` beside the table).
+    third column ``ms``, ``rtt_ms``, or ``one_way_ms``, which it then is); or a square matrix, whose first line is
+    such a word (or nothing) and the cities, and whose others are a city and its delays to all, blank where
+    unknown; or WonderNetwork's pings (columns source, destination and avg among others, the ids of servers), to
+    which ``servers`` names the ids (columns id and title; by default the only ``servers*.csv`` beside the table).
     SpecError with file and line.
     """
     rows = _rows(table)
     line, first = next(rows, (1, []))
     if "source" in first and "destination" in first:
         return _wondernetwork(table, first, rows, servers)
+    if first and first[0] in ("", *_HEADERS):
+        return _matrix(table, first, rows)
     last = first[2] if len(first) == 3 else ""
     halves = 1 if last == "one_way_ms" else 2
     found = {}
@@ -151,6 +154,28 @@ def read_table(table: str, servers: str = "") -> dict[tuple[str, str], int]:
         found[row[0], row[1]] = _ns(table, number, row[2], halves)
     if not found:
         raise SpecError(f"{table}: no delays", "write lines of city,city,ms")
+    return found
+
+
+def _matrix(table: str, header: list[str], rows: Iterator[tuple[int, list[str]]]) -> dict[tuple[str, str], int]:
+    halves = 1 if header[0] == "one_way_ms" else 2
+    cities = header[1:]
+    if len(cities) < 2 or not all(cities) or len(set(cities)) < len(cities):
+        raise SpecError(f"{table}, line 1: cities {', '.join(cities)}", "name two or more, each once")
+    found: dict[tuple[str, str], int] = {}
+    seen: set[str] = set()
+    for number, row in rows:
+        if len(row) != len(header):
+            raise SpecError(f"{table}, line {number}: {len(row)} fields", f"the first line has {len(header)}")
+        source = row[0]
+        if source not in cities or source in seen:
+            raise SpecError(f"{table}, line {number}: city {source!r}", "begin with each city of line 1, once")
+        seen.add(source)
+        for target, text in zip(cities, row[1:], strict=True):
+            if text and target != source:
+                found[source, target] = _ns(table, number, text, halves)
+    if not found:
+        raise SpecError(f"{table}: no delays", "write lines of a city and its delays")
     return found
 
 

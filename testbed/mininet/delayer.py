@@ -20,6 +20,7 @@ import select
 import socket
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -235,12 +236,16 @@ class Delayer:
         part = os.read(self._commands, 1 << 16)
         self.is_done = not part
         *lines, self._input = (self._input + part).split(b"\n")
+        commands: dict[str, Callable[..., dict[str, Any]]] = {
+            "attach": self.attach,
+            "set": self.set,
+            "stats": self.stats,
+        }
         for line in lines:
             arguments = json.loads(line)
             name = arguments.pop("do")
             try:
-                found = {"attach": self.attach, "set": self.set, "stats": self.stats}[name](**arguments)
-                say(**{"ok": name, **found})
+                say(**{"ok": name, **commands[name](**arguments)})
             except Exception as error:
                 say(error=f"{type(error).__name__}: {error}")
 

@@ -30,7 +30,7 @@ TIMEOUT_S = 20
 
 
 def load_mininet() -> Any:
-    """The package ``mininet``, with ``net``, ``nodelib`` and ``log``; MachineError where it or its tools are missing."""
+    """The package ``mininet`` with its parts; MachineError where it or its tools are missing."""
     for name in NEEDED:
         if find_capability(name) is None:
             raise MachineError(f"this machine has no {CAPABILITIES[name].what}", CAPABILITIES[name].fix)

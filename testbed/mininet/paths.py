@@ -57,8 +57,7 @@ class Paths:
                 hosts = self._hosts(side)
                 self._sides = [other for other in self._sides if side and other != hosts]
             case LinkLoss(a=a, b=b, loss_probability=probability):
-                for link in self._links(a, b, fault):
-                    self._replace(link, replace(link, loss_probability=probability))
+                self._replace({link: replace(link, loss_probability=probability) for link in self._links(a, b, fault)})
             case LinkDuplication(a=a, b=b, duplication_probability=probability):
                 for link in self._links(a, b, fault):
                     self._doubling[_ends(link)] = probability
@@ -70,8 +69,12 @@ class Paths:
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
         """The link between two hosts has another delay now (``*`` and ``*``: every link); jitter never exceeds it."""
-        for link in self._links(a, b, "set_delay"):
-            self._replace(link, replace(link, one_way_delay_ns=delay_ns, jitter_ns=min(link.jitter_ns, delay_ns)))
+        self._replace(
+            {
+                link: replace(link, one_way_delay_ns=delay_ns, jitter_ns=min(link.jitter_ns, delay_ns))
+                for link in self._links(a, b, "set_delay")
+            }
+        )
 
     def move_host(self, host: str, point: str) -> str:
         """The host's only link now leads to ``point``; returns where it led before."""
@@ -83,10 +86,12 @@ class Paths:
         (link,) = mine
         before = link.b if link.a == host else link.a
         if before != point:
-            self._replace(link, replace(link, a=host, b=point))
-            for changes in (self._doubling, self._holds):
-                if _ends(link) in changes:
-                    changes[frozenset((host, point))] = changes.pop(_ends(link))  # type: ignore[index]
+            moved = replace(link, a=host, b=point)
+            self._replace({link: moved})
+            if _ends(link) in self._doubling:
+                self._doubling[_ends(moved)] = self._doubling.pop(_ends(link))
+            if _ends(link) in self._holds:
+                self._holds[_ends(moved)] = self._holds.pop(_ends(link))
         return before
 
     def _setting(self, source: str, target: str) -> PathSetting:
@@ -111,9 +116,9 @@ class Paths:
             raise SpecError(f"{what}: no link {a}-{b} in {self.topology.name}", "name two hosts that a link joins")
         return found
 
-    def _replace(self, old: Link, new: Link) -> None:
+    def _replace(self, new: dict[Link, Link]) -> None:
         topology = self.topology
-        links = tuple(new if link is old else link for link in topology.links)
+        links = tuple(new.get(link, link) for link in topology.links)
         self.topology = Topology(topology.name, topology.hosts, links)
 
 

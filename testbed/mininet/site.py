@@ -12,6 +12,7 @@ from testbed.live.agent import Agent
 from testbed.live.capabilities import Finding, find_capability, probe_capabilities, tool
 from testbed.live.process import ProcessSite, python_agent
 from testbed.live.site import PathMeasure
+from testbed.live.state import start_time
 from testbed.mininet.namespaces import connect_in
 from testbed.mininet.network import NEEDED, Network, run_in
 from testbed.mininet.paths import Paths, PathSetting
@@ -26,7 +27,7 @@ LEAST_DELAY_NS = 50_000  # ours: a path through the bridge takes about as long a
 
 
 def probe() -> list[Finding]:
-    """What this testbed needs of the machine: netem or packet queues, either will do; the rest steadies measurements."""
+    """What this testbed needs of the machine: netem or packet queues will do; the rest steadies measurements."""
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
     return [
         *probe_capabilities(*NEEDED, *delays),
@@ -37,7 +38,7 @@ def probe() -> list[Finding]:
 class MininetSite(ProcessSite):
     """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
 
-    ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty is netem where the kernel has it.
+    ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
     """
 
     def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None, delays: str = ""):
@@ -157,8 +158,6 @@ class MininetSite(ProcessSite):
         self._update()
 
     def _record(self, pid: int, name: str) -> None:
-        from testbed.live.state import start_time
-
         number = self.state.making("process", name=name)
         self.state.made(number, pid=pid, started=start_time(pid))
         self._undo.callback(self.state.gone, number)
