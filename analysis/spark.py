@@ -15,6 +15,7 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,6 +32,7 @@ from core.errors import MachineError
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA_MINIMUM = 17  # Spark 4
@@ -78,7 +80,8 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
         _start_java(conf, find_java(), master)
-    return SparkSession(SparkContext(conf=conf))
+    with _environment({"PYSPARK_PYTHON": sys.executable} if master.startswith("local") else {}):  # not just any python3
+        return SparkSession(SparkContext(conf=conf))
 
 
 def _start_java(conf: Any, java_home: Path, master: str) -> None:
@@ -168,6 +171,7 @@ class Data:
 
     spark: "SparkSession | None"  # None: there are no runs, and nothing asks for tables
     folders: tuple[Path, ...]  # named by run id
+    scratch: Path | None = None  # where the files of many runs are put together; None: they are read one by one
 
     @cached_property
     def runs(self) -> "DataFrame":
@@ -199,24 +203,30 @@ class Data:
         """Search rounds by broker, final assignments, commands, faults."""
         return self._table("decisions")
 
+    @cached_property
+    def paths(self) -> "DataFrame":
+        """Paths between hosts, requested and measured, of live runs."""
+        return self._table("paths")
+
     def select(self, run_ids: Collection[str]) -> "Data":
         """The same tables, of these runs only: their files alone are read."""
         wanted = set(run_ids)
         folders = tuple(folder for folder in self.folders if folder.name in wanted)
         missing = wanted - {folder.name for folder in folders}
         assert not missing, f"runs that were not loaded: {sorted(missing)[:5]}"
-        return Data(self.spark, folders)
+        return Data(self.spark, folders, self.scratch)
 
     def _table(self, name: str) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
 
         assert self.spark is not None, "an analytic figure has no runs to ask for"
         schema = from_arrow_schema(TABLES[name])
-        files = [folder / f"{name}.parquet" for folder in self.folders]
-        paths = [f"file://{_literally(file)}" for file in files if file.is_file()]
-        if not paths:
+        files = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
+        if not files:
             return self.spark.createDataFrame([], schema)
-        return self.spark.read.schema(schema).parquet(*paths)
+        if self.scratch is not None and len(files) > 1:
+            files = [_put_together(files, self.scratch)]
+        return self.spark.read.schema(schema).parquet(*(f"file://{_literally(file)}" for file in files))
 
 
 def _literally(path: Path) -> str:
@@ -224,9 +234,41 @@ def _literally(path: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
-def load(spark: "SparkSession", run_folders: Sequence[Path]) -> Data:
-    """The tables of ``run_folders``; nothing is read before a query asks."""
-    return Data(spark, tuple(sorted(folder.resolve() for folder in run_folders)))
+def _put_together(files: Sequence[Path], scratch: Path) -> Path:
+    """One file with the rows of all ``files``: Spark takes milliseconds to open each, in every query anew.
+
+    It has several row groups, so that all cores have something to read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole = pa.concat_tables([_read(file) for file in files])
+    handle, path = tempfile.mkstemp(".parquet", f"{files[0].stem}-", scratch)
+    with os.fdopen(handle, "wb") as file:
+        pq.write_table(whole, file, row_group_size=max(1_000, whole.num_rows // 8), store_schema=False)
+    return Path(path)
+
+
+def _read(file: Path) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError):
+        raise MachineError(f"{file} cannot be read", _DAMAGED_FIX) from None
+
+
+def load(spark: "SparkSession", run_folders: Sequence[Path], scratch: Path | None = None) -> Data:
+    """The tables of ``run_folders``; nothing is read before a query asks.
+
+    ``scratch``: a folder that all workers see and the caller removes at the end.  With it, the tables of
+    many runs are put together in one file before Spark reads them, which is much faster.
+    """
+    return Data(spark, tuple(sorted(folder.resolve() for folder in run_folders)), scratch)
+
+
+_DAMAGED_FIX = "remove its run folder and run again"
 
 
 def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
@@ -245,7 +287,5 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
         match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
         if match is None:
             raise
-        raise MachineError(
-            f"{unquote(match[1].rstrip('.'))} cannot be read", "remove its run folder and run again"
-        ) from None
+        raise MachineError(f"{unquote(match[1].rstrip('.'))} cannot be read", _DAMAGED_FIX) from None
     return found.sort_values(list(order), kind="stable", ignore_index=True)

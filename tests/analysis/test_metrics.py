@@ -93,16 +93,15 @@ def test_a_message_that_is_never_released_waits_on(frame_of):
     assert list(found["waiting_count"]) == [1, 2, 2, 2, 1, 1]
 
 
-@pytest.mark.parametrize("window_ns", [0, 1, 13, 200, 10_000])
-def test_released_in_window(frame_of, window_ns):
-    rng = np.random.default_rng(window_ns)
-    released = rng.integers(0, 500, 80).tolist()
-    run = ["a"] * 40 + ["b"] * 40
-    frame = frame_of("messages", {"run_id": run, "released_at_ns": released})
-    found = collect(metrics.released_in_window(frame, window_ns, ["run_id"]), ["run_id"])
+def test_released_in_window(frame_of):
+    windows_ns = [0, 1, 13, 200, 10_000]
+    released = np.random.default_rng(1).integers(0, 500, 80).tolist()
+    run = ["a"] * 40 + ["b"] * 41
+    frame = frame_of("messages", {"run_id": run, "released_at_ns": [*released, None]})
+    found = collect(metrics.released_in_window(frame, windows_ns, ["run_id"]), ["run_id", "window_ns"])
+    assert list(found["window_ns"]) == 2 * windows_ns
     assert list(found["released_count"]) == [
-        twins.released_in_window(released[:40], window_ns),
-        twins.released_in_window(released[40:], window_ns),
+        twins.released_in_window(part, window_ns) for part in (released[:40], released[40:]) for window_ns in windows_ns
     ]
 
 
