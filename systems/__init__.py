@@ -13,5 +13,6 @@ SYSTEMS = {
     "static-split": "systems.limiting.static_split:SYSTEM",
     "leases": "systems.limiting.leases:SYSTEM",
     "throttler": "systems.limiting.throttler:SYSTEM",
+    "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
 }

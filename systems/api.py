@@ -259,7 +259,8 @@ class System:
 
     ``nodes(names, config, seed)`` makes the nodes of one deployment, a dict name -> Node, for the
     host names given; ``messages`` are the message classes that they send each other, ``inputs`` the
-    events from outside (``Arrival``, ``Report``) that the named nodes take.
+    events from outside (``Arrival``, ``Report``) that the named nodes take.  ``service``: a server program
+    that the nodes command and hear from over their data plane; only live testbeds have it.
     """
 
     key: str
@@ -270,6 +271,7 @@ class System:
     messages: tuple[type, ...] = ()
     transport: Transport = Transport.DATAGRAM
     inputs: tuple[type, ...] = (Arrival,)
+    service: str = ""
 
     def __post_init__(self) -> None:
         assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"

@@ -6,7 +6,6 @@ nothing at all while the server cannot be reached.  With no delay it is the orac
 compares with (4.3.1): the decisions are GCRA's in the order of arrival at the server.
 """
 
-from collections import deque
 from dataclasses import dataclass, field
 from sys import getsizeof
 
@@ -19,7 +18,6 @@ from systems.api import (
     Message,
     Node,
     Send,
-    SetTimer,
     Start,
     System,
     Timer,
@@ -29,10 +27,10 @@ from systems.api import (
 )
 from systems.parts.limit import Limit, gcra, limit_of
 from systems.parts.options import choice, span_ns
+from systems.parts.questions import Questions
 
 FAILURES = {"open": Verdict.ADMIT, "closed": Verdict.REJECT}
 BUCKET_BYTES = 32 + 8  # model of A18: a user key, and one instant where others keep a limit and its instant
-WAITING_BYTES = 16  # a request that waits for its answer: its number and its deadline
 _SWEEP_MINIMUM = 1_024  # buckets, before full ones are forgotten
 
 
@@ -100,23 +98,19 @@ class CentralisedNode:
     """The server, or a node that asks it.
 
     The server's clock alone counts.  A request at the server's own node is decided at once; elsewhere
-    it waits for the answer, at most ``timeout`` on the asking node's clock; if that clock is set back
-    meanwhile, as long as before, or longer by the step where that is less than ``timeout``.  A later
-    answer is ignored, but its tokens are gone.  A server that restarts begins with full buckets, or with those of the
-    snapshot that it is given: users may then take up to c tokens too many.  A network that doubles
-    messages costs no tokens: streams keep their order, so a copy follows its original.
+    it waits for the answer, at most ``timeout`` on the asking node's clock (see ``parts.questions``).  A
+    later answer is ignored, but its tokens are gone.  A server that restarts begins with full buckets, or
+    with those of the snapshot that it is given: users may then take up to c tokens too many.  A network
+    that doubles messages costs no tokens: streams keep their order, so a copy follows its original.
     """
 
     def __init__(self, node_id: str, server: str, config: Config):
         self.node_id, self.server_id = node_id, server
         self.limit = limit_of(config.capacity, config.rate)
-        self.timeout_ns = span_ns("centralised", "timeout", config.timeout)
-        self.on_failure = FAILURES[config.on_failure]
+        timeout_ns = span_ns("centralised", "timeout", config.timeout)
+        self.questions = Questions(timeout_ns, FAILURES[config.on_failure])
         self.server = Server(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
-        self.waiting: set[int] = set()  # request ids
-        self.deadlines: deque[tuple[int, int]] = deque()  # (deadline, request id) as asked, answered ones too
-        self.set_back = False  # whether the clock was, so that deadlines are out of order
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -124,21 +118,17 @@ class CentralisedNode:
             case Arrival(request):
                 if self.node_id == self.server_id:
                     return [Decide(request.id, _verdict(self.server.admits(request.user, request.cost, now_ns)))]
-                return self._ask(request.id, request.user, request.cost, now_ns)
+                ask = Send(self.server_id, Ask(request.id, request.user, request.cost))
+                return [ask, *self.questions.asked(request.id, now_ns)]
             case Delivery(source, Ask(request_id, user, cost)):
                 if self.asked.get(source) == request_id:
                     return []
                 self.asked[source] = request_id
                 return [Send(source, Answer(request_id, self.server.admits(user, cost, now_ns)))]
             case Delivery(_, Answer(request_id, admitted)):
-                if request_id not in self.waiting:
-                    return []
-                self.waiting.remove(request_id)
-                return [Decide(request_id, _verdict(admitted))]
+                return self.questions.answered(request_id, _verdict(admitted))
             case Timer("timeout", _):
-                if self.set_back or (self.deadlines and self.deadlines[0][0] > now_ns):
-                    self._follow_clock_back(now_ns)
-                return self._give_up(now_ns)
+                return self.questions.rung(now_ns)
             case Start(None):
                 return []
             case Start(Buckets(full_at_ticks)):
@@ -146,56 +136,18 @@ class CentralisedNode:
                 return []
         raise UnexpectedEvent(self.node_id, event)
 
-    def _ask(self, request_id: int, user: str, cost: int, now_ns: int) -> list[Effect]:
-        deadline_ns = now_ns + self.timeout_ns
-        effects: list[Effect] = [Send(self.server_id, Ask(request_id, user, cost))]
-        if not self.deadlines:  # one timer, for the oldest question
-            effects.append(SetTimer("timeout", deadline_ns))
-        elif deadline_ns < self.deadlines[-1][0]:
-            self.set_back = True
-        self.waiting.add(request_id)
-        self.deadlines.append((deadline_ns, request_id))
-        return effects
-
-    def _follow_clock_back(self, now_ns: int) -> None:
-        """The clock was set back: by as much as the oldest question's deadline is away, now that its timer has rung.
-
-        Questions that seem to be asked later than now were asked before the step.  Of the others nobody
-        knows, but none waits longer than those asked after it, nor than ``timeout`` from now.
-        """
-        step_ns, self.set_back = max(0, self.deadlines[0][0] - now_ns), False
-        moved: deque[tuple[int, int]] = deque()
-        latest_ns = now_ns + self.timeout_ns
-        for deadline_ns, request_id in reversed(self.deadlines):
-            asked_before = deadline_ns - self.timeout_ns > now_ns
-            latest_ns = min(latest_ns, deadline_ns - step_ns if asked_before else deadline_ns)
-            moved.appendleft((latest_ns, request_id))
-        moved[0] = min(now_ns, moved[0][0]), moved[0][1]
-        self.deadlines = moved
-
-    def _give_up(self, now_ns: int) -> list[Effect]:
-        effects: list[Effect] = []
-        while self.deadlines and (self.deadlines[0][0] <= now_ns or self.deadlines[0][1] not in self.waiting):
-            _, request_id = self.deadlines.popleft()
-            if request_id in self.waiting:
-                self.waiting.remove(request_id)
-                effects.append(Decide(request_id, self.on_failure))
-        if self.deadlines:
-            effects.append(SetTimer("timeout", self.deadlines[0][0]))
-        return effects
-
     def idle(self) -> bool:
         """Nobody waits for an answer."""
-        return not self.waiting
+        return not self.questions.waiting
 
     def state_bytes(self) -> int:
         """The server's buckets, and the requests that wait here."""
-        return BUCKET_BYTES * len(self.server.full_at_ticks) + WAITING_BYTES * len(self.waiting)
+        return BUCKET_BYTES * len(self.server.full_at_ticks) + self.questions.state_bytes()
 
     def allocated_bytes(self) -> int:
         """The server's table, its users' names and instants, and what waits."""
         users = sum(getsizeof(user) + getsizeof(at) for user, at in self.server.full_at_ticks.items())
-        return users + sum(getsizeof(part) for part in (self.server.full_at_ticks, self.waiting, self.deadlines))
+        return users + getsizeof(self.server.full_at_ticks) + self.questions.allocated_bytes()
 
     def snapshot(self) -> Buckets:
         """The buckets; a node that is not the server has none."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from systems.loader import name_of
 from testbed.faults import Restart
 from testbed.live.agent import Agent
 from testbed.live.node_records import NodeRecords, read_records
+from testbed.live.planes import SERVICES
 from testbed.live.site import Site
 from testbed.virtual.request_run import node_seed
 
@@ -36,6 +37,22 @@ class _Place:
     status: dict[str, Any] = field(default_factory=dict)  # the last one
 
 
+class _Service:
+    """The server program that a system's nodes ask: beside the node that the option ``server`` names, or the first."""
+
+    def __init__(self, site: Site, name: str, config: Any, names: Sequence[str]):
+        self.node = getattr(config, "server", "") or names[0]
+        self._address = site.address(self.node)
+        command = [sys.executable, "-m", SERVICES[name], self._address, str(site.folder)]
+        self.agent = site.start(site.topology.host_of(self.node), f"service-{name}", command)
+
+    def start(self, password: str) -> list[object]:
+        """Start the server; returns what nodes must know: address, port, password, and the origin of its time in s."""
+        self.agent.ready(LOAD_S)
+        port = self.agent.ask("start", password=password)["port"]
+        return [self._address, port, password, int(time())]
+
+
 class NodeFleet:
     """One process a node; one more, loaded and waiting, for each restart that is planned.
 
@@ -52,6 +69,7 @@ class NodeFleet:
         self._waiting: dict[Restart, tuple[Agent, Path]] = {}
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
+        self._service = _Service(site, system.service, config, self.names) if system.service else None
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -61,6 +79,8 @@ class NodeFleet:
         """Start all processes, load the system in them, and connect those that run from the beginning."""
         lives = [(name, 0) for name in self.names]
         lives += [(restart.node, number) for number, restart in enumerate(restarts, 1)]
+        if self._service is not None:
+            self.services[self._system.service] = self._service.start(self.token)
         agents = [(name, number, self._begin(name, number)) for name, number in lives]
         for _, _, agent in agents:
             agent.ready(LOAD_S)
@@ -111,12 +131,16 @@ class NodeFleet:
         place.status = {}
         self._site.forget(place.agent.name)
         place.agent = None
+        if self._service is not None and self._service.node == name:
+            self._service.agent.ask("crash")
 
     def restart(self, restart: Restart) -> None:
         """Let the process that waits for this restart take the node's place; it keeps address and clock."""
         place = self._places[restart.node]
         agent, file = self._waiting.pop(restart)
         snapshot = self._copy(restart)
+        if self._service is not None and self._service.node == restart.node:
+            self._service.agent.ask("start", password=self.token)
         agent.ask("listen", port=place.port)
         agent.ask("connect", **self._introduction())
         offset_ns = self._offsets_ns.get(restart.node, 0)
@@ -185,7 +209,10 @@ class NodeFleet:
     def stop(self) -> None:
         """End all processes."""
         problems: list[HarnessError] = []
-        for agent in [agent for _, agent in self._running()] + [agent for agent, _ in self._waiting.values()]:
+        agents = [agent for _, agent in self._running()] + [agent for agent, _ in self._waiting.values()]
+        if self._service is not None:
+            agents.append(self._service.agent)
+        for agent in agents:
             try:
                 self._site.forget(agent.name)
             except HarnessError as error:

@@ -22,7 +22,8 @@ def load_node(name: str, system: str, options: dict[str, Any], names: Sequence[s
     nodes = found.nodes(list(names), config, seed)
     if name not in nodes:
         raise SpecError(f"system {found.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
-    _warm(found, config, list(names))
+    if not found.service:  # virtual time has no services
+        _warm(found, config, list(names))
     return found, nodes[name]
 
 

@@ -1,13 +1,17 @@
 """What a node's commands (``Actuate``) reach on a live testbed, and what reports back to it.
 
-Registry: ``PLANES``, system -> "module:CLASS".  A plane is made with the loop of the node's host, the
-services of the run (name -> what ``Service`` told of itself) and what takes its reports.
+Registries: ``PLANES``, system -> "module:CLASS"; ``SERVICES``, ``System.service`` -> the module of the agent
+that runs the server.  A plane is made with the loop of the node's host, the services of the run (name ->
+plain values), what takes its reports, and what counts the bytes that it sends.
 """
 
 from typing import Any, Protocol
 
 PLANES = {
     "redis-gcra": "testbed.live.redis_plane:RedisPlane",
+}
+SERVICES = {
+    "redis": "testbed.live.redis_host",
 }
 
 

@@ -108,6 +108,8 @@ def run_requests(
     """
     names = topology.node_names()
     check_places(requests, topology)
+    if system.service:
+        raise SpecError(f"system {system.key} asks a real {system.service}", "use --testbed mininet, or local")
     offsets_ns = clock_offsets_ns(seed, names, clock_skew_ns)
     loop = event_loop(system, config, topology, names, seed, clock_offsets_ns=offsets_ns)
     for node, offered in requests.items():
