@@ -15,13 +15,16 @@ compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup figures reference smoke test lint format bench lock clean distclean
+.PHONY: help setup live figures reference smoke test lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup: ## .venv and Java, nothing else
 	@./bootstrap.sh
+
+live: ## and what live testbeds need: Mininet, Redis (as root on Debian), Go, the broker
+	@./bootstrap.sh live
 
 figures: setup ## every figure and claim at SCALE=quick, and the report
 	@$(bin)/ratebed figures --all --scale "$(SCALE)" --out "$(OUT)" $(if $(SEED),--seed "$(SEED)") $(if $(JOBS),--jobs "$(JOBS)")
@@ -53,10 +56,11 @@ lock: setup ## pin the newest packages anew, for all platforms
 	@$(compile) --upgrade --extra dev --output-file requirements.lock pyproject.toml
 	@$(compile) --upgrade --group build --output-file requirements-build.lock
 	@$(compile) --upgrade --group java --output-file requirements-java.lock
+	@$(compile) --upgrade --group go --output-file requirements-go.lock
 
 clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java)
-	rm -rf .venv .java .java.partial
+distclean: clean ## and the environment (.venv, .java, .go, .brokerd)
+	rm -rf .venv .java .java.partial .go .go.partial .brokerd

