@@ -10,7 +10,7 @@ Beyond stock NSQ, our broker sends its publishers ``MIGRATE ip:port`` and ``CLOS
 import json
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 MAGIC = b"  V2"
@@ -169,18 +169,22 @@ class FrameParser:
     def __init__(self) -> None:
         self.rest = b""  # the start of a frame whose end has not come yet
 
-    def feed(self, data: bytes) -> list[Frame]:
-        """The frames that ``data`` completes.  ProtocolError for a size or kind that cannot be."""
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that ``data`` completes; ProtocolError, after those, for a size or kind that cannot be.
+
+        Take all of them: what is not taken is parsed again with the next data.
+        """
         if self.rest:
             data = self.rest + data
-        frames, at, end = [], 0, len(data)
-        while end - at >= _FRAME.size:
-            size, kind = _FRAME.unpack_from(data, at)
-            if not 4 <= size <= FRAME_BYTES_MAXIMUM or not RESPONSE <= kind <= MESSAGE:
-                raise ProtocolError(f"no frame of NSQ: size {size}, kind {kind}")
-            if end - at < size + 4:
-                break
-            frames.append(Frame(kind, data[at + 8 : at + 4 + size]))
-            at += size + 4
-        self.rest = data[at:] if at else data
-        return frames
+        at, end = 0, len(data)
+        try:
+            while end - at >= _FRAME.size:
+                size, kind = _FRAME.unpack_from(data, at)
+                if not 4 <= size <= FRAME_BYTES_MAXIMUM or not RESPONSE <= kind <= MESSAGE:
+                    raise ProtocolError(f"no frame of NSQ: size {size}, kind {kind}")
+                if end - at < size + 4:
+                    break
+                begin, at = at, at + size + 4
+                yield Frame(kind, data[begin + 8 : at])
+        finally:
+            self.rest = data[at:]

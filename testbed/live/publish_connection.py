@@ -7,10 +7,12 @@ on the next connection.
 
 import errno
 import heapq
+import os
 import select
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from time import time_ns
 from typing import Protocol
@@ -155,11 +157,10 @@ class Connection:
                 self.waiting.popleft()
                 continue
             frame = load.frame(index)
-            try:
+            with suppress(BlockingIOError):
                 self.written += self.socket.send(frame[self.written :])
-            except BlockingIOError:
-                return
             if self.written < len(frame):
+                self._want_write(True)
                 return
             load.sent_at_ns[index] = time_ns()
             load.broker[index] = self.broker
@@ -167,7 +168,7 @@ class Connection:
             self.written = 0
         if self.nop_due:
             self._answer_heartbeat()
-        self._want_write(bool(self.waiting) and self.state is State.OPEN)
+        self._want_write(False)
 
     def _answer_heartbeat(self) -> None:
         """NOP, but not into the middle of a command."""
@@ -297,7 +298,7 @@ class Connection:
         except OSError as error:
             code = error.errno or errno.EIO
         if code not in (0, errno.EINPROGRESS):
-            self.broken(_reason(OSError(code, errno.errorcode.get(code, "?"))))
+            self.broken(_reason(OSError(code, os.strerror(code))))
         else:
             self._limit(CONNECT_TIMEOUT_NS, (State.CONNECTING, State.IDENTIFYING), "no connection in time")
 
@@ -305,7 +306,7 @@ class Connection:
         assert self.socket is not None and self.target is not None
         code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            self.broken(_reason(OSError(code, errno.errorcode.get(code, "?"))))
+            self.broken(_reason(OSError(code, os.strerror(code))))
             return
         name = f"p{self.publisher}"
         self.socket.send(nsq.MAGIC + nsq.identify(client_id=name, hostname=name, user_agent="ratebed"))

@@ -12,7 +12,7 @@ from testbed.live import nsq
 
 ABSENT = -1  # in columns of instants: it did not happen
 BODY_BYTES_MINIMUM = nsq.HEADER.size
-_ROWS_AT_ONCE = 2_000  # NumPy keeps the interpreter while it fills them: short, for the pacing thread's sake
+_BYTES_AT_ONCE = 200_000  # NumPy keeps the interpreter while it fills them: short, for the pacing thread's sake
 _HEADER = np.dtype([("message", ">i8"), ("publisher", ">i4"), ("tag", ">i4"), ("intended_at_ns", ">i8")])
 
 
@@ -96,23 +96,30 @@ class Load:
         shape_of = shape_of.reshape(-1)
         templates = [_template(self.topic, int(count), int(size)) for count, size in shapes]
         lengths = np.array([len(template) for template, _ in templates], np.int64)
-        begin = np.concatenate([[0], np.cumsum(lengths[shape_of])]) if self.count else np.zeros(1, np.int64)
-        self._begin = array("q", begin.astype(np.int64).tobytes())
+        begin = np.zeros(self.count + 1, np.int64)
+        np.cumsum(lengths[shape_of], out=begin[1:])
+        self._begin = array("q", begin.tobytes())
         out = np.empty(int(begin[-1]), np.uint8)
         order = np.argsort(shape_of, kind="stable")
         edges = np.searchsorted(shape_of[order], np.arange(len(shapes) + 1))
         for (template, bodies), low, high in zip(templates, edges[:-1], edges[1:], strict=True):
-            rows_at_once = max(1, _ROWS_AT_ONCE // len(bodies))
+            length, one = len(template), np.frombuffer(template, np.uint8)
+            rows_at_once = max(1, _BYTES_AT_ONCE // length)
             for start in range(int(low), int(high), rows_at_once):
                 chosen = order[start : min(start + rows_at_once, int(high))]
-                rows = np.tile(np.frombuffer(template, np.uint8), (len(chosen), 1))
                 header = np.empty((len(chosen), len(bodies)), _HEADER)
                 header["message"] = self._first[chosen, None] + np.arange(len(bodies))
                 header["publisher"], header["tag"] = publisher[chosen, None], self.tag
                 header["intended_at_ns"] = at_ns[chosen, None]
                 raw = header.view(np.uint8).reshape(len(chosen), len(bodies), _HEADER.itemsize)
+                rows = np.tile(one, (len(chosen), 1))
                 rows[:, bodies[:, None] + np.arange(_HEADER.itemsize)] = raw
-                out[begin[chosen, None] + np.arange(len(template))] = rows
+                if len(shapes) == 1:
+                    out[begin[start] : begin[start] + rows.size] = rows.reshape(-1)
+                elif rows_at_once == 1:
+                    out[begin[chosen[0]] : begin[chosen[0]] + length] = rows[0]
+                else:
+                    out[begin[chosen, None] + np.arange(length)] = rows
         return out
 
 

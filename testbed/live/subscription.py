@@ -5,6 +5,7 @@ Messages are finished (FIN) together, one write for all that one read brought.
 """
 
 import json
+import os
 import select
 import socket
 import struct
@@ -129,7 +130,7 @@ class Subscription:
         assert self.socket is not None
         code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            raise OSError(code, "connect")
+            raise OSError(code, os.strerror(code))
         self.state = "identifying"
         features = {"client_id": "ratebed", "user_agent": "ratebed", "feature_negotiation": True}
         self._write(nsq.MAGIC + nsq.identify(**features, output_buffer_size=-1))

@@ -1,0 +1,134 @@
+"""Real brokers, publishers and a subscriber on loopback, for the tests of the load."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.records import Block
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.brokerd.build import brokerd_path
+from testbed.brokerd.client import BrokerClient
+from testbed.live.accounts import DeliveryAccount, account
+from testbed.live.agent import Agent
+from testbed.live.process import python_agent
+from testbed.live.publish_load import save_block
+from testbed.local import LocalSite
+from testbed.topology import srtm_lan
+
+TOPIC = "load"
+TOKEN = "of-this-test"
+LEAD_NS = 150 * MILLISECOND_NS  # between the handing over of a load and its first instant
+
+
+def until(holds: Callable[[], Any], what: str, timeout_s: float = 10.0) -> None:
+    """Wait until something holds."""
+    end_s = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < end_s, f"{what}: not within {timeout_s} s"
+        time.sleep(0.01)
+
+
+def steady(publishers: int, messages: int, span_ns: int, batch: int = 1, size_bytes: int = 150) -> Block:
+    """Emissions at equal distances, the publishers in turn."""
+    emissions = messages // batch
+    at_ns = np.arange(emissions, dtype=np.int64) * span_ns // emissions
+    publisher = (np.arange(emissions) % publishers).astype(np.int32)
+    return Block(at_ns, publisher, np.full(emissions, batch, np.int32), size_bytes)
+
+
+@dataclass
+class Broker:
+    """A broker process and the ports that it has told."""
+
+    agent: Agent
+    ingress: str
+    nsqd: str
+    client: BrokerClient
+
+    def signal(self, number: signal.Signals) -> None:
+        """Stop, continue or kill it."""
+        os.kill(self.agent.pid, number)
+
+
+@dataclass
+class Stage:
+    """A site with brokers, one publisher process, one subscriber process."""
+
+    folder: Path
+    brokers: list[Broker]
+    publish: Agent
+    subscribe: Agent
+    block: Block | None = None
+
+    def load(self, block: Block, tag: int = 0) -> int:
+        """Begin to play a block; returns its epoch."""
+        save_block(self.folder / "block.npz", block)
+        self.block = block
+        # A shared machine may take long to prepare the load: the epoch is moved until there is time left.
+        epoch_ns = time.time_ns() + LEAD_NS + 50_000 * block.message_count
+        self.publish.ask("load", path=str(self.folder / "block.npz"), epoch_ns=epoch_ns, topic=TOPIC, tag=tag)
+        return epoch_ns
+
+    def wait_sent(self, timeout_s: float = 10.0) -> None:
+        """Wait until the load is over for the publishers."""
+        until(lambda: self.publish.ask("status")["done"], "the load's end", timeout_s)
+
+    def wait_received(self, count: int, timeout_s: float = 10.0) -> None:
+        """Wait for so many deliveries."""
+        until(lambda: self.subscribe.ask("status")["delivery_count"] >= count, f"{count} deliveries", timeout_s)
+
+    def collect(self, tag: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], DeliveryAccount]:
+        """The senders' rows, the deliveries, and the account."""
+        self.publish.ask("collect", path=str(self.folder / "sent.npz"), tag=tag)
+        self.subscribe.ask("collect", path=str(self.folder / "received.npz"))
+        sent, received = (dict(np.load(self.folder / name)) for name in ("sent.npz", "received.npz"))
+        assert self.block is not None
+        number = sent["message"]
+        was_sent, was_acknowledged = sent["sent_at_ns"] >= 0, sent["acknowledged_at_ns"] >= 0
+        offered = np.arange(self.block.message_count)
+        found = account(offered, number[was_sent], number[was_acknowledged], received["message"])
+        assert found.accounted_count == found.offered_count == self.block.message_count
+        assert found.foreign_count == 0
+        return sent, received, found
+
+
+@contextmanager
+def stage(folder: Path, broker_count: int, rdy: int = 2_500) -> Iterator[Stage]:
+    """Brokers with the topic, a subscriber of all of them, and publishers that are not connected yet."""
+    token = folder / "token"
+    token.write_text(TOKEN)
+    with LocalSite(srtm_lan(), folder, folder) as site:
+        brokers = [_broker(site, folder, token, number) for number in range(broker_count)]
+        publish = site.start("publishers1", "publish", python_agent("testbed.live.publish_host"))
+        subscribe = site.start("subscribers1", "subscribe", python_agent("testbed.live.subscribe_host", "100000"))
+        publish.ready()
+        subscribe.ready()
+        found = subscribe.ask("subscribe", brokers=[its.nsqd for its in brokers], topic=TOPIC, rdy=rdy)
+        assert found["failed"] == [], found
+        yield Stage(folder, brokers, publish, subscribe)
+        for broker in brokers:
+            broker.client.close()
+
+
+def _broker(site: LocalSite, folder: Path, token: Path, number: int) -> Broker:
+    data = folder / f"broker-{number}"
+    data.mkdir()
+    command = [str(brokerd_path()), "-path", str(data), "-token-file", str(token)]
+    agent = site.start("brokers1", f"broker-{number}", command)
+    told = agent.ready()
+    port = int(told["control"].rpartition(":")[2])
+    client = BrokerClient(site.connect("brokers1", port), TOKEN)
+    client.acquire(TOPIC)
+    return Broker(agent, told["ingress"], told["nsqd"], client)
+
+
+def second(seconds: float) -> int:
+    """Seconds as nanoseconds."""
+    return int(seconds * SECOND_NS)
