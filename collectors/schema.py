@@ -120,7 +120,7 @@ PATHS = pa.schema(
         ("source", pa.string()),
         ("target", pa.string()),
         ("requested_delay_ns", pa.int64()),  # one way
-        ("measured_delay_ns", pa.int64()),  # the median of half the round trips
+        ("measured_delay_ns", pa.int64()),  # the median of the probes, one way
         ("requested_jitter_ns", pa.int64()),  # plus or minus
         ("measured_p05_ns", pa.int64()),
         ("measured_p95_ns", pa.int64()),

@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import claims, clean, doctor, figures, listing, plan, run, show, threshold
+from ratebed.verbs import claims, clean, compare, doctor, figures, listing, plan, run, show, threshold
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -25,6 +25,7 @@ app.command("plan", context_settings=_EXTRA)(plan.plan)
 app.command("run", context_settings=_EXTRA)(run.run)
 app.command("figures", context_settings=_EXTRA)(figures.figures)
 app.command("claims")(claims.claims)
+app.command("compare")(compare.compare)
 app.command("show")(show.show)
 app.command("threshold")(threshold.threshold)
 app.command("doctor")(doctor.doctor)

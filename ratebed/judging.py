@@ -23,12 +23,12 @@ def judge_all(out: Path) -> list[Result]:
 
     After each come its verdicts on other testbeds and at scale small, where its figures are there.
     """
-    found = _by_setting(out)
+    found = results_by_setting(out)
     order = [claim.id for claim in all_claims()]
     return sorted((result for results in found.values() for result in results), key=lambda r: order.index(r.claim.id))
 
 
-def _by_setting(out: Path) -> dict[str, list[Result]]:
+def results_by_setting(out: Path) -> dict[str, list[Result]]:
     """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim."""
     present = {name: section for name, section in sections(out).items() if not section["skipped"]}
     suffixes = ["", *sorted({section["setting"] for section in present.values()} - {""})]
@@ -94,7 +94,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     from analysis.report import ReportContext, write_report
     from harness.code_version import commit
 
-    verdicts, results = _by_setting(out), judge_all(out)
+    verdicts, results = results_by_setting(out), judge_all(out)
     found = sections(out)
     names = [name for key in FIGURES for name in sorted(found) if found[name]["key"] == key]
     figures = [_section(out, found[name], verdicts.get(found[name]["setting"], [])) for name in names]

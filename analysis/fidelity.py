@@ -1,0 +1,150 @@
+"""How far an emulated run is from the virtual run of the same spec and seed: Spark frames in, Spark frames out.
+
+A *pair* is two runs whose specs differ in the testbed alone (and in the tables that they keep).  Both
+were offered the very same messages or requests, so decisions can be compared one by one, and
+latencies by their distributions.  Only fresh rounds are compared (round 0).
+
+Two distances: Kolmogorov's, the largest difference between the two distribution functions (0 to 1),
+and Wasserstein's, the area between them, which is the mean shift in ns that turns one into the
+other.  Both are exact for the buckets of ``latency_histogram``, whose values are at most 0.4 % off.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from collectors.schema import MANIFEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+VIRTUAL = "virtual"
+QUANTILES = (0.5, 0.95, 0.99)
+Z_95 = 1.959963984540054  # of the normal distribution, for Wilson's interval
+
+
+class Pair(NamedTuple):
+    """Two runs of one spec and seed."""
+
+    virtual_run_id: str
+    live_run_id: str
+    testbed: str  # of the live one
+    validity: str  # of the live one
+    spec: dict[str, Any]  # of the live one
+
+
+def pairs_of(folders: Iterable[Path]) -> list[Pair]:
+    """The pairs among run folders, by live run id; of several runs of one spec the latest counts."""
+    latest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
+    for folder in folders:
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            spec, started_at = manifest["spec"], manifest["started_at"]
+        except (OSError, ValueError, KeyError):  # a failed or foreign folder
+            continue
+        key = (_point(spec), spec["testbed"])
+        if key not in latest or latest[key][0] < started_at:
+            latest[key] = started_at, folder, manifest
+    pairs = []
+    for (point, testbed), (_, folder, manifest) in latest.items():
+        other = latest.get((point, VIRTUAL))
+        if testbed != VIRTUAL and other is not None:
+            validity = manifest.get("validity", "valid")
+            pairs.append(Pair(other[1].name, folder.name, testbed, validity, manifest["spec"]))
+    return sorted(pairs, key=lambda pair: pair.live_run_id)
+
+
+def _point(spec: dict[str, Any]) -> str:
+    return json.dumps({name: value for name, value in spec.items() if name not in ("testbed", "keep")}, sort_keys=True)
+
+
+def pair_frame(spark: "SparkSession", pairs: Sequence[Pair]) -> "DataFrame":
+    """Pairs as a frame: virtual_run_id, live_run_id, testbed."""
+    rows = [(pair.virtual_run_id, pair.live_run_id, pair.testbed) for pair in pairs]
+    return spark.createDataFrame(rows, "virtual_run_id string, live_run_id string, testbed string")
+
+
+def distances(histogram: "DataFrame", pairs: "DataFrame") -> "DataFrame":
+    """Latencies of both runs of each pair, one row a metric that both have.
+
+    Columns: those of ``pairs``, metric, virtual_p50_ns, live_p50_ns ... p99, virtual_count, live_count,
+    kolmogorov_distance, wasserstein_ns.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from analysis.metrics import final_round, quantile_name
+
+    value = F.expr("low_ns + (high_ns - low_ns - 1) div 2").alias("value_ns")
+    fresh = final_round(histogram).select("run_id", "metric", value, "count")
+    key = ["virtual_run_id", "live_run_id", "testbed", "metric"]
+    sides = [
+        fresh.join(F.broadcast(pairs), fresh["run_id"] == pairs[f"{side}_run_id"]).select(
+            *key, "value_ns", *(F.when(F.lit(side == name), F.col("count")).otherwise(0).alias(name) for name in _SIDES)
+        )
+        for side in _SIDES
+    ]
+    pooled = sides[0].unionByName(sides[1]).groupBy(*key, "value_ns").agg(*(F.sum(name).alias(name) for name in _SIDES))
+    ordered = Window.partitionBy(*key).orderBy("value_ns")
+    so_far, whole = ordered.rowsBetween(Window.unboundedPreceding, 0), Window.partitionBy(*key)
+    columns = {f"{name}_cumulative": F.sum(name).over(so_far) for name in _SIDES}
+    columns |= {f"{name}_count": F.sum(name).over(whole) for name in _SIDES}
+    columns |= {"gap_ns": F.coalesce(F.lead("value_ns").over(ordered) - F.col("value_ns"), F.lit(0))}
+    ranked = pooled.withColumns(columns).where("virtual_count > 0 and live_count > 0")
+    apart = F.abs(F.expr("virtual_cumulative / virtual_count - live_cumulative / live_count"))
+    found = [
+        F.min(F.when(F.col(f"{name}_cumulative") >= q * F.col(f"{name}_count"), F.col("value_ns"))).alias(
+            f"{name}_{quantile_name(q)}"
+        )
+        for q in QUANTILES
+        for name in _SIDES
+    ]
+    # A sum of doubles depends on its order: they are gathered, sorted by value and summed one after another.
+    areas = F.sort_array(F.collect_list(F.struct("value_ns", (apart * F.col("gap_ns")).alias("area"))))
+    area = F.aggregate(areas, F.lit(0.0), lambda total, part: total + part["area"])
+    return ranked.groupBy(*key).agg(
+        *found,
+        *(F.max(f"{name}_count").alias(f"{name}_count") for name in _SIDES),
+        F.max(apart).alias("kolmogorov_distance"),
+        area.alias("wasserstein_ns"),
+    )
+
+
+_SIDES = ("virtual", "live")
+
+
+def flips(requests: "DataFrame", pairs: "DataFrame") -> "DataFrame":
+    """Decisions of both runs of each pair, request by request: one row a pair that has requests.
+
+    Columns: those of ``pairs``, offered_count (that both were offered), flipped_count (admitted here and
+    rejected there, or the reverse), flipped_share of what both decided, with Wilson's 95 % interval
+    flipped_low and flipped_high; virtual_admitted_count, live_admitted_count, virtual_lost_count,
+    live_lost_count.  Flips of one user hang together, so the interval of one run is a narrow one.
+    """
+    from pyspark.sql import functions as F
+
+    def side(name: str) -> "DataFrame":
+        mine = requests.select(F.col("run_id").alias(f"{name}_run_id"), "request_id", F.col("decision").alias(name))
+        return mine.join(F.broadcast(pairs), f"{name}_run_id")
+
+    key = ["virtual_run_id", "live_run_id", "testbed"]
+    both = side("virtual").join(side("live"), [*key, "request_id"])
+    decided = (F.col("virtual") != "lost") & (F.col("live") != "lost")
+    counts = both.groupBy(*key).agg(
+        F.count("*").alias("offered_count"),
+        F.count_if(decided).alias("decided_count"),
+        F.count_if(decided & (F.col("virtual") != F.col("live"))).alias("flipped_count"),
+        *(F.count_if(F.col(name) == "admit").alias(f"{name}_admitted_count") for name in _SIDES),
+        *(F.count_if(F.col(name) == "lost").alias(f"{name}_lost_count") for name in _SIDES),
+    )
+    n, share = F.col("decided_count"), F.try_divide("flipped_count", "decided_count")
+    middle = (share + Z_95**2 / (2 * n)) / (1 + Z_95**2 / n)
+    half = Z_95 / (1 + Z_95**2 / n) * F.sqrt(share * (1 - share) / n + Z_95**2 / (4 * n * n))
+    return counts.withColumns(
+        {
+            "flipped_share": share,
+            "flipped_low": F.greatest(middle - half, F.lit(0.0)),
+            "flipped_high": F.least(middle + half, F.lit(1.0)),
+        }
+    )

@@ -1,0 +1,136 @@
+"""What ``compare`` finds: virtual and emulated runs of one spec and seed, paired, and claims judged on both."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from analysis.fidelity import VIRTUAL, Pair, pairs_of
+from analysis.verdicts import t_interval
+from core.units import MILLISECOND_NS
+from ratebed.judging import results_by_setting
+from ratebed.settings import SMALL
+from testbed.evidence import INVALID
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within 15 % or 1 ms, whichever is more
+Row = dict[str, Any]
+
+
+def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], int]:
+    """All pairs in ``out``, and how many were left out because the emulated run is invalid."""
+    pairs = pairs_of(sorted((out / "runs").glob("*")))
+    kept = [pair for pair in pairs if keep_invalid or pair.validity != INVALID]
+    return kept, len(pairs) - len(kept)
+
+
+def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[str, list[Row]]:
+    """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions; by Spark."""
+    from analysis import fidelity
+    from analysis.spark import collect, load, session
+
+    ids = {name for pair in pairs for name in (pair.virtual_run_id, pair.live_run_id)}
+    spark = session(spark_master or "local[*]")
+    try:
+        data = load(spark, [out / "runs" / run_id for run_id in sorted(ids)])
+        frame = fidelity.pair_frame(spark, pairs)
+        latencies = collect(fidelity.distances(data.latency_histogram, frame), ["live_run_id", "metric"])
+        decisions = collect(fidelity.flips(data.requests, frame), ["live_run_id"])
+    finally:
+        spark.stop()
+    points = points_of(pairs)
+    return {
+        "latencies": [_latency_row(points[key[0]], key[1], group) for key, group in _groups(latencies, points, True)],
+        "decisions": [_decision_row(points[key[0]], group) for key, group in _groups(decisions, points, False)],
+    }
+
+
+def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
+    """Live run id -> what names its point: testbed, system, workload, topology, and the options that vary."""
+    specs = {pair.live_run_id: _flat(pair.spec) for pair in pairs}
+    names = sorted({name for spec in specs.values() for name in spec})
+    varying = [name for name in names if len({str(spec.get(name)) for spec in specs.values()}) > 1]
+    axes = ("testbed", "system", "workload", "topology")
+    return {
+        run_id: {name: spec[name] for name in axes} | {name: spec[name] for name in varying if name in spec}
+        for run_id, spec in specs.items()
+    }
+
+
+def _flat(spec: Mapping[str, Any]) -> Row:
+    """A spec's axes and options in one level; without seed and repetition, over which rows are taken together."""
+    flat: Row = {}
+    for name, value in spec.items():
+        if name.endswith("_options"):
+            flat |= {f"{name.removesuffix('_options')}.{option}": each for option, each in value.items()}
+        elif name not in ("seed", "repetition", "keep", "inputs"):
+            flat[name] = value
+    return flat
+
+
+def _groups(frame: "pd.DataFrame", points: Mapping[str, Row], by_metric: bool) -> Any:
+    """Rows of one point (and metric), with a run id that stands for it; in the order of points."""
+    if frame.empty:
+        return []
+    names = {run_id: " ".join(f"{key}={value}" for key, value in point.items()) for run_id, point in points.items()}
+    stands = {name: run_id for run_id, name in reversed(names.items())}
+    frame = frame.assign(point=[stands[names[run_id]] for run_id in frame["live_run_id"]])
+    groups = list(frame.groupby(["point", "metric"] if by_metric else ["point"], sort=False))
+    return sorted(groups, key=lambda item: (names[item[0][0]], item[0][1:]))
+
+
+def _latency_row(point: Row, metric: str, group: "pd.DataFrame") -> Row:
+    row: Row = {**point, "metric": metric, "pair_count": len(group)}
+    agrees = True
+    for name in ("p50_ns", "p95_ns", "p99_ns"):
+        virtual, live = median(group[f"virtual_{name}"]), median(group[f"live_{name}"])
+        row |= {f"virtual_{name}": int(virtual), f"live_{name}": int(live), f"difference_{name}": int(live - virtual)}
+        agrees &= abs(live - virtual) <= max(AGREES_SHARE * virtual, AGREES_NS)
+    for name in ("kolmogorov_distance", "wasserstein_ns"):
+        row |= _with_interval(name, group[name])
+    return {**row, "agrees": agrees}
+
+
+def _decision_row(point: Row, group: "pd.DataFrame") -> Row:
+    row: Row = {**point, "pair_count": len(group)}
+    counts = [name for name in group.columns if name.endswith("_count")]
+    row |= {name: int(group[name].sum()) for name in counts}
+    row |= _with_interval("flipped_share", group["flipped_share"])
+    if len(group) == 1:  # no spread over repetitions to go by: that of independent decisions
+        row |= {
+            "flipped_share_low": float(group.flipped_low.iloc[0]),
+            "flipped_share_high": float(group.flipped_high.iloc[0]),
+        }
+    admitted = row["virtual_admitted_count"]
+    row["admitted_ratio"] = row["live_admitted_count"] / admitted if admitted else None
+    return row
+
+
+def _with_interval(name: str, values: "pd.Series") -> Row:
+    """The mean and its 95 % t-interval; None where one repetition has none."""
+    found = t_interval([float(value) for value in values])
+    several = found.count > 1
+    return {
+        name: found.mean,
+        f"{name}_low": found.low if several else None,
+        f"{name}_high": found.high if several else None,
+    }
+
+
+def flipped_claims(out: Path) -> list[Row]:
+    """Claims with different verdicts on a live testbed and in virtual time, at the same scale."""
+    found = results_by_setting(out)
+    rows = []
+    for suffix, results in found.items():
+        if not suffix or suffix.startswith(f"@{VIRTUAL}"):
+            continue
+        base = {result.claim.id: result for result in found.get(f"@{VIRTUAL}-{SMALL}" if SMALL in suffix else "", [])}
+        for result in results:
+            other = base.get(result.claim.id)
+            if other and other.judgement is not result.judgement:
+                verdicts = {"virtual_verdict": other.judgement.value, "live_verdict": result.judgement.value}
+                claim = {"claim": result.claim.id, "sentence": result.claim.sentence}
+                rows.append({**claim, "testbed": suffix[1:], **verdicts})
+    return rows

@@ -1,0 +1,84 @@
+"""``ratebed compare``: virtual and emulated runs of one spec and seed, side by side."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from core.errors import SpecError
+from ratebed import options as o
+
+
+def compare(
+    out: o.Out = Path("out"),
+    spark_master: o.SparkMaster = "",
+    plot_invalid: o.PlotInvalid = False,
+    as_json: o.AsJson = False,
+) -> None:
+    """Distances between the latencies, flipped decisions, claims with another verdict; of all pairs in --out."""
+    from ratebed.comparing import compared, flipped_claims, found_pairs
+
+    pairs, left_out = found_pairs(out, plot_invalid)
+    if not pairs:
+        why = f"; {left_out} invalid pairs are left out (--plot-invalid takes them)" if left_out else ""
+        raise SpecError(
+            f"{out}: no emulated run has a virtual one of its spec and seed{why}",
+            "run a figure twice, --testbed mininet --scale small and --testbed virtual --scale small",
+        )
+    found: dict[str, Any] = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
+    found |= compared(out, pairs, spark_master)
+    found["claims"] = flipped_claims(out)
+    print(json.dumps(found, indent=2) if as_json else "\n".join(_lines(found)))
+
+
+def _pair(pair: Any) -> dict[str, Any]:
+    names = ("virtual_run_id", "live_run_id", "testbed", "validity")
+    return {name: getattr(pair, name) for name in names} | {name: pair.spec[name] for name in ("seed", "repetition")}
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    degraded = sum(pair["validity"] == "degraded" for pair in found["pairs"])
+    doubts = {"degraded": degraded, "invalid, left out": found["invalid_count"]}
+    notes = [f"{count} {what}" for what, count in doubts.items() if count]
+    lines = [f"{len(found['pairs'])} pairs of runs" + (f" ({', '.join(notes)})" if notes else "")]
+    for row in found["latencies"]:
+        lines += [f"{_point(row)}  {row['metric']}  ({_pairs(row)})", *_latency_lines(row)]
+    for row in found["decisions"]:
+        lines += [f"{_point(row)}  decisions  ({_pairs(row)})", _decision_line(row)]
+    for row in found["claims"]:
+        lines.append(
+            f"{row['claim']}: {row['virtual_verdict']} in virtual time, {row['live_verdict']} on {row['testbed']}"
+        )
+    if not found["claims"]:
+        lines.append("no claim that was judged on both has another verdict")
+    return lines
+
+
+def _point(row: dict[str, Any]) -> str:
+    """The point's axes, and options as ``brokers=2``."""
+    axes = [str(row[name]) for name in ("testbed", "system", "workload", "topology")]
+    return " ".join([*axes, *(f"{name.partition('.')[2]}={value}" for name, value in row.items() if "." in name)])
+
+
+def _pairs(row: dict[str, Any]) -> str:
+    return f"{row['pair_count']} pair{'s' * (row['pair_count'] > 1)}"
+
+
+def _latency_lines(row: dict[str, Any]) -> list[str]:
+    parts = []
+    for name in ("p50", "p95", "p99"):
+        virtual, live = (row[f"{side}_{name}_ns"] / 1e6 for side in ("virtual", "live"))
+        parts.append(f"{name} {virtual:.3f} -> {live:.3f} ms ({live - virtual:+.3f})")
+    distance = f"Kolmogorov {row['kolmogorov_distance']:.3f}, Wasserstein {row['wasserstein_ns'] / 1e6:.3f} ms"
+    verdict = "agrees" if row["agrees"] else "DIFFERS by more than 15 % and 1 ms"
+    return [f"    {'   '.join(parts)}", f"    {distance}: {verdict}"]
+
+
+def _decision_line(row: dict[str, Any]) -> str:
+    low, high = row["flipped_share_low"], row["flipped_share_high"]
+    ratio = row["admitted_ratio"]
+    change = "" if ratio is None else f" ({ratio - 1:+.1%})"
+    return (
+        f"    flipped {row['flipped_share']:.2%} [{low:.2%}, {high:.2%}] of {row['decided_count']:,}; "
+        f"admitted {row['virtual_admitted_count']:,} -> {row['live_admitted_count']:,}{change}; "
+        f"lost {row['virtual_lost_count']:,} -> {row['live_lost_count']:,}"
+    )

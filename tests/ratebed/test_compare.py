@@ -1,0 +1,139 @@
+"""``compare``: pairs of runs on two testbeds, their distances, flipped decisions and claims."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from analysis.verdicts import Claim, Evidence, Judgement, above, within
+from core.registry import lookup
+from harness.campaign import Campaign, LocalExecutor
+from harness.experiment import RunSpec
+from harness.run import PROCEDURES, execute
+from paper_figs import load_figure
+from ratebed import judging
+from ratebed.options import make_request
+from ratebed.pipeline import draw, make_plan, sections
+from ratebed.verbs.compare import _lines
+from testbed import TESTBEDS
+from tests.harness.common import small
+from tests.ratebed import elsewhere
+
+pytest.importorskip("pyspark")
+
+
+def ratebed(*words):
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
+
+
+def limited(repetition=0, **changes):
+    return RunSpec(
+        system="crdt-counter", workload="data-set", workload_options={"set": "B-barely"}, topology="full-mesh",
+        topology_options={"nodes": 4, "delay": "100ms"}, procedure="requests", seed=3 + repetition,
+        system_options={"capacity": 20, "body": "literal"}, repetition=repetition, **changes,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    """The testbed of ``elsewhere`` is one of the testbeds."""
+    monkeypatch.setitem(TESTBEDS, "elsewhere", "tests.ratebed.elsewhere:BACKEND")
+
+
+@pytest.mark.slow
+def test_pairs_are_compared_point_by_point(tmp_path, moved):
+    campaign = Campaign(tmp_path / "runs")
+    specs = [small(n, testbed=where) for n in (0, 1) for where in ("virtual", "elsewhere")]
+    specs += [limited(n, testbed=where) for n in (0, 1) for where in ("virtual", "elsewhere")]
+    for run_id, spec in zip(campaign.add(specs), specs, strict=True):
+        execute(spec, run_id, campaign.runs / run_id)
+    done = ratebed("compare", "--json", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["pairs"]) == 4 and found["invalid_count"] == 0
+    slower = next(row for row in found["latencies"] if row["metric"] == "end_to_end_latency")
+    assert slower["pair_count"] == 2 and slower["testbed"] == "elsewhere" and slower["system"] == "conc"
+    assert slower["difference_p50_ns"] >= 0.9 * elsewhere.PUMP_NS
+    assert slower["wasserstein_ns"] >= 0.9 * elsewhere.PUMP_NS and 0 < slower["kolmogorov_distance"] <= 1
+    assert slower["wasserstein_ns_low"] <= slower["wasserstein_ns"] <= slower["wasserstein_ns_high"]
+    (decisions,) = found["decisions"]
+    assert 0 < decisions["flipped_share"] < 1 and decisions["offered_count"] > 100
+    assert decisions["flipped_count"] >= abs(decisions["virtual_admitted_count"] - decisions["live_admitted_count"])
+    text = "\n".join(_lines(found))
+    assert "4 pairs" in text and "Kolmogorov" in text and "flipped" in text
+
+
+def test_nothing_to_compare_is_one_line_with_the_fix(tmp_path):
+    done = ratebed("compare", "--out", str(tmp_path))
+    assert done.returncode == 2 and "--testbed" in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, monkeypatch):
+    """Fig. 4 twice at tiny scale; of the second testbed's runs one is degraded, and another invalid, thus not drawn."""
+    reasons = iter([("degraded", "it was hot"), ("invalid", "nobody was there")])
+    procedure = lookup("procedure", PROCEDURES, "distribute")
+
+    def run(point, config):
+        journal = procedure.run(point, config)
+        if point.spec.testbed == "virtual":
+            return journal
+        validity, *why = next(reasons, ("valid",))
+        return elsewhere.doubtful(journal, *why, validity=validity)
+
+    monkeypatch.setattr("harness.distribute.PROCEDURE", replace(procedure, run=run))
+    for where, more in (("", False), ("elsewhere", False), ("elsewhere", True)):
+        request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
+        plan = make_plan(request)
+        assert not plan.campaign.run(LocalExecutor(1), lambda finished: None)
+        assert not draw(plan, request, [])
+        found = sections(tmp_path)
+        if where and not more:
+            other = found["srtm-fig4@elsewhere"]
+            assert len(other["run_ids"]) == len(found["srtm-fig4"]["run_ids"]) - 1
+            assert sorted(why[0] for why in other["doubtful"].values()) == ["degraded", "invalid"]
+    assert set(found) == {"srtm-fig4", "srtm-fig4@elsewhere"}
+    assert len(found["srtm-fig4@elsewhere"]["run_ids"]) == len(found["srtm-fig4"]["run_ids"])
+    assert "--plot-invalid" in found["srtm-fig4@elsewhere"]["command"]
+    drawn = {name: (tmp_path / "figures" / f"{name}.svg").read_text() for name in found}
+    assert "testbed elsewhere" in drawn["srtm-fig4@elsewhere"] and "testbed" not in drawn["srtm-fig4"]
+    path, results = judging.report(tmp_path)
+    page = path.read_text()
+    assert "it was hot" in page and "figure-srtm-fig4-elsewhere" in page
+    assert [result.claim.testbed for result in results if result.claim.id == "R3"] == ["virtual", "elsewhere"]
+
+
+def test_at_scale_small_published_numbers_do_not_count():
+    exact = within("p99", (30.0,) * 5, 14.7)
+    direction = above("grows", (1.0, 2.0, 1.5, 1.2, 1.1))
+    claim = Claim("R0", "", "", ("srtm-fig4",), lambda tables: Evidence((exact, direction), (direction,)))
+    assert judging.judge(claim, {}).judgement is Judgement.DIRECTION_ONLY
+    small_one = judging.judge(judging._at(claim, "mininet-small"), {})
+    assert small_one.judgement is Judgement.DIRECTION_ONLY and len(small_one.evidence.exact) == 1
+    only_numbers = Claim("R0", "", "", ("srtm-fig4",), lambda tables: Evidence((exact,)))
+    assert judging.judge(only_numbers, {}).judgement is Judgement.CONTRADICTED
+    moved = judging.judge(judging._at(only_numbers, "mininet-small"), {})
+    assert moved.judgement is Judgement.UNDECIDED and not judging.counts(moved)
+    assert judging.judge(judging._at(only_numbers, "mininet"), {}).judgement is Judgement.CONTRADICTED
+
+
+def test_a_live_figure_is_left_out_of_all_and_says_how_to_get_it(tmp_path, monkeypatch, moved):
+    figure = load_figure("srtm-fig4")
+    points = figure.experiment.points
+    experiment = replace(
+        figure.experiment,
+        points=lambda scale, options: [
+            msgspec.structs.replace(spec, testbed="elsewhere") for spec in points(scale, options)
+        ],
+    )
+    monkeypatch.setattr("paper_figs.srtm.fig4.FIGURE", replace(figure, experiment=experiment))
+    request = make_request([], True, "tiny", 1, 1, tmp_path, [])
+    monkeypatch.setattr("ratebed.pipeline.check_all", lambda specs: None)
+    plan = make_plan(replace(request, keys=("srtm-fig4", "srtm-fig5")))
+    assert "ratebed run srtm-fig4" in plan.skipped["srtm-fig4"] and not plan.run_ids["srtm-fig4"]
+    assert plan.run_ids["srtm-fig5"] and "srtm-fig5" not in plan.skipped
+    named = make_plan(replace(request, keys=("srtm-fig4",), every=False))
+    assert named.run_ids["srtm-fig4"] and named.settings["srtm-fig4"].name("srtm-fig4") == "srtm-fig4"
