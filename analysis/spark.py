@@ -70,6 +70,7 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
 
     # It has not tried this pandas, and says so often; our tests have.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    warnings.filterwarnings("ignore", module=r"pyspark\.sql\.pandas")  # what it and pandas say of each other
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -280,9 +281,7 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
     from pyspark.errors import PySparkException
 
     try:
-        with warnings.catch_warnings():  # of Spark about pandas, and of pandas about Spark
-            warnings.filterwarnings("ignore", module=r"pyspark\.sql\.pandas")
-            found: pd.DataFrame = frame.toPandas()
+        found: pd.DataFrame = frame.toPandas()
     except (PySparkException, Py4JJavaError) as error:
         match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
         if match is None:

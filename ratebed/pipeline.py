@@ -10,17 +10,20 @@ name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small`` (``ratebed.settings`
 """
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from collectors.writer import read_manifest
+from collectors.writer import PARTIAL, read_manifest
 from core.errors import SpecError
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
@@ -39,7 +42,10 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
+    Tables = dict[str, pd.DataFrame]
+
 SECTION = "section.json"
+AGGREGATIONS_AT_A_TIME = 2
 
 
 @dataclass(frozen=True)
@@ -131,29 +137,49 @@ def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, st
             _write_section(request, key, plan.settings[key], _Outcome(skipped=reason))
     missing, errors = plan.campaign.missing(), {failure.run_id: failure.error for failure in failures}
     doubtful = _doubtful(plan, request, missing)
-    undrawn: dict[str, str] = {}
-    from analysis.spark import Data
-
-    nothing = Data(None, ())  # what an analytic figure's tables are made of
-    with _spark(plan, request, missing) as data:
-        for key, ids in plan.run_ids.items():
-            if key in plan.skipped:
-                continue
-            found = _Outcome(
-                run_ids=[i for i in ids if i not in missing and (request.plot_invalid or not _invalid(doubtful, i))],
-                failed={run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing},
-                doubtful={run_id: doubtful[run_id] for run_id in ids if run_id in doubtful},
-            )
-            if load_figure(key).experiment.analytic:
-                found.skipped = _draw_one(key, plan.settings[key], nothing, found.run_ids, request.out)
-            elif data is not None and found.run_ids:
-                found.skipped = _draw_one(key, plan.settings[key], data, found.run_ids, request.out)
+    outcomes = {
+        key: _Outcome(
+            run_ids=[i for i in ids if i not in missing and (request.plot_invalid or not _invalid(doubtful, i))],
+            failed={run_id: errors.get(run_id, "not run") for run_id in ids if run_id in missing},
+            doubtful={run_id: doubtful[run_id] for run_id in ids if run_id in doubtful},
+        )
+        for key, ids in plan.run_ids.items()
+        if key not in plan.skipped
+    }
+    with _spark(plan, request, missing) as data, _aggregated(outcomes, data) as tables:
+        for key, found in outcomes.items():
+            if key in tables:
+                found.skipped = _draw_one(key, plan.settings[key], tables[key], len(found.run_ids), request.out)
             else:
                 found.skipped = "all of its runs are invalid" if found.doubtful else "none of its runs worked"
-            if found.skipped:
-                undrawn[key] = found.skipped
             _write_section(request, key, plan.settings[key], found)
-    return undrawn
+    return {key: found.skipped for key, found in outcomes.items() if found.skipped}
+
+
+@contextmanager
+def _aggregated(outcomes: "Mapping[str, _Outcome]", data: "Data | None") -> "Iterator[dict[str, Future[Tables]]]":
+    """The tables of each figure that has runs, or needs none, in the making: while one is drawn, others are computed.
+
+    Two at a time: one core plans a query while the other carries one out.
+    """
+    from analysis.spark import Data
+
+    def compute(key: str, run_ids: list[str]) -> "Tables":
+        figure = load_figure(key)
+        if figure.experiment.analytic:
+            return figure.tables(Data(None, ()))
+        assert data is not None
+        return figure.tables(data.select(run_ids))
+
+    pool = ThreadPoolExecutor(AGGREGATIONS_AT_A_TIME)
+    try:
+        yield {
+            key: pool.submit(compute, key, found.run_ids)
+            for key, found in outcomes.items()
+            if load_figure(key).experiment.analytic or (data is not None and found.run_ids)
+        }
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @dataclass
@@ -191,20 +217,22 @@ def _spark(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> "Ite
         return
     from analysis.spark import load, session
 
+    runs = request.out / "runs"
     spark = session(request.spark_master or "local[*]")
     try:
-        yield load(spark, folders)
+        with TemporaryDirectory(dir=runs, prefix="together", suffix=f"{PARTIAL}{os.getpid()}") as scratch:
+            yield load(spark, folders, Path(scratch).resolve())
     finally:
         spark.stop()
 
 
-def _draw_one(key: str, setting: Setting, data: "Data", run_ids: list[str], out: Path) -> str:
-    """Aggregate and draw one figure; returns what went wrong, so that the others can go on."""
+def _draw_one(key: str, setting: Setting, coming: "Future[Tables]", run_count: int, out: Path) -> str:
+    """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""
     name = setting.name(key)
-    print(f"drawing {name} ({len(run_ids)} runs)" if run_ids else f"drawing {name}", flush=True)
+    print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
     figure = load_figure(key)
     try:
-        tables = figure.tables(data.select(run_ids))
+        tables = coming.result()
         drawing = figure.draw(tables)
         if setting.text:
             drawing.supxlabel(setting.text, fontsize=7, x=0.99, ha="right", color="#555555")

@@ -3,7 +3,7 @@
 (a), (b) Means over nodes and repetitions, the counter's peak as 100 %.  (c) Areas under the curves over the
 counter's, with the thesis' numbers.  (d) Ours: errors of both kinds against the centralised limiter.
 
-At the quick scale a smaller C stands in: 300 users and 30,000 requests in a quarter of an hour, which
+At the quick scale a smaller C stands in: 300 users and 20,000 requests in ten minutes, which
 leaves each user's traffic as it is; the figure says which.  The queue has both extensions (A17).
 """
 
