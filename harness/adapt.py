@@ -3,6 +3,7 @@
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from core.units import duration_ns
 from harness.distribute import histogram_rows
 from harness.run import Journal, Point, Procedure
 from systems.api import Report, SetBucket
-from testbed.rounds import DeploymentConfig
+from testbed.rounds import Deployment, DeploymentConfig
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,11 @@ def configured(point: Point) -> Config:
 
 def run(point: Point, config: Config) -> Journal:
     """Run the controller of ``point`` on its topic."""
-    deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    with closing(point.backend.deploy(point.topology, point.schedule, point.spec, config)) as deployment:
+        return _controlled(point, config, deployment)
+
+
+def _controlled(point: Point, config: Config, deployment: Deployment) -> Journal:
     names = [broker.name for broker in deployment.brokers]
     count = point.schedule.population.count
     assignment = (np.arange(count) * len(names) // count).astype(np.int32)
@@ -62,14 +67,21 @@ def run(point: Point, config: Config) -> Journal:
         histogram_rows(number, {"end_to_end_latency": latency, "access_delay": access_delay})
         for number, (latency, access_delay) in enumerate(found.windows, start=1)
     ]
-    tables = {
+    samples = {name: list(column) for name, column in found.samples.items()}
+    for row in deployment.samples():
+        for name, value in zip(("at_ns", "node", "metric", "value"), row, strict=True):
+            samples[name].append(value)
+    tables: dict[str, dict[str, Any]] = {
         "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
-        "samples": found.samples,
+        "samples": samples,
     }
+    messages = deployment.messages()
+    if messages:
+        tables["messages"] = dict(messages)
     commands = _commands(found.commands, names)
     if commands["at_ns"]:
         tables["decisions"] = commands
-    return Journal(tables, "done", envelope.rate_rps, envelope.burst_count)
+    return Journal(tables, "done", envelope.rate_rps, envelope.burst_count, deployment.evidence())
 
 
 def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[str, list[Any]]:

@@ -1,5 +1,6 @@
 """The procedure of the load-distribution family: search, then judge the answer on fresh traffic."""
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from core.registry import configure
 from core.seeds import generator
 from harness.run import Journal, Point, Procedure, point_slo_ns, round_ns
 from systems.api import UNASSIGNED, Distribution, Problem
-from testbed.rounds import TRIALS_MAXIMUM, DeploymentConfig, Round
+from testbed.rounds import TRIALS_MAXIMUM, Deployment, DeploymentConfig, Round
 
 
 def configured(point: Point) -> DeploymentConfig:
@@ -25,9 +26,21 @@ def configured(point: Point) -> DeploymentConfig:
 
 def run(point: Point, config: DeploymentConfig) -> Journal:
     """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
-    deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
-    rounds, iterations, answer = _search(point, deployment)
-    fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
+    with closing(point.backend.deploy(point.topology, point.schedule, point.spec, config)) as deployment:
+        rounds, iterations, answer = _search(point, deployment)
+        fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
+        return _journal(point, deployment, rounds, iterations, fresh, answer)
+
+
+def _journal(
+    point: Point,
+    deployment: Deployment,
+    rounds: list[Round],
+    iterations: list[int],
+    fresh: Round,
+    answer: Distribution,
+) -> Journal:
+    """What the rounds showed, as rows of the tables."""
     rows = [
         row
         for number, (found, iteration) in enumerate(zip(rounds, iterations, strict=True), start=1)
@@ -38,16 +51,18 @@ def run(point: Point, config: DeploymentConfig) -> Journal:
         "decisions": {key: [row[key] for row in rows] for key in rows[0]},
         "latency_histogram": _histogram(fresh),
     }
-    if "messages" in point.spec.keep:
-        tables["messages"] = deployment.fleet.messages()
-    samples = _wraps(point.schedule, [*rounds, fresh]) + _drops(deployment, fresh)
+    messages = deployment.messages()
+    if messages:
+        tables["messages"] = dict(messages)
+    samples = [*_wraps(point.schedule, [*rounds, fresh]), *_drops(deployment, fresh), *deployment.samples()]
     if samples:
         tables["samples"] = dict(zip(("at_ns", "node", "metric", "value"), zip(*samples, strict=True), strict=True))
     outcome = "infeasible" if fresh.note else answer.outcome.value
-    return Journal(tables, outcome, fresh.envelope.rate_rps, fresh.envelope.burst_count)
+    envelope = fresh.envelope
+    return Journal(tables, outcome, envelope.rate_rps, envelope.burst_count, deployment.evidence())
 
 
-def _search(point: Point, deployment: Any) -> tuple[list[Round], list[int], Distribution]:
+def _search(point: Point, deployment: Deployment) -> tuple[list[Round], list[int], Distribution]:
     """Drive the distributor's generator; a distributor that breaks its interface is a SystemFault."""
     spec, system = point.spec, point.system
     assert system.distribute is not None
@@ -89,7 +104,7 @@ def _check(key: str, assignment: Int32, problem: Problem) -> None:
         raise SystemFault(f"{key}: a trial without publishers", "assign some")
 
 
-def _decisions(deployment: Any, found: Round, kind: str, number: int, iteration: int) -> list[dict[str, Any]]:
+def _decisions(deployment: Deployment, found: Round, kind: str, number: int, iteration: int) -> list[dict[str, Any]]:
     """One row a broker: what it carried, what the search saw."""
     counts = np.bincount(found.assignment[found.assignment >= 0], minlength=len(found.rates_rps))
     rows = []
@@ -106,7 +121,7 @@ def _decisions(deployment: Any, found: Round, kind: str, number: int, iteration:
                 "publisher_count": int(counts[broker]),
                 "assigned_rps": float(rate),
                 "load_rps": float(rate) + deployment.loads_rps[broker],
-                "mcap_rps": deployment.model.mcap_rps,
+                "mcap_rps": deployment.mcap_rps,
                 "bucket_rate_rps": bucket.rate_rps if bucket else None,
                 "bucket_burst_count": bucket.burst_count if bucket else None,
                 "seen_p99_ns": seen.p99_ns,
@@ -126,7 +141,7 @@ def _wraps(schedule: Any, rounds: list[Round]) -> list[tuple[int, str, str, floa
     return [(start_ns, "workload", "wrap_count", float(schedule.wraps(start_ns, end_ns))) for start_ns, end_ns in spans]
 
 
-def _drops(deployment: Any, fresh: Round) -> list[tuple[int, str, str, float]]:
+def _drops(deployment: Deployment, fresh: Round) -> list[tuple[int, str, str, float]]:
     """Rows of ``samples``: messages that each broker dropped in the fresh round, where the limiter drops."""
     if deployment.rule.non_conformant != "drop":
         return []

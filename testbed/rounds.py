@@ -1,12 +1,15 @@
 """Measurement rounds: what every testbed is asked for and what it answers."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from core.errors import SpecError
 from core.records import Envelope, Float64, Int32, Int64
 from core.units import duration_ns
-from systems.api import Measured
+from systems.api import Broker, Measured, System
+from testbed.evidence import Evidence
+from testbed.topology import Topology
 
 TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
 ENVELOPES = ("profiled", "conformant", "poisson-model")
@@ -66,3 +69,60 @@ class Controlled:
     windows: list[tuple[Int64, Int64]]  # of each window: histogram counts of latency and of access delay, by broker
     samples: dict[str, list[Any]]  # columns of the ``samples`` table
     commands: list[tuple[int, str, Any]]  # (at_ns, node, command)
+
+
+class Deployment(Protocol):
+    """A topic and its brokers on a testbed, as procedures see it.  To be closed at the end.
+
+    ``testbed.windows.TopicWindows`` is what all have in common.
+    """
+
+    topic: str
+    names: list[str]  # of the brokers
+    loads_rps: list[float]  # of the topics that they carry already
+    mcap_rps: float
+    rule: DeploymentConfig
+    now_ns: int  # start of the next window, on the schedule's time
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """What a distributor is told about the brokers."""
+        ...
+
+    def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
+        """The topic's envelope for a window, by the rule."""
+        ...
+
+    def next_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
+        ...
+
+    def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure the final assignment on the window kept for it."""
+        ...
+
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+        """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
+        ...
+
+    def control(
+        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
+    ) -> Controlled:
+        """After ``start``: let a controller's nodes work on the running brokers; one report a second."""
+        ...
+
+    def messages(self) -> Mapping[str, Any]:
+        """Columns of ``messages`` for the last window; none where they are not kept."""
+        ...
+
+    def samples(self) -> Sequence[tuple[int, str, str, float]]:
+        """Rows of ``samples``: what the testbed counted beside the rounds."""
+        ...
+
+    def evidence(self) -> Evidence:
+        """What the testbed says about the run."""
+        ...
+
+    def close(self) -> None:
+        """Take everything down; a second time it does nothing."""
+        ...

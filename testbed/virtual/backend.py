@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import SpecError
 from core.records import Schedule
-from core.seeds import child_seed
 from core.units import duration_ns
 from testbed.evidence import Evidence
 
@@ -47,10 +46,11 @@ class VirtualBackend:
         from testbed.virtual.broker_model import load_calibration, slo_ns
         from testbed.virtual.capacity import benchmarked_capacity_rps
         from testbed.virtual.deployment import Deployment
+        from testbed.windows import other_topics
 
         names = _broker_names(topology)
         loads = list(config.initial_loads_rps) or [0.0] * len(names)
-        others = [_other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
+        others = [other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
         model = load_calibration(spec.calibration)
         if config.mcap_batch:
@@ -81,18 +81,6 @@ class VirtualBackend:
 
 def _broker_names(topology: "Topology") -> list[str]:
     return [name for host in topology.hosts if host.role == "broker" for name in host.node_names]
-
-
-def _other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
-    """The Poisson load that a broker carries already."""
-    if load_rps == 0:
-        return None
-    from workloads import load
-
-    workload = load("poisson")
-    publishers = max(1, round(load_rps / 10))
-    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
-    return workload.make(config, child_seed(seed, "other topics", broker))
 
 
 BACKEND = VirtualBackend()

@@ -9,7 +9,8 @@ from core.units import SECOND_NS
 from harness.run import execute, resolve
 from systems.parts import md1
 from testbed.rounds import DeploymentConfig
-from testbed.virtual.deployment import FOREVER_NS, Deployment
+from testbed.virtual.deployment import Deployment
+from testbed.windows import FOREVER_NS
 from tests.harness.common import small
 
 ROUND_NS = 6 * SECOND_NS
