@@ -14,6 +14,7 @@ import shutil
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 import psutil
@@ -31,13 +32,16 @@ Columns = Mapping[str, Any]  # column name -> list or NumPy array
 
 
 def write_run(
-    folder: Path, tables: Mapping[str, pa.Table | Columns], manifest: Mapping[str, Any], logs: Path | None = None
+    folder: Path,
+    tables: Mapping[str, pa.Table | Columns],
+    manifest: Mapping[str, Any],
+    logs: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
     """Write a finished run to ``folder``, whole or not at all.
 
     ``tables``: name in ``collectors.schema.TABLES`` -> Arrow table or columns; columns that are not
-    given are null, tables without rows are not written.  ``logs``: a folder of text files, copied to
-    ``logs/`` (at most ``LOG_BYTES`` of each); it stays where it is.  A record of an earlier failure of the run
+    given are null, tables without rows are not written.  ``logs``: file name -> text (``read_logs``),
+    written to ``logs/``.  A record of an earlier failure of the run
     is removed.  A folder that is there already holds the same run, and stays.  MachineError where
     the disk is full or ``folder`` cannot be written.
     """
@@ -47,18 +51,18 @@ def write_run(
         for name, table in typed.items():
             if table.num_rows:
                 _write_table(partial / f"{name}.parquet", table)
-        _copy_logs(logs, partial)
+        _write_logs(partial, logs)
         _write_json(partial / MANIFEST, manifest)
 
     _write_aside(folder, fill)
     shutil.rmtree(failed_folder(folder), ignore_errors=True)
 
 
-def record_failure(folder: Path, spec_json: bytes | str, error: BaseException, logs: Path | None = None) -> Path:
+def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -> Path:
     """Keep the error of the run that should have become ``folder``; returns ``<folder>.failed``.
 
     Errors of the tree in ``core.errors`` explain themselves; all others are kept with their traceback.
-    ``logs``: as for ``write_run``, as far as they are there.
+    An error that has an attribute ``logs`` (as for ``write_run``) leaves these, too.
     """
     manifest = {
         "run_id": folder.name,
@@ -73,7 +77,7 @@ def record_failure(folder: Path, spec_json: bytes | str, error: BaseException, l
     shutil.rmtree(failed, ignore_errors=True)
 
     def fill(partial: Path) -> None:
-        _copy_logs(logs, partial)
+        _write_logs(partial, getattr(error, "logs", {}))
         _write_json(partial / MANIFEST, manifest)
 
     _write_aside(failed, fill)
@@ -174,19 +178,25 @@ def _write_table(path: Path, table: pa.Table) -> None:
         _sync(file)
 
 
-def _copy_logs(source: Path | None, partial: Path) -> None:
-    """The files of ``source`` (not of folders below it) as ``logs/``; empty ones say nothing and stay away."""
-    files = sorted(path for path in source.iterdir() if path.is_file()) if source and source.is_dir() else []
-    for path in files:
-        with path.open("rb") as file:
-            content = _without_middle(file)
-        if content:
-            (partial / LOGS).mkdir(exist_ok=True)
-            with (partial / LOGS / path.name).open("xb") as copy:
-                copy.write(content)
-                _sync(copy)
-    if (partial / LOGS).is_dir():
-        _sync_folder(partial / LOGS)
+def read_logs(folder: Path) -> dict[str, bytes]:
+    """The files in ``folder`` by name, at most ``LOG_BYTES`` of each; empty ones say nothing, folders below neither."""
+    found = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_file():
+            with path.open("rb") as file:
+                found[path.name] = _without_middle(file)
+    return {name: text for name, text in found.items() if text}
+
+
+def _write_logs(partial: Path, logs: Mapping[str, bytes]) -> None:
+    if not logs:
+        return
+    (partial / LOGS).mkdir()
+    for name, text in sorted(logs.items()):
+        with (partial / LOGS / name).open("xb") as file:
+            file.write(text)
+            _sync(file)
+    _sync_folder(partial / LOGS)
 
 
 def _without_middle(file: IO[bytes]) -> bytes:

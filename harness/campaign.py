@@ -102,7 +102,7 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     except MachineError as error:
         return Finished(spec, run_id, 0.0, str(error), fatal=True)
     except Exception as error:
-        record_failure(runs / run_id, spec.to_json(), error, getattr(error, "logs", None))
+        record_failure(runs / run_id, spec.to_json(), error)
         text = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
         return Finished(spec, run_id, 0.0, text)
     return Finished(spec, run_id, seconds)

@@ -78,7 +78,7 @@ def run(point: Point, config: Config) -> Journal:
     }
     if config.faults:
         tables["decisions"] = _fault_rows(journal.journal.faults)
-    return Journal(tables, "done")
+    return Journal(tables, "done", evidence=journal.evidence)
 
 
 def _decision_latency(requests: dict[str, list[Any]]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ In virtual time there is nothing to say: ``NOTHING``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Evidence:
     fidelity: Fidelity = EXACT  # virtual time keeps its schedule exactly
     paths: "Sequence[PathMeasure]" = ()  # the table ``paths``
     samples: Sequence[tuple[int, str, str, float]] = ()  # further rows of ``samples``: at_ns, node, metric, value
-    logs: Path | None = None  # a folder with a text file a process
+    logs: Mapping[str, bytes] = field(default_factory=dict)  # what the processes printed: collectors.writer.read_logs
     epoch_ns: int | None = None  # CLOCK_REALTIME of the run's time 0
 
     def path_columns(self) -> dict[str, list[Any]]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import SpecError
@@ -11,6 +11,7 @@ from core.registry import hint
 from core.seeds import child_seed, generator
 from core.units import SECOND_NS
 from systems.api import Node, System
+from testbed.evidence import NOTHING, Evidence
 from testbed.faults import Fault
 from testbed.topology import Topology
 from testbed.virtual.network import Network
@@ -61,6 +62,7 @@ class RequestJournal:
     """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
 
     journal: Journal
+    evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
 
     def requests(self) -> dict[str, list[Any]]:
         """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""

@@ -196,3 +196,34 @@ def test_manifests_are_sorted_json(tmp_path):
     writer.write_run(tmp_path / "abc", {}, {"b": 1, "a": 2})
     text = (tmp_path / "abc" / "manifest.json").read_text()
     assert text.index('"a"') < text.index('"b"') and json.loads(text) == {"a": 2, "b": 1}
+
+
+def test_logs_are_taken_over_long_ones_without_their_middle(tmp_path):
+    logs = tmp_path / "logs"
+    (logs / "below").mkdir(parents=True)
+    (logs / "quiet.log").touch()
+    (logs / "node1.log").write_bytes(b"one\ntwo\n")
+    lines = [b"%07d" % n for n in range(400_000)]
+    (logs / "node2.log").write_bytes(b"\n".join(lines))
+    writer.write_run(tmp_path / "abc", {}, MANIFEST, writer.read_logs(logs))
+    assert names(tmp_path / "abc" / "logs") == ["node1.log", "node2.log"]
+    assert (tmp_path / "abc" / "logs" / "node1.log").read_bytes() == b"one\ntwo\n"
+    kept = (tmp_path / "abc" / "logs" / "node2.log").read_bytes()
+    assert len(kept) <= writer.LOG_BYTES + 100
+    found = kept.split(b"\n")
+    (note,) = [number for number, line in enumerate(found) if b"left out" in line]
+    assert found[:note] == lines[:note] and found[note + 1 :] == lines[note + 1 - len(found) :]
+    assert found[note] == b"[%d bytes left out here]" % (8 * 400_000 - 1 - len(kept) + len(found[note]) + 1)
+
+
+def test_a_line_without_end_is_cut_too(tmp_path):
+    (tmp_path / "endless.log").write_bytes(b"x" * 3_000_000)
+    kept = writer.read_logs(tmp_path)["endless.log"]
+    assert b"bytes left out here" in kept and len(kept) <= writer.LOG_BYTES + 100
+
+
+def test_a_failed_run_keeps_the_logs_that_its_error_brings(tmp_path):
+    error = MachineError("agent node1 has ended")
+    error.logs = {"node1.log": b"out of memory\n"}
+    failed = writer.record_failure(tmp_path / "abc", b"{}", error)
+    assert (failed / "logs" / "node1.log").read_text() == "out of memory\n"
