@@ -42,7 +42,7 @@ def run(seed: int = 1, faults: tuple[Fault, ...] = ()) -> RequestJournal:
 def test_every_request_is_a_row_and_the_limit_is_kept() -> None:
     found = run()
     rows = found.requests()
-    assert ["run_id", *rows] == REQUESTS.names
+    assert {"run_id", "sent_at_ns", "received_at_ns", *rows} == set(REQUESTS.names), "users' instants are live only"
     assert sorted(rows["request_id"]) == list(range(sum(map(len, REQUESTED.values()))))
     decisions = Counter(rows["decision"])
     assert decisions["lost"] == 0
