@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-CHECKOUT = Path(__file__).resolve().parent.parent.parent
+from core.errors import HarnessError
+
 TRY_TIMEOUT_S = 20.0
 
 
@@ -54,12 +55,6 @@ def tries(*command: str) -> bool:
 def tool(name: str) -> str | None:
     """The path of a program: on the PATH, or where Debian keeps those that only root has on it."""
     return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
-
-
-def find_go() -> str | None:
-    """The Go tool: what make installed into the checkout, else the one on the PATH or in its usual place."""
-    places = [str(CHECKOUT / ".go" / "bin"), os.environ.get("PATH", ""), "/usr/local/go/bin", "/usr/lib/go/bin"]
-    return shutil.which("go", path=os.pathsep.join(places))
 
 
 def find_iptables() -> str | None:
@@ -118,11 +113,18 @@ def _pinning() -> str | None:
     return f"{os.cpu_count()} cores" if tool("taskset") and tries("taskset", "-c", str(core), "true") else None
 
 
-def _brokerd() -> str | None:
-    """Asked of the builder: the binary of the sources that are here."""
+def _go() -> str:
+    """As the build of our broker looks for it: new enough, wherever it is."""
     from testbed.brokerd import build
 
-    return str(build.BINARY) if build.BINARY.is_file() else None
+    return str(build.find_go())
+
+
+def _brokerd() -> str | None:
+    """The program of the sources that are here; a missing one can be built where there is Go."""
+    from testbed.brokerd import build
+
+    return str(build.brokerd_path())
 
 
 def _linux() -> str | None:
@@ -143,7 +145,7 @@ CAPABILITIES = {
     "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
     "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
     "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
-    "go": Capability("Go", find_go, "make live (or install Go 1.22 or newer)"),
+    "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokerd.build)"),
     "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),
     "java": Capability("Java", lambda: tool("java"), "make setup"),
@@ -155,7 +157,7 @@ def find_capability(name: str) -> str | None:
     """Where or how a capability was found; None where it is missing, or where looking for it fails."""
     try:
         return CAPABILITIES[name].find()
-    except (OSError, ImportError, AttributeError):
+    except (OSError, ImportError, HarnessError):
         return None
 
 

@@ -102,7 +102,11 @@ class ProcessSite:
 
     def processes(self) -> list[tuple[str, int]]:
         """(name, pid) of the agents that live, for the probes of ``collectors``."""
-        return [(name, agent.pid) for name, agent in self.agents.items() if agent.alive]
+        return [(name, agent.pid) for name, agent in list(self.agents.items()) if agent.alive]
+
+    def namespaces(self) -> dict[str, int]:
+        """Host -> pid of an agent on it, for the same."""
+        return {self._host_of[name]: pid for name, pid in self.processes()}
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """A TCP connection to a port of a host's loopback; MachineError where nobody listens."""
