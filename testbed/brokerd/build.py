@@ -59,7 +59,12 @@ def _version(go: Path) -> tuple[int, ...]:
 
 def _environment() -> dict[str, str]:
     # The tool chain that is here, not one that it would download; and no C compiler.
-    return {**os.environ, "GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+    return {
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+        "CGO_ENABLED": "0",
+        "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath",
+    }
 
 
 def go(*arguments: str, timeout_s: float = BUILD_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
@@ -99,7 +104,7 @@ def _built(name: str, package: str) -> Path:
         program.parent.mkdir(parents=True, exist_ok=True)
         # Written aside and renamed: two that build at once do the work twice, and both are right.
         with tempfile.TemporaryDirectory(dir=program.parent, prefix=".building-") as folder:
-            result = go("build", "-trimpath", "-o", f"{folder}/{name}", package)
+            result = go("build", "-o", f"{folder}/{name}", package)
             if result.returncode:
                 raise MachineError(
                     f"go build of {name} failed: {result.stderr.strip()[-500:]}",

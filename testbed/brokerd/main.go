@@ -55,8 +55,11 @@ func (o *options) parse() {
 // run serves until standard input ends, or SIGTERM.
 func (o *options) run() error {
 	token, err := os.ReadFile(o.tokenFile)
-	if token = bytes.TrimSpace(token); err != nil || len(token) == 0 {
-		return fmt.Errorf("-token-file: no token there (%v)", err)
+	if err != nil {
+		return fmt.Errorf("-token-file: %w", err)
+	}
+	if token = bytes.TrimSpace(token); len(token) == 0 {
+		return errors.New("-token-file: it holds no token")
 	}
 	if o.stamps != "kernel" && o.stamps != "read" {
 		return fmt.Errorf("-stamps %s: use kernel or read", o.stamps)
@@ -92,10 +95,11 @@ func (o *options) run() error {
 	control := &control{ingress: ingress, listener: listener, token: token}
 	go control.run()
 
+	end := ended()
 	sayReady(ingress.listener.Addr(), broker.RealTCPAddr(), listener.Addr())
 	select {
 	case err = <-failed:
-	case <-ended():
+	case <-end:
 	}
 	_ = ingress.listener.Close()
 	_ = listener.Close()
