@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import limiters, pipeline
+from benchmarks import limiters, links, pipeline
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pipeline.report(arguments.repeats)
     limiters.report()
+    links.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:
         sys.stdout.flush()

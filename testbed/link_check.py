@@ -116,11 +116,14 @@ def judged(site: Site, source: str, target: str, delays_ns: list[int], sent: int
         path.jitter_ns,
         p05,
         p95,
-        _problem(path.one_way_delay_ns, path.jitter_ns, path.loss_probability, p50 if delays_ns else None, sent, lost),
+        problem_of(
+            path.one_way_delay_ns, path.jitter_ns, path.loss_probability, p50 if delays_ns else None, sent, lost
+        ),
     )
 
 
-def _problem(delay_ns: int, jitter_ns: int, loss: float, median_ns: int | None, sent: int, lost: int) -> str:
+def problem_of(delay_ns: int, jitter_ns: int, loss: float, median_ns: int | None, sent: int, lost: int) -> str:
+    """What is wrong with a path: ``lost`` of ``sent`` messages, and the median delay of the others; empty: nothing."""
     if lost == sent and loss < 1:
         return f"all {sent} messages are lost" if sent else "nothing came to be sent back"
     if not is_likely(lost, sent, loss):

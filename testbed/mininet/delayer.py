@@ -284,12 +284,12 @@ class Delayer:
         found: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
         found["waiting_count"] = len(self._heap)
         for percent in (50, 99):
-            found[f"lateness_p{percent}_ns"] = _quantile(self.lateness, total * percent / 100)
+            found[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
         found["lateness_max_ns"] = self.latest_ns
         return found
 
 
-def _quantile(buckets: list[int], rank: float) -> int:
+def quantile(buckets: list[int], rank: float) -> int:
     """The middle of the bucket in which the rank falls."""
     seen = 0
     for bucket, count in enumerate(buckets):

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ NEEDED = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip")
 PLACE = Path("/usr/lib/python3/dist-packages/mininet")  # of Debian's package, which other Pythons do not see
 FABRIC = ""  # the one bridge of a topology whose switches are no tree
 TIMEOUT_S = 20
+FORWARDING_TIMEOUT_S = 10.0
+FORWARDING = "3"  # the state of a bridge's port
 
 
 def load_mininet() -> Any:
@@ -80,6 +83,7 @@ class Network:
                 self.net.build()
                 self.net.start()
             self._fix_neighbours(topology)
+            self._await_forwarding()
         except BaseException:
             self.close()
             raise
@@ -104,9 +108,12 @@ class Network:
         return ends[a], ends[b]
 
     def move(self, host: str, before: str, point: str) -> None:
-        """Take the far end of a host's link from one bridge to another; the host keeps its interface and address."""
+        """Take the far end of a host's link from one bridge to another; the host keeps its interface and address.
+
+        The kernel may take a second before the new port forwards; this returns when it does.
+        """
         port = self._ports.pop(frozenset((host, before)))
-        bridge, target = self.nodes[before].name, self.nodes[point]
+        target = self.nodes[point]
         ip = tool("ip") or "ip"
         far = port[before]
         name = f"{target.name}-from{self.nodes[host].name}"
@@ -115,8 +122,8 @@ class Network:
         run_in(target.pid, ip, "link", "set", name, "master", target.name, "up")
         for switch in self.net.switches:  # what bridges have learned is wrong now, all the way
             run_in(switch.pid, ip, "link", "set", switch.name, "type", "bridge", "fdb_flush")
-        assert bridge != target.name
         self._ports[frozenset((host, point))] = {host: port[host], point: name}
+        self._await_forwarding()
 
     def close(self) -> None:
         """End the shells; namespaces, links and bridges go with them."""
@@ -124,6 +131,16 @@ class Network:
             node.terminate()
         self.net.switches.clear()
         self.net.hosts.clear()
+
+    def _await_forwarding(self) -> None:
+        """A bridge takes a port into use when the kernel tells it of the carrier, which may be a second later."""
+        until_s = time.monotonic() + FORWARDING_TIMEOUT_S
+        for switch in self.net.switches:
+            place = Path(f"/proc/{switch.pid}/root/sys/class/net/{switch.name}/brif")
+            while any((port / "state").read_text().strip() != FORWARDING for port in place.iterdir()):
+                if time.monotonic() > until_s:
+                    raise MachineError(f"a port of bridge {switch.name} does not forward", "see ip -d link")
+                time.sleep(0.01)
 
     def _add_nodes(self, topology: Topology) -> None:
         switches = [host.name for host in topology.hosts if host.role == SWITCH] if self.is_tree else [FABRIC]

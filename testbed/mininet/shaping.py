@@ -33,21 +33,30 @@ def link_lines(device: str, rate_bps: int | None) -> list[str]:
     return [f"qdisc replace dev {device} root tbf rate {rate_bps}bit burst {burst} limit {limit + burst}"]
 
 
+def needs_classes(targets: Mapping[str, PathSetting], *, per_path_rates: bool, netem: bool) -> bool:
+    """Whether a host's packets must be told apart by target."""
+    return netem or (per_path_rates and any(is_limited(path.rate_bps) for path in targets.values()))
+
+
 def host_lines(
-    device: str, targets: Mapping[str, PathSetting], *, rate_bps: int | None, per_path_rates: bool, netem: bool
+    device: str,
+    targets: Mapping[str, PathSetting],
+    *,
+    rate_bps: int | None,
+    per_path_rates: bool,
+    netem: bool,
+    has_classes: bool = False,
 ) -> list[str]:
     """The end of a host's only link.  ``targets``: by address.  ``rate_bps``: of that link.
 
     ``per_path_rates``: where links between hosts are no devices of their own, a path has the rate of its narrowest
-    link, for itself.  Replaces what was there; lines are for one ``tc -batch``.
+    link, for itself.  ``has_classes``: classes are there already, and change.
     """
-    if not netem and not (per_path_rates and any(is_limited(path.rate_bps) for path in targets.values())):
+    if not (has_classes or needs_classes(targets, per_path_rates=per_path_rates, netem=netem)):
         return link_lines(device, rate_bps)
     root = f"{rate_bps}bit" if is_limited(rate_bps) and not per_path_rates else OPEN_RATE
-    lines = [
-        f"qdisc replace dev {device} root handle 1: htb default 0",
-        f"class replace dev {device} parent 1: classid 1:1 htb rate {root} quantum 60000",
-    ]
+    lines = [] if has_classes else [f"qdisc replace dev {device} root handle 1: htb default 0"]
+    lines.append(f"class replace dev {device} parent 1: classid 1:1 htb rate {root} quantum 60000")
     for number, (address, path) in enumerate(targets.items(), 2):
         ceiling = f"{path.rate_bps}bit" if per_path_rates and is_limited(path.rate_bps) else root
         lines += [

@@ -1,6 +1,8 @@
 """Hosts as Mininet's network namespaces, with the delays, losses and rates of their topology."""
 
 import socket
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from testbed.mininet.namespaces import connect_in
 from testbed.mininet.network import NEEDED, Network, run_in
 from testbed.mininet.paths import Paths, PathSetting
 from testbed.mininet.rules import load_rules, rules_text
-from testbed.mininet.shaping import host_lines, is_limited, link_lines
+from testbed.mininet.shaping import host_lines, is_limited, link_lines, needs_classes
 from testbed.topology import SWITCH, Topology
 
 NETEM, USER_SPACE = "netem", "user-space"
@@ -49,9 +51,13 @@ class MininetSite(ProcessSite):
         super().__init__(topology, folder, state_folder)
         self.network: Network | None = None
         self.delayer: Agent | None = None
+        self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
         self._paths = Paths(topology)
         self._settings: dict[tuple[str, str], PathSetting] = {}
         self._queued: set[tuple[str, str]] = set()
+        self._changing = threading.RLock()  # faults and counters may come from different threads
+        self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
+        self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
         try:
             self._build()
@@ -100,23 +106,30 @@ class MininetSite(ProcessSite):
 
     def apply(self, fault: Fault) -> None:
         """See ``testbed.live.site.Site.apply``."""
-        self._paths.apply(fault)
-        self._update()
+        with self._changing:
+            self._paths.apply(fault)
+            self._update()
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
         """The link between two hosts (``*`` and ``*``: every link) has another delay from now on."""
-        self._paths.set_delay(a, b, delay_ns)
-        self._update()
+        with self._changing:
+            self._paths.set_delay(a, b, delay_ns)
+            self._update()
 
     def move_host(self, host: str, point: str) -> None:
-        """A handover: the host's only link leads to another access point from now on; its address stays."""
-        before = self._paths.move_host(host, point)
-        if before == point:
-            return
-        if self._up.is_tree:
-            self._up.move(host, before, point)
-            self._shape()
-        self._update()
+        """A handover: the host's only link leads to another access point from now on; its address stays.
+
+        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
+        and carries nothing for up to a second.
+        """
+        with self._changing:
+            before = self._paths.move_host(host, point)
+            if before == point:
+                return
+            if self._up.is_tree and any(is_limited(link.rate_bps) for link in self.topology.links):
+                self._up.move(host, before, point)
+                self._shape()
+            self._update()
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped."""
@@ -127,7 +140,8 @@ class MininetSite(ProcessSite):
         if self.delayer is not None:
             found.append((DELAYER, "alive_count", float(self.delayer.alive)))
             if self.delayer.alive:
-                stats = self.delayer.ask("stats")
+                with self._changing:
+                    stats = self.delayer.ask("stats")
                 found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
         return found
 
@@ -151,11 +165,13 @@ class MininetSite(ProcessSite):
             self._record(node.pid, f"mininet:{node.name}")
         if self.delayer is not None:
             self.delayer.ready()
-            self.delayer.ask(
-                "attach", hosts={host.name: self.network.pid(host.name) for host in self.topology.machines}
-            )
+        began_ns = time.monotonic_ns()
+        if self.delayer is not None:
+            pids = {host.name: self.network.pid(host.name) for host in self.topology.machines}
+            self.delayer.ask("attach", hosts=pids)
         self._shape()
         self._update()
+        self.links_took_ns = time.monotonic_ns() - began_ns
 
     def _record(self, pid: int, name: str) -> None:
         number = self.state.making("process", name=name)
@@ -187,20 +203,23 @@ class MininetSite(ProcessSite):
         self.topology = self._paths.topology
 
     def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathSetting], sources: set[str]) -> None:
-        network = self._up
-        for source in sources:
+        network, netem, per_path = self._up, self.delays == NETEM, not self._up.is_tree
+        for source in sorted(sources):
             targets = {network.address(b): path for (a, b), path in wanted.items() if a == source}
             own = [link.rate_bps for link in self._paths.topology.links if source in (link.a, link.b)]
             lines = host_lines(
                 network.device(source),
                 targets,
-                rate_bps=own[0] if network.is_tree else None,
-                per_path_rates=not network.is_tree,
-                netem=self.delays == NETEM,
+                rate_bps=None if per_path else own[0],
+                per_path_rates=per_path,
+                netem=netem,
+                has_classes=source in self._classed,
             )
-            before = {path for (a, _), path in self._settings.items() if a == source}
-            if self.delays == NETEM or not before or {is_limited(path.rate_bps) for path in before} != {False}:
+            if needs_classes(targets, per_path_rates=per_path, netem=netem):
+                self._classed.add(source)
+            if self._shaped.get(source) != lines:
                 _tc(network, source, lines)
+            self._shaped[source] = lines
 
     def _delay(
         self, wanted: Mapping[tuple[str, str], PathSetting], changed: Mapping[tuple[str, str], PathSetting]

@@ -69,6 +69,31 @@ def test_star_and_full_mesh() -> None:
     assert full.path("n1", "n5").one_way_delay_ns == 5_000_000
 
 
+def test_a_dumbbell_has_one_link_between_its_halves() -> None:
+    topology = load_topology("dumbbell", {"nodes": 5, "rate_mbps": 2.5, "jitter": "2ms", "loss_probability": 0.1})
+    assert topology.node_names() == ["n1", "n2", "n3", "n4", "n5"]
+    delays_ns = [topology.path("n1", name).one_way_delay_ns for name in ("n3", "n4", "n5")]
+    assert delays_ns == [2 * 10**6, 22 * 10**6, 22 * 10**6]
+    across, beside = topology.path("n2", "n5"), topology.path("n5", "n4")
+    assert across.jitter_ns == 2_000_000 and across.loss_probability == pytest.approx(0.1)
+    assert across.transmission_ns(2_500) == 8_000_000 and beside.transmission_ns(2_500) == 0
+    assert beside.jitter_ns == 0 and beside.loss_probability == 0
+    assert all(link.rate_bps is None for link in load_topology("dumbbell").links)
+
+
+@pytest.mark.parametrize(("depth", "fanout"), [(1, 1), (1, 4), (2, 3), (3, 2), (5, 1)])
+def test_a_tree_is_as_deep_and_wide_as_asked(depth: int, fanout: int) -> None:
+    topology = load_topology("tree", {"depth": depth, "fanout": fanout, "delay": "1ms"})
+    leaves = fanout**depth
+    assert topology.node_names() == [f"n{i}" for i in range(1, leaves + 1)]
+    assert len(topology.hosts) == sum(fanout**level for level in range(depth + 1)) == len(topology.links) + 1
+    degrees = {name: sum(name in (link.a, link.b) for link in topology.links) for name in ("s1", "n1")}
+    assert degrees == {"s1": fanout, "n1": 1}
+    if leaves > 1:
+        assert topology.path("n1", f"n{leaves}").one_way_delay_ns == (2 * depth if fanout > 1 else 0) * 10**6
+        assert topology.path("n1", "n2").one_way_delay_ns == 2 * 10**6
+
+
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_every_registered_topology_builds_by_default(name: str) -> None:
     topology = load_topology(name)
@@ -111,6 +136,11 @@ def test_what_cannot_be_is_a_spec_error(hosts: tuple[Host, ...], links: tuple[Li
         ("star", {"delay": "5 parsecs"}, "not a duration"),
         ("star", {"delay": "1ms", "jitter": "2ms"}, "jitter"),
         ("srtm-lan", {"brokers": 0}, "brokers = 0"),
+        ("dumbbell", {"nodes": 1}, "nodes = 1"),
+        ("dumbbell", {"rate_mbps": -1}, "rate_mbps = -1"),
+        ("tree", {"depth": 0}, "depth = 0"),
+        ("tree", {"depth": 10, "fanout": 3}, "at most 1000"),
+        ("tree", {"rate_mbps": float("nan")}, "rate_mbps = nan"),
     ],
 )
 def test_bad_options_are_spec_errors(name: str, options: dict, names: str) -> None:

@@ -121,6 +121,20 @@ def test_a_table_of_round_trips_is_halved_and_its_directions_averaged(tmp_path: 
     assert topology.path("n1", "n2").one_way_delay_ns == 30_000_000
 
 
+@pytest.mark.parametrize(("corner", "halves"), [("", 2), ("ms", 2), ("rtt_ms", 2), ("one_way_ms", 1)])
+def test_a_table_may_be_a_matrix(tmp_path: Path, corner: str, halves: int) -> None:
+    path = tmp_path / "matrix.csv"
+    path.write_text(f"{corner},Here,There,Far\nHere,0,30,90\nThere,32,0,\nFar,,41.5,0\n")
+    assert read_table(str(path)) == {
+        ("Here", "There"): 30 * MILLISECOND_NS // halves,
+        ("Here", "Far"): 90 * MILLISECOND_NS // halves,
+        ("There", "Here"): 32 * MILLISECOND_NS // halves,
+        ("Far", "There"): 41_500_000 // halves,
+    }
+    topology = load_topology("wan", {"nodes": 2, "cities": "Here, There", "table": str(path)})
+    assert topology.path("n1", "n2").one_way_delay_ns == 31 * MILLISECOND_NS // halves
+
+
 def test_wondernetworks_pings_are_read_with_their_servers(tmp_path: Path) -> None:
     pings, servers = tmp_path / "pings.csv.gz", tmp_path / "servers-2020.csv"
     rows = ["source,destination,min,avg,max,mdev", "1,1,0,0.03,1,0", "1,2,9,10,12,1", "2,1,9,12,12,1"]
@@ -146,6 +160,14 @@ def test_wondernetworks_pings_are_read_with_their_servers(tmp_path: Path) -> Non
         ("", "no delays"),
         ("here,elsewhere,3\n", "no city 'there'"),
         ("here,elsewhere,3\nthere,elsewhere,3\n", "nothing about here and there"),
+        (",here\nhere,0\n", "line 1: cities here"),
+        (",here,here\nhere,0,0\n", "line 1: cities here, here"),
+        (",here,\nhere,0,0\n", "line 1: cities here, "),
+        (",here,there\nhere,0\n", "line 2: 2 fields"),
+        (",here,there\nhere,0,1\nmars,1,0\n", "line 3: city 'mars'"),
+        (",here,there\nhere,0,1\nhere,0,1\n", "line 3: city 'here'"),
+        (",here,there\nhere,0,fast\n", "line 2: 'fast'"),
+        ("ms,here,there\nhere,0,\n", "no delays"),
         ("source,destination,min\n1,2,3\n", "line 1: no column avg"),
         ("source,destination,avg\n1,2,3\n", "0 files servers"),
         ("here,there,30\nhere," + 200_000 * "x" + ",30\n", "table.csv, line 2: field larger"),
