@@ -1,0 +1,170 @@
+"""redis-gcra: its nodes alone; its script in a real Redis, against GCRA in integers; live, beside centralised."""
+
+import socket
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import hiredis
+import pytest
+
+from core.errors import SpecError
+from core.records import Request
+from core.seeds import generator
+from core.units import SECOND_NS
+from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
+from systems.limiting.redis_gcra import EXACT, SCRIPT, SYSTEM, Config, Evaluate, Evaluated, nodes, script_limit
+from systems.loader import load_system
+from systems.parts.limit import Limit, gcra, limit_of
+from testbed.faults import Crash, Restart
+from testbed.live.redis_host import RedisHost
+from testbed.live.redis_plane import packed
+from testbed.live.request_run import LiveRequestJournal, run_requests_live
+from testbed.local import LocalSite
+from testbed.topology import mesh
+from testbed.virtual.request_run import run_requests
+from tests.live import needs
+from workloads.requests import poisson_requests
+
+TOPOLOGY = mesh("two", ["n1", "n2"], 0)
+LOAD_NS = 3 * SECOND_NS // 2
+REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 20.0, LOAD_NS, 3, sticky=False)
+
+
+# --- the nodes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_asks_waits_and_gives_up() -> None:
+    node: Any = nodes(["n1", "n2"], Config(capacity=300, rate="0.3", timeout="1s", on_failure="closed"), 1)["n2"]
+    assert node.handle(Start(None), 0) == []
+    effects = node.handle(Arrival(Request(5, "u", 10, 2)), 10)
+    assert effects == [Actuate(Evaluate(5, "u", (3, 10**7, 300, 2))), SetTimer("timeout", SECOND_NS + 10)]
+    assert not node.idle() and node.state_bytes() == 16
+    assert [type(effect) for effect in node.handle(Arrival(Request(6, "u", 20)), 20)] == [Actuate]
+    assert node.handle(Report(Evaluated(5, True)), 30) == [Decide(5, Verdict.ADMIT)]
+    assert node.handle(Report(Evaluated(5, True)), 31) == []
+    assert node.handle(Timer("timeout", SECOND_NS + 10), SECOND_NS + 10) == [SetTimer("timeout", SECOND_NS + 20)]
+    assert node.handle(Timer("timeout", SECOND_NS + 20), SECOND_NS + 20) == [Decide(6, Verdict.REJECT)]
+    assert node.idle()
+
+
+def test_rates_that_a_double_cannot_hold_are_refused() -> None:
+    assert script_limit(300, "0.3") == (3, 10**7)
+    assert script_limit(3, "1/3") == (1, 3 * 10**6)
+    with pytest.raises(SpecError, match=r"rate = '0\.123457'"):
+        script_limit(300, "0.123457")
+    with pytest.raises(SpecError, match="server"):
+        nodes(["n1"], Config(server="n9"), 1)
+    with pytest.raises(SpecError, match="real redis"):
+        run_requests(SYSTEM, Config(), TOPOLOGY, {}, SECOND_NS, 1)
+
+
+# --- the script ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Any]:
+    """Calls a Redis of our own."""
+    host = RedisHost("127.0.0.1", str(tmp_path))
+    port = host.start("secret")["port"]
+    sock, reader = socket.create_connection(("127.0.0.1", port), timeout=10), hiredis.Reader(encoding="utf-8")
+
+    def call(*words: str | bytes | int) -> Any:
+        sock.sendall(packed(*words))
+        while (answer := reader.gets()) is False:
+            reader.feed(sock.recv(1 << 16))
+        return answer
+
+    yield call
+    sock.close()
+    host.crash()
+
+
+@needs("redis")
+@pytest.mark.parametrize(("capacity", "rate"), [(300, "0.3"), (1, "1"), (7, "1/3"), (5, "9999.9"), (40, "123.4")])
+def test_the_script_is_exact(redis: Any, capacity: int, rate: str) -> None:
+    """With instants given instead of the server's clock, near the end of the longest run, it is GCRA to the tick."""
+    assert redis("PING").args[0].startswith("NOAUTH")
+    assert redis("AUTH", "secret") == "OK"
+    script = SCRIPT.replace("redis.call('TIME')", "{ARGV[6], ARGV[7]}")
+    script = script.replace("string.format('%.0f', life_ms)", "60000")  # keys would die by the server's clock
+    sha = redis("SCRIPT", "LOAD", script)
+    per_us, token = script_limit(capacity, rate)
+    assert Fraction(per_us * 10**6, token) == limit_of(capacity, rate).rate_rps
+    limit, rng, full_at, origin_s = Limit(capacity, per_us, token), generator(1, rate), {"a": 0, "b": 0}, 1_700_000_000
+    now_us, seen = 86_000 * 10**6, set()
+    for _ in range(400):
+        step = int(rng.integers(0, max(2, 3 * token // per_us)))
+        user = "ab"[int(rng.integers(2))]
+        if rng.random() < 0.3:  # exactly when a token is back, or a tick before
+            due = -(-(full_at[user] - (capacity - 1) * token) // per_us) - int(rng.integers(2))
+            step = max(0, due - now_us)
+        now_us += step
+        cost = int(rng.integers(1, capacity + 2)) if rng.random() < 0.1 else 1
+        expected = gcra(now_us * per_us, full_at[user], limit, cost)
+        seconds, micros = divmod(now_us, 10**6)
+        found = redis("EVALSHA", sha, 1, f"{user}", per_us, token, capacity, cost, origin_s, origin_s + seconds, micros)
+        assert found == (0 if expected is None else 1)
+        full_at[user] = full_at[user] if expected is None else expected
+        seen.add(found)
+        if found:
+            assert redis("GET", user) == str(expected) and expected is not None and expected < EXACT
+    assert seen == {0, 1}
+
+
+@needs("redis")
+def test_full_buckets_are_forgotten_by_the_server(redis: Any) -> None:
+    redis("AUTH", "secret")
+    arguments = (*script_limit(2, "20"), 2)
+    first = [redis("EVAL", SCRIPT, 1, "u", *arguments, 1, int(time.time())) for _ in range(3)]
+    assert first == [1, 1, 0]
+    assert 1 <= redis("PTTL", "u") <= 102  # two tokens of 50 ms, and up to 2 ms
+    time.sleep(0.2)
+    assert redis("EXISTS", "u") == 0
+    assert redis("EVAL", SCRIPT, 1, "u", *arguments, 3, int(time.time())) == 0  # more than the bucket holds
+    assert redis("EXISTS", "u") == 0
+
+
+# --- the system, live ------------------------------------------------------------------------------------------------
+
+
+def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -> LiveRequestJournal:
+    system = load_system(key)
+    with LocalSite(TOPOLOGY, folder, folder) as site:
+        return run_requests_live(
+            site, system, system.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=3 * SECOND_NS
+        )
+
+
+@needs("redis")
+@pytest.mark.slow
+def test_redis_decides_as_the_centralised_limiter_does(tmp_path: Path) -> None:
+    options = {"capacity": 5, "rate": "4"}
+    found = live(tmp_path, "redis-gcra", **options).summary()
+    model = load_system("centralised")
+    expected = run_requests(
+        model, model.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=SECOND_NS
+    ).summary()
+    for node in TOPOLOGY.node_names():
+        assert found[node].lost_count == 0 and found[node].offered_count == expected[node].offered_count
+    admitted, asked = (sum(of[node].admitted_count for node in of) for of in (found, expected))
+    assert abs(admitted - asked) <= 0.1 * asked
+
+
+@needs("redis")
+@pytest.mark.slow
+def test_redis_dies_with_its_host_and_comes_back_empty(tmp_path: Path) -> None:
+    """Users whose tokens are gone have them again after the restart; meanwhile the other node decides alone."""
+    down, up = 500_000_000, 900_000_000
+    options = {"capacity": 5, "rate": "0.01", "timeout": "100ms", "on_failure": "closed"}
+    found = live(tmp_path, "redis-gcra", (Crash(down, "n1"), Restart(up, "n1")), **options).requests()
+    rows = list(zip(found["node"], found["intended_at_ns"], found["decision"], strict=True))
+    assert {decision for node, at_ns, decision in rows if node == "n2"} == {"admit", "reject"}
+    assert "lost" in {decision for node, at_ns, decision in rows if node == "n1" and down < at_ns < up}
+    between = [decision for node, at_ns, decision in rows if node == "n2" and down + 10**8 < at_ns < up]
+    assert set(between) == {"reject"}
+    admitted_before = sum(decision == "admit" for _, at_ns, decision in rows if at_ns < down)
+    admitted_after = sum(decision == "admit" for _, at_ns, decision in rows if at_ns > up)
+    assert admitted_before <= 30 and 1 <= admitted_after <= 30  # 6 users with 5 tokens each, twice
