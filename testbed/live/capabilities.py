@@ -121,10 +121,10 @@ def _go() -> str:
 
 
 def _brokerd() -> str | None:
-    """The program of the sources that are here; a missing one can be built where there is Go."""
+    """The program of the sources that are here."""
     from testbed.brokerd import build
 
-    return str(build.brokerd_path())
+    return str(build.BINARY) if build.BINARY.is_file() else None
 
 
 def _linux() -> str | None:
