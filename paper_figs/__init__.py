@@ -58,6 +58,7 @@ FIGURES = {
     "dst-fig7": "paper_figs.dst.fig7:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
+    "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
 }
 
 
@@ -67,6 +68,8 @@ PAPERS = {
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
     "limiters": "Beyond the sources: all limiters on one testbed",
+    "link": "Testbeds: how far the emulated one can be trusted",
+    "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
 CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst"}
 
