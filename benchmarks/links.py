@@ -60,14 +60,9 @@ def _report_errors(folder: Path) -> None:
         for number, delay_ms in enumerate(DELAYS_MS):
             site.set_delay("n1", "n2", delay_ms * MILLISECOND_NS)
             target = [site.address("n2"), ports[1]]
-            wished = {
-                "targets": [target],
-                "count": ECHOES,
-                "span_s": ECHOES / ECHO_RPS,
-                "wait_s": 1.0,
-                "number": number,
-            }
-            found = agents[0].ask("probe", **wished)["results"][0]
+            found = agents[0].ask(
+                "probe", targets=[target], count=ECHOES, span_s=ECHOES / ECHO_RPS, wait_s=1.0, number=number
+            )["results"][0]
             both = np.add(found["there_ns"], found["back_ns"]) - 2 * delay_ms * MILLISECOND_NS
             p50, p99 = np.percentile(both, (50, 99)) / MILLISECOND_NS
             wanted = f" (wanted: at most {WANTED_ERROR_MS})" if delay_ms else " (the peer: no delay)"

@@ -8,7 +8,7 @@ The loop wakes for the earliest release, and at least twice in the shortest dela
 them a little later costs nothing.  All verdicts that are due go to the kernel in one call.  What was under way when a
 path is cut or changed arrives as it was to.  Datagrams may overtake each other, TCP keeps its order.
 
-An agent: ``attach`` {hosts: {name: pid}}, ``set`` {paths: [[target, queue, setting]]}, ``stats``.
+An agent: ``attach`` {hosts: {name: pid}}, ``set`` {paths: [[target, queue, setting]]}, ``stats`` {reset}.
 """
 
 import ctypes
@@ -41,6 +41,7 @@ SO_TIMESTAMPNS = 35
 PR_SET_TIMERSLACK = 29
 TCP = 6
 UDP = 17
+FRAGMENT_OFFSET = 0x1FFF
 _PROTOCOL_BACK = netlink.IP_HEADER_BYTES - 9  # from the end of a message that ends in an IP header
 
 
@@ -216,9 +217,10 @@ class Delayer:
         Without a checksum, which IPv4 allows: on these interfaces it is not computed yet.
         """
         at = 4 * (packet[0] & 15)
-        repeated = packet[: at + 6] + b"\0\0" + packet[at + 8 :]
+        if not int.from_bytes(packet[6:8], "big") & FRAGMENT_OFFSET:  # later fragments have no UDP header
+            packet = packet[: at + 6] + b"\0\0" + packet[at + 8 :]
         try:
-            host.repeats.sendto(repeated, (socket.inet_ntoa(packet[16:20]), 0))
+            host.repeats.sendto(packet, (socket.inet_ntoa(packet[16:20]), 0))
             self.counts["doubled"] += 1
         except OSError:
             self.counts["error"] += 1
@@ -278,14 +280,17 @@ class Delayer:
         self._shortest_ns = min(delays, default=0)
         return {"path_count": len(delays)}
 
-    def stats(self) -> dict[str, Any]:
-        """Counts since the start, and how late packets were let go."""
+    def stats(self, reset: bool = False) -> dict[str, Any]:
+        """Counts since the start or the last reset, and how late packets were let go."""
         total = sum(self.lateness)
         found: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
         found["waiting_count"] = len(self._heap)
         for percent in (50, 99):
             found[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
         found["lateness_max_ns"] = self.latest_ns
+        if reset:
+            self.counts = dict.fromkeys(self.counts, 0)
+            self.lateness, self.latest_ns = [0] * LATENESS_BUCKETS, 0
         return found
 
 

@@ -128,6 +128,8 @@ class Network:
     def close(self) -> None:
         """End the shells; namespaces, links and bridges go with them."""
         for node in [*self.net.switches, *self.net.hosts]:
+            for known in (node.inToNode, node.outToNode):  # Mininet's own, for ever
+                known.pop(node.stdin.fileno(), None)
             node.terminate()
         self.net.switches.clear()
         self.net.hosts.clear()

@@ -94,10 +94,13 @@ class MininetSite(ProcessSite):
     # --- links -------------------------------------------------------------------------------------------
 
     def verify(self) -> list[PathMeasure]:
-        """See ``testbed.live.site.Site.verify``."""
+        """See ``testbed.live.site.Site.verify``.  The delayer counts anew from here on: the load's own lateness."""
         measures = self.measure()
         raise_problems(measures)
         self._check_delayer()
+        if self.delayer is not None:
+            with self._changing:
+                self.delayer.ask("stats", reset=True)
         return measures
 
     def measure(self) -> list[PathMeasure]:
@@ -132,7 +135,10 @@ class MininetSite(ProcessSite):
             self._update()
 
     def counters(self) -> list[tuple[str, str, float]]:
-        """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped."""
+        """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
+
+        The delayer's are since ``verify``.
+        """
         found: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
             found += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]

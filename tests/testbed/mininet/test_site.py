@@ -21,7 +21,7 @@ from testbed.live.site import Site
 from testbed.mininet.site import USER_SPACE, MininetSite
 from testbed.topology import Host, Link, Topology, load_topology
 from tests.live import needs
-from tests.testbed.mininet.ends import one_way_ns, pid_of, pump, received_numbers, send_numbers, tcp, udp
+from tests.testbed.mininet.ends import PORT, one_way_ns, pid_of, pump, received_numbers, send_numbers, tcp, udp
 
 pytestmark = needs("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
 Make = Callable[..., MininetSite]
@@ -44,11 +44,14 @@ def make(tmp_path: Path) -> Iterator[Make]:
 def test_every_pair_has_its_delay(make: Make) -> None:
     site: Site = make("wan", nodes=4)
     measures = {(found.source, found.target): found for found in site.verify()}
+    assert ("delayer", "packet_count", 0.0) in site.counters()  # counts begin with the load
     assert len(measures) == 12
     for (a, b), found in measures.items():
         wanted_ns = site.topology.path(a, b).one_way_delay_ns
         assert found.requested_delay_ns == wanted_ns and found.lost_count == 0
         assert wanted_ns - MILLISECOND_NS < found.measured_p05_ns < wanted_ns + 5 * MILLISECOND_NS
+    assert isinstance(site, MininetSite)
+    site.measure()
     counts = {metric: value for host, metric, value in site.counters() if host == "delayer"}
     assert counts["packet_count"] >= 12 * 200 and counts["error_count"] == counts["unstamped_count"] == 0
     assert counts["lateness_max_ns"] >= counts["lateness_p99_ns"] >= counts["lateness_p50_ns"] > 0
@@ -91,6 +94,11 @@ def test_loss_doubling_and_holding_back(make: Make) -> None:
         send_numbers(second, site.address("n3"), 400)
         numbers = received_numbers(third)
         assert 480 < len(numbers) < 640 and set(numbers) == set(range(400))
+        whole = bytes(range(256)) * 12
+        for _ in range(30):
+            second.sendto(whole, (site.address("n3"), PORT))  # fragments
+            assert third.recv(4096) == whole
+        received_numbers(third)  # copies
         send_numbers(first, site.address("n3"), 400)
         numbers = received_numbers(third)
         assert sorted(numbers) == list(range(400))
