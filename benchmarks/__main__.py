@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import limiters, links, pipeline
+from benchmarks import limiters, links, pipeline, publishers
 
 
 def main() -> None:
@@ -15,6 +15,7 @@ def main() -> None:
     pipeline.report(arguments.repeats)
     limiters.report()
     links.report()
+    publishers.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:
         sys.stdout.flush()

@@ -71,8 +71,7 @@ class Stage:
         """Begin to play a block; returns its epoch."""
         save_block(self.folder / "block.npz", block)
         self.block = block
-        # A shared machine may take long to prepare the load: the epoch is moved until there is time left.
-        epoch_ns = time.time_ns() + LEAD_NS + 50_000 * block.message_count
+        epoch_ns = time.time_ns() + LEAD_NS
         self.publish.ask("load", path=str(self.folder / "block.npz"), epoch_ns=epoch_ns, topic=TOPIC, tag=tag)
         return epoch_ns
 
@@ -83,6 +82,19 @@ class Stage:
     def wait_received(self, count: int, timeout_s: float = 10.0) -> None:
         """Wait for so many deliveries."""
         until(lambda: self.subscribe.ask("status")["delivery_count"] >= count, f"{count} deliveries", timeout_s)
+
+    def wait_quiet(self, span_s: float = 0.4) -> None:
+        """Wait until nothing has come for a while."""
+        last = (-1, 0.0)
+
+        def quiet() -> bool:
+            nonlocal last
+            count = self.subscribe.ask("status")["delivery_count"]
+            if count != last[0]:
+                last = (count, time.monotonic())
+            return time.monotonic() > last[1] + span_s
+
+        until(quiet, "quiet")
 
     def collect(self, tag: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], DeliveryAccount]:
         """The senders' rows, the deliveries, and the account."""

@@ -118,8 +118,7 @@ def test_a_broker_that_is_killed(tmp_path: Path) -> None:
         # Publishers 0 to 9 find another broker; the others stay without.
         its.publish.ask("move", publishers=list(range(10)), targets=other.ingress)
         its.wait_sent()
-        its.wait_received(4_000)
-        time.sleep(0.2)
+        its.wait_quiet()
         sent, received, found = its.collect()
         safe = sent["publisher"] >= 20
         assert np.isin(sent["message"][safe], received["message"]).all(), (
@@ -131,7 +130,7 @@ def test_a_broker_that_is_killed(tmp_path: Path) -> None:
         assert found.duplicated_count == 0
         assert (sent["broker"][~lost] >= 0).all()
         assert (sent["broker"][lost] == -1).all()
-        moved = (sent["publisher"] < 10) & (sent["broker"] == 1)
+        moved = (sent["publisher"] < 10) & (sent["broker"] == list(sent["brokers"]).index(other.ingress))
         assert np.isin(sent["message"][moved], received["message"]).all()
         assert moved.sum() > 0
 
@@ -164,10 +163,11 @@ def test_a_broker_that_does_not_read_is_waited_for_in_a_queue(tmp_path: Path) ->
         until(
             lambda: (left := its.publish.ask("status")["loads"]["0"])["due_later"] == 0 and left["waiting"], "a queue"
         )
-        time.sleep(0.2)
+        its.wait_received(100)  # the other publisher does not wait for it
         # The harness moves it meanwhile: not before its command is whole and everything is acknowledged.
         its.publish.ask("move", publishers=[0], targets=other.ingress, wait_s=0)
         assert its.publish.ask("status")["states"]["draining"] == 1
+        continued_at_ns = time.time_ns()
         slow.signal(signal.SIGCONT)
         its.wait_sent()
         its.wait_received(200)
@@ -175,9 +175,9 @@ def test_a_broker_that_does_not_read_is_waited_for_in_a_queue(tmp_path: Path) ->
         assert found.delivered_count == 200
         blocked = sent["publisher"] == 0
         assert set(sent["broker"][blocked]) == {0, 1}
-        lateness_ns = sent["sent_at_ns"] - sent["intended_at_ns"]
-        assert lateness_ns[blocked].max() > second(0.2)
-        assert np.median(lateness_ns[~blocked]) < second(0.1), "the other publisher does not wait for it"
+        assert (sent["acknowledged_at_ns"][~blocked] < continued_at_ns).all()
+        assert (sent["acknowledged_at_ns"][blocked] > continued_at_ns).all()
+        assert (sent["sent_at_ns"][blocked] > continued_at_ns).any(), "written late, and recorded so"
         check_order(received)
 
 

@@ -76,6 +76,6 @@ def test_a_virtual_runs_block_by_file(tmp_path: Path) -> None:
 
 
 def test_batches_beyond_the_protocols_limits_are_refused() -> None:
-    block = Block(np.zeros(1, np.int64), np.zeros(1, np.int32), np.full(1, 100_000, np.int32), 150)
+    block = Block(np.zeros(1, np.int64), np.zeros(1, np.int32), np.full(1, 60, np.int32), 100_000)
     with pytest.raises(ValueError, match="too many for one command"):
         Load(block, "t", EPOCH_NS, [0])
