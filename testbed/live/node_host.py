@@ -123,7 +123,7 @@ class NodeHost:
         self._links.start()
         if self._system.key in PLANES:
             make = lookup("plane", PLANES, self._system.key)
-            self._plane = make(self.loop, services, lambda found: self._occur(Report(found)), self._count_sent)
+            self._plane = make(self.loop, services, self._hear, self._count_sent)
 
     def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""
@@ -232,6 +232,10 @@ class NodeHost:
         self._occur(Arrival(message) if isinstance(message, Request) else Delivery(source, message))
         if self._started:
             self._last_traffic_ns = self._clock.now_ns()
+
+    def _hear(self, measurement: Any) -> None:
+        self._last_traffic_ns = self._clock.now_ns()
+        self._occur(Report(measurement))
 
     def _occur(self, event: Event) -> None:
         if self._started:

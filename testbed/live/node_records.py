@@ -21,7 +21,7 @@ class Recorder:
 
     def __init__(self, loop: Loop, path: Path):
         self._loop, self._lines = loop, [""]
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         self._planned = False
 
     def sample(self, at_ns: int, metric: str, value: float) -> None:
