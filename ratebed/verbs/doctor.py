@@ -6,6 +6,7 @@ from typing import Any
 
 from ratebed import options as o
 
+MACHINE = "machine"
 DEFAULT = ("analysis", "virtual")  # what `make figures` cannot do without
 
 
@@ -17,7 +18,9 @@ def doctor(as_json: o.AsJson = False) -> int:
         print(json.dumps(rows, indent=2))
     else:
         for row in rows:
-            word = "ok" if row["found"] else "missing" if row["needed"] else "absent"
+            word = (
+                "ok" if row["found"] else "missing" if row["needed"] else "note" if row["for"] == MACHINE else "absent"
+            )
             print(f"{word:<9}{row['for']:<10}{row['what']:<22}{row['detail']}")
         print(f"\nusable: {', '.join(_names(rows, unusable, usable=True)) or 'nothing'}")
         if unusable:
@@ -28,7 +31,7 @@ def doctor(as_json: o.AsJson = False) -> int:
 def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list[str]:
     """The testbeds and the analysis, in order; with what is missing if they are not usable."""
     found = []
-    for name in dict.fromkeys(row["for"] for row in rows if row["for"] != "machine"):
+    for name in dict.fromkeys(row["for"] for row in rows if row["for"] != MACHINE):
         if (name not in unusable) == usable:
             lacks = [row["what"] for row in rows if row["for"] == name and row["needed"] and not row["found"]]
             found.append(name + (f" (lacks {', '.join(lacks)})" if lacks else ""))
@@ -45,7 +48,7 @@ def _rows() -> Iterator[dict[str, Any]]:
         for finding in load_testbed(name).probe():
             yield _row(name, Finding(*finding))
     for finding in _machine():
-        yield _row("machine", finding)
+        yield _row(MACHINE, finding)
 
 
 def _row(name: str, finding: Any) -> dict[str, Any]:

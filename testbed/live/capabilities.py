@@ -35,6 +35,7 @@ class Capability:
     what: str
     find: Callable[[], str | None]
     fix: str  # the command that adds it
+    first: str = ""  # the capability without which it cannot be tried
 
 
 def tries(*command: str) -> bool:
@@ -137,11 +138,13 @@ CAPABILITIES = {
     "namespaces": Capability("network namespaces", _namespaces, "run as root"),
     "mininet": Capability("Mininet", _mininet, "apt-get install --no-install-recommends mininet"),
     "mnexec": Capability("mnexec", lambda: tool("mnexec"), "apt-get install --no-install-recommends mininet"),
-    "brctl": Capability("Linux bridges", _bridges, "apt-get install bridge-utils"),
+    "brctl": Capability("Linux bridges", _bridges, "apt-get install bridge-utils", "namespaces"),
     "ip": Capability("ip", lambda: tool("ip"), "apt-get install iproute2"),
     "iptables": Capability("iptables", find_iptables, "apt-get install iptables"),
-    "nfqueue": Capability("NFQUEUE", _nfqueue, "modprobe nfnetlink_queue xt_NFQUEUE, or a kernel that has them"),
-    "netem": Capability("netem", _netem, "modprobe sch_netem, or a kernel that has it"),
+    "nfqueue": Capability(
+        "NFQUEUE", _nfqueue, "modprobe nfnetlink_queue xt_NFQUEUE, or a kernel that has them", "namespaces"
+    ),
+    "netem": Capability("netem", _netem, "modprobe sch_netem, or a kernel that has it", "namespaces"),
     "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
     "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
     "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
@@ -161,7 +164,13 @@ def find_capability(name: str) -> str | None:
         return None
 
 
+def fix_of(name: str) -> str:
+    """The command that adds a missing capability, or the one that it needs first."""
+    first = CAPABILITIES[name].first
+    return fix_of(first) if first and find_capability(first) is None else CAPABILITIES[name].fix
+
+
 def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
     """Look for each of the named capabilities."""
-    found = [(CAPABILITIES[name], find_capability(name)) for name in names]
-    return [Finding(one.what, where is not None, where or one.fix, needed) for one, where in found]
+    found = [(name, find_capability(name)) for name in names]
+    return [Finding(CAPABILITIES[name].what, where is not None, where or fix_of(name), needed) for name, where in found]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,28 @@ def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch):
     assert mark.args == (True,) and mark.kwargs["reason"].endswith("no a unicorn (apt-get install unicorn)")
     assert needs().mark.args == (False,)
     find_capability.cache_clear()
+
+
+def test_what_cannot_be_tried_comes_with_the_command_for_what_it_needs_first(monkeypatch):
+    monkeypatch.setitem(CAPABILITIES, "stable", Capability("a stable", lambda: None, "build a stable"))
+    monkeypatch.setitem(CAPABILITIES, "unicorn", Capability("a unicorn", lambda: None, "catch one", "stable"))
+    assert probe_capabilities("unicorn") == [Finding("a unicorn", False, "build a stable")]
+    find_capability.cache_clear()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="takes privileges away from root")
+def test_doctor_of_a_user_without_privileges(tmp_path):
+    words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--securebits=+noroot,+noroot_locked"]
+    environment = {**os.environ, "RATEBED_STATE": str(tmp_path / "state")}
+    code = (
+        "from testbed.live.capabilities import probe_capabilities, CAPABILITIES\n"
+        "for row in probe_capabilities(*CAPABILITIES): print(row.what, row.found, row.detail, sep='|')"
+    )
+    done = subprocess.run([*words, sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    found = dict(line.split("|", 1) for line in done.stdout.splitlines())
+    for what in ("network namespaces", "NFQUEUE", "netem", "Linux bridges"):
+        assert found[what] == "False|run as root", done.stderr
+    assert found["SCHED_FIFO"].startswith("False|run as root")
 
 
 HARNESS = """
