@@ -6,6 +6,8 @@ business: a prefix of its command line.
 
 import os
 import shlex
+import shutil
+import shutil
 import socket
 import subprocess
 import sys
@@ -52,6 +54,16 @@ class ProcessSite:
     ) -> None:
         self.close()
 
+    def owns_folder(self) -> None:
+        """The run's folder goes with the site: removed by ``close``, with all that is in it."""
+        number = self.state.making("folder", path=str(self.folder.resolve()), whole=True)
+
+        def remove() -> None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.state.gone(number)
+
+        self._undo.callback(remove)
+
     def prefix(self, host: str) -> Sequence[str]:
         """The words before a command that put it onto a host, as in ``mnexec -a PID``; they must end in an exec."""
         return ()
@@ -88,6 +100,17 @@ class ProcessSite:
         self.agents[name], self._host_of[name], self._records[name] = agent, host, number
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
+
+    def own_folder(self) -> None:
+        """The run's folder goes with the site, and with ``ratebed clean`` where the harness was killed."""
+        number = self.state.making("folder", path=str(self.folder), whole=True)
+        self.state.made(number)
+
+        def remove() -> None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.state.gone(number)
+
+        self._undo.callback(remove)
 
     def forget(self, name: str) -> int:
         """Stop an agent, if it has not ended, so that another may take its name; returns its exit code."""

@@ -159,6 +159,17 @@ def test_children_of_agents_end_with_the_site(tmp_path):
     wait_until(lambda: not any(start_time(child) for child in children))
 
 
+def test_a_folder_of_its_own_goes_with_the_site_and_with_its_record(tmp_path):
+    (tmp_path / "state").mkdir()
+    with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state") as site:
+        site.owns_folder()
+        site.start("n1", "a", COMMAND).ready()
+        (left,) = all_states(tmp_path / "state")
+        assert [thing["kind"] for thing in left.things.values()] == ["folder", "process"]
+        assert left.things[1]["path"] == str(tmp_path / "run") and left.things[1]["whole"]
+    assert not (tmp_path / "run").exists() and list((tmp_path / "state").iterdir()) == []
+
+
 def test_a_name_can_be_used_again(site):
     first = site.start("n1", "a", COMMAND)
     first.ready()
