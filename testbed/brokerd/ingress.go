@@ -17,6 +17,7 @@ import (
 const (
 	topicsMaximum = 1000 // a publisher makes a topic by naming it
 	subscription  = "sub"
+	settleTime    = 100 * time.Millisecond
 )
 
 // ingress is the publishers' port: their connections and the topics that they publish.
@@ -197,10 +198,7 @@ func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, 
 	if err := t.openBucket(); err != nil {
 		return 0, err
 	}
-	left := in.unfinished(t)
-	for ; left > 0 && time.Now().Before(deadline); left = in.unfinished(t) {
-		time.Sleep(time.Millisecond)
-	}
+	left := in.settle(t, deadline)
 	t.mutex.Lock()
 	t.released = true
 	t.mutex.Unlock()
@@ -227,14 +225,44 @@ func (in *ingress) deserted(t *topic, cut bool) bool {
 	return deserted
 }
 
-// unfinished counts the messages that nsqd still holds of a topic.
-func (in *ingress) unfinished(t *topic) int64 {
-	count := int64(0)
-	for _, its := range in.nsqd.GetStats(t.name, "", false).Topics {
-		count += its.Depth
+// settle waits until subscribers have finished all of a topic's messages, and counts what they have not.
+//
+// A message on its way inside nsqd is in no queue for a moment. So either the subscribers that are there
+// have finished every one, or nsqd has held none for some time: it was finished by others, now gone.
+func (in *ingress) settle(t *topic, deadline time.Time) int64 {
+	empty := time.Now() // since when nsqd holds none
+	for {
+		held, unseen := in.unfinished(t)
+		if held > 0 {
+			empty = time.Now()
+		}
+		if unseen == 0 || time.Since(empty) > settleTime {
+			return 0
+		}
+		if time.Now().After(deadline) {
+			return held
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// unfinished counts the messages that nsqd holds, and those that no subscriber that is there has finished.
+func (in *ingress) unfinished(t *topic) (held, unseen int64) {
+	for _, its := range in.nsqd.GetStats(t.name, "", true).Topics {
+		held = its.Depth
+		if len(its.Channels) == 0 {
+			unseen = its.Depth
+		}
 		for _, channel := range its.Channels {
-			count += channel.Depth + int64(channel.InFlightCount+channel.DeferredCount)
+			held += channel.Depth + int64(channel.InFlightCount+channel.DeferredCount)
+			finished := uint64(0)
+			for _, client := range channel.Clients {
+				if subscriber, known := client.(nsqd.ClientV2Stats); known {
+					finished += subscriber.FinishCount
+				}
+			}
+			unseen += int64(its.MessageCount) - int64(finished)
 		}
 	}
-	return count
+	return held, unseen
 }

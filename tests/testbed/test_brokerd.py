@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from core.errors import MachineError
@@ -96,6 +97,9 @@ def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
             publisher = Client(its.connect("ingress"), 1)
             publisher.publish("t", numbered(0))
             its.process.send_signal(signal.SIGSTOP)
+            while psutil.Process(its.process.pid).status() != psutil.STATUS_STOPPED:
+                time.sleep(0.01)
+            time.sleep(0.05)  # for the last of its threads
             sent_at_ns = time.time_ns()
             publisher.send(nsq.pub("t", numbered(1)))
             time.sleep(0.3)
@@ -304,6 +308,16 @@ def test_release_delivers_what_waits_and_forgets_the_topic(running, commands):
     assert "done" not in commands.report()
     with pytest.raises(MachineError, match="no topic"):
         commands.release("done")
+
+
+def test_release_does_not_wait_for_subscribers_that_were_done_and_went(running, commands):
+    commands.acquire("gone")
+    reader, publisher = subscriber(running, "gone"), Client(running.connect("ingress"), 1)
+    publisher.publish("gone", *(numbered(i) for i in range(10)))
+    publisher.close()
+    reader.receive(10)
+    reader.close()
+    assert commands.release("gone") == 0
 
 
 def test_what_no_subscriber_finished_is_counted_at_the_release(running, commands):

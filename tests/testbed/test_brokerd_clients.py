@@ -30,7 +30,7 @@ def answered(connection, data):
 def handle(message):
     received.append(message.body.decode())
     if len(received) == 2 * count:
-        tornado.ioloop.IOLoop.current().call_later(0.2, tornado.ioloop.IOLoop.current().stop)
+        tornado.ioloop.IOLoop.current().call_later(2.5, tornado.ioloop.IOLoop.current().stop)
     return True
 
 async def publish():
@@ -40,7 +40,7 @@ async def publish():
         writer.pub("pynsq", b"single-%d" % i, answered)
         if i % batch == 0:
             writer.mpub("pynsq", [b"batch-%d" % j for j in range(i, i + batch)], answered)
-    await tornado.gen.sleep(2.5)  # heartbeats
+
 
 reader = nsq.Reader(topic="pynsq", channel="sub", nsqd_tcp_addresses=[nsqd], message_handler=handle, max_in_flight=1)
 loop = tornado.ioloop.IOLoop.current()
