@@ -7,7 +7,6 @@ business: a prefix of its command line.
 import os
 import shlex
 import shutil
-import shutil
 import socket
 import subprocess
 import sys
@@ -54,16 +53,6 @@ class ProcessSite:
     ) -> None:
         self.close()
 
-    def owns_folder(self) -> None:
-        """The run's folder goes with the site: removed by ``close``, with all that is in it."""
-        number = self.state.making("folder", path=str(self.folder.resolve()), whole=True)
-
-        def remove() -> None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.state.gone(number)
-
-        self._undo.callback(remove)
-
     def prefix(self, host: str) -> Sequence[str]:
         """The words before a command that put it onto a host, as in ``mnexec -a PID``; they must end in an exec."""
         return ()
@@ -103,8 +92,7 @@ class ProcessSite:
 
     def own_folder(self) -> None:
         """The run's folder goes with the site, and with ``ratebed clean`` where the harness was killed."""
-        number = self.state.making("folder", path=str(self.folder), whole=True)
-        self.state.made(number)
+        number = self.state.making("folder", path=str(self.folder.resolve()), whole=True)
 
         def remove() -> None:
             shutil.rmtree(self.folder, ignore_errors=True)
