@@ -106,15 +106,13 @@ class Delayer:
     def run(self) -> None:
         """Until standard input ends."""
         say(ok="ready")
-        look_at_ns = 0
         while not self.is_done:
             self._wait()
             for handle, _ in self._poll.poll(0):
-                if handle != self._commands:
-                    self._drain(self._by_handle[handle])
-                elif time.monotonic_ns() >= look_at_ns:
+                if handle == self._commands:
                     self._read_commands()
-                    look_at_ns = 0 if self.is_done else time.monotonic_ns()
+                else:
+                    self._drain(self._by_handle[handle])
             self._release()
 
     def _wait(self) -> None:

@@ -16,10 +16,10 @@ from testbed.live.process import ProcessSite, python_agent
 from testbed.live.site import PathMeasure
 from testbed.live.state import start_time
 from testbed.mininet.namespaces import connect_in
-from testbed.mininet.network import NEEDED, Network, run_in
+from testbed.mininet.network import NEEDED, Network, is_tree, run_in
 from testbed.mininet.paths import Paths, PathSetting
 from testbed.mininet.rules import load_rules, rules_text
-from testbed.mininet.shaping import host_lines, is_limited, link_lines, needs_classes
+from testbed.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
 from testbed.topology import SWITCH, Topology
 
 NETEM, USER_SPACE = "netem", "user-space"
@@ -59,6 +59,7 @@ class MininetSite(ProcessSite):
         self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
         self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
+        self.notes += unmet_wishes(topology, is_tree(topology))
         try:
             self._build()
         except BaseException:
@@ -166,9 +167,11 @@ class MininetSite(ProcessSite):
             command = python_agent("testbed.mininet.delayer")
             self.delayer = self.start(first, DELAYER, command, fifo_priority=FIFO_PRIORITY)
         self.network = Network(self.topology, self.state.environment)
-        self._undo.callback(self.network.close)
-        for node in self.network.nodes.values():
-            self._record(node.pid, f"mininet:{node.name}")
+        try:
+            for node in self.network.nodes.values():
+                self._record(node.pid, f"mininet:{node.name}")
+        finally:
+            self._undo.callback(self.network.close)  # before the records say that it is gone
         if self.delayer is not None:
             self.delayer.ready()
         began_ns = time.monotonic_ns()
@@ -254,6 +257,17 @@ class MininetSite(ProcessSite):
     def _check_delayer(self) -> None:
         if self.delayer is not None and not self.delayer.alive:
             raise MachineError("the delayer has ended", f"see {self.delayer.log}")
+
+
+def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
+    """What of the links' rates this testbed does not give."""
+    rates = {link.rate_bps for link in topology.links if link.rate_bps}
+    notes = []
+    if any(not is_limited(rate) for rate in rates):
+        notes.append(f"rates from {UNSHAPED_FROM_BPS / 1e9:g} Gb/s on are as fast as this machine is")
+    if not is_tree and any(is_limited(rate) for rate in rates):
+        notes.append("rates hold for each path alone: the paths of a link do not share it")
+    return notes
 
 
 def _needs_queue(path: PathSetting) -> bool:

@@ -15,10 +15,12 @@ import pytest
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.live.capabilities import find_capability
 from testbed.live.cleaning import marked_processes
 from testbed.live.process import python_agent
 from testbed.live.site import Site
-from testbed.mininet.site import USER_SPACE, MininetSite
+from testbed.live.state import read_state
+from testbed.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.topology import Host, Link, Topology, load_topology
 from tests.live import needs
 from tests.testbed.mininet.ends import PORT, one_way_ns, pid_of, pump, received_numbers, send_numbers, tcp, udp
@@ -264,6 +266,34 @@ def test_twenty_hosts_all_pairs(make: Make) -> None:
     assert len(measures) == 380
     assert all(found.lost_count == 0 and found.measured_p05_ns > 19 * MILLISECOND_NS for found in measures)
     assert sum(value for _, metric, value in site.counters() if metric == "queue_drop_count") == 0
+
+
+def test_the_state_file_lists_every_process_until_the_end(tmp_path: Path) -> None:
+    site = MininetSite(load_topology("dumbbell", {"nodes": 3, "rate_mbps": 10_000}), tmp_path / "run", tmp_path)
+    assert any("10 Gb/s" in note for note in site.notes)
+    left = read_state(site.state.path)
+    listed = {thing["pid"] for thing in left.things.values()}
+    assert listed == {thing["pid"] for thing in marked_processes(site.state.token)} and len(listed) >= 5
+    site.close()
+    assert not site.state.path.exists() and not any(Path(f"/proc/{pid}").exists() for pid in listed)
+    site.close()  # a second time does nothing
+    with pytest.raises(MachineError, match="network is down"):
+        site.address("n1")
+
+
+@pytest.mark.slow
+def test_netem_where_there_is_netem(tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 2, "delay": "20ms"})
+    if find_capability("netem") is None:
+        with pytest.raises(MachineError, match="no netem"):
+            MininetSite(topology, tmp_path / "run", tmp_path, NETEM)
+        assert not list(tmp_path.glob("run-*"))
+    else:
+        with MininetSite(topology, tmp_path / "run", tmp_path, NETEM) as site:
+            assert site.delayer is None
+            assert all(found.measured_p05_ns > 19 * MILLISECOND_NS for found in site.measure())
+    with pytest.raises(SpecError, match="delays 'magic'"):
+        MininetSite(topology, tmp_path / "run", tmp_path, "magic")
 
 
 OWNER = """
