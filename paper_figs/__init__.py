@@ -59,6 +59,7 @@ FIGURES = {
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
+    "fidelity": "paper_figs.beyond.fidelity:FIGURE",
 }
 
 

@@ -25,6 +25,7 @@ JITTERS = ("1ms", "2ms", "5ms")  # plus or minus, at JITTERED
 JITTERED = "20ms"
 LOSSES = (0.01, 0.05, 0.2)  # at LOSSY
 LOSSY = "5ms"
+LIMITS_MS = (-0.5, 1.5)  # of the errors' axis, if the medians are inside
 TARGET_MS = 0.15  # ours: one way; a round trip within 0.3 ms of the request
 
 
@@ -106,7 +107,9 @@ def _draw_delays(axes: "Axes", paths: "pd.DataFrame") -> None:
     axes.set_xticks(range(len(delays)), [f"{delay:g}" for delay in delays])
     axes.set_xlabel("requested delay, one way (ms)")
     axes.set_ylabel("measured - requested (ms)")
-    axes.margins(y=0.25)
+    bottom, top = LIMITS_MS  # the longest bars are stalls of the machine: they end at the frame
+    errors = paths.error_ms if len(paths) else [0.0]
+    axes.set_ylim(min(bottom, 1.3 * min(errors)), max(top, 1.5 * max(errors)))
     axes.legend(fontsize=6.5, loc="upper left")
 
 
