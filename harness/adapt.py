@@ -3,7 +3,6 @@
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
 
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Procedure, deployed
 from systems.api import Report, SetBucket
 from testbed.rounds import Deployment, DeploymentConfig
 
@@ -44,7 +43,7 @@ def configured(point: Point) -> Config:
 
 def run(point: Point, config: Config) -> Journal:
     """Run the controller of ``point`` on its topic."""
-    with closing(point.backend.deploy(point.topology, point.schedule, point.spec, config)) as deployment:
+    with deployed(point, config) as deployment:
         return _controlled(point, config, deployment)
 
 
@@ -67,13 +66,9 @@ def _controlled(point: Point, config: Config, deployment: Deployment) -> Journal
         histogram_rows(number, {"end_to_end_latency": latency, "access_delay": access_delay})
         for number, (latency, access_delay) in enumerate(found.windows, start=1)
     ]
-    samples = {name: list(column) for name, column in found.samples.items()}
-    for row in deployment.samples():
-        for name, value in zip(("at_ns", "node", "metric", "value"), row, strict=True):
-            samples[name].append(value)
     tables: dict[str, dict[str, Any]] = {
         "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
-        "samples": samples,
+        "samples": found.samples,
     }
     messages = deployment.messages()
     if messages:

@@ -1,6 +1,5 @@
 """The procedure of the load-distribution family: search, then judge the answer on fresh traffic."""
 
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from core.errors import SpecError, SystemFault
 from core.records import Int32
 from core.registry import configure
 from core.seeds import generator
-from harness.run import Journal, Point, Procedure, point_slo_ns, round_ns
+from harness.run import Journal, Point, Procedure, deployed, point_slo_ns, round_ns
 from systems.api import UNASSIGNED, Distribution, Problem
 from testbed.rounds import TRIALS_MAXIMUM, Deployment, DeploymentConfig, Round
 
@@ -26,7 +25,7 @@ def configured(point: Point) -> DeploymentConfig:
 
 def run(point: Point, config: DeploymentConfig) -> Journal:
     """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
-    with closing(point.backend.deploy(point.topology, point.schedule, point.spec, config)) as deployment:
+    with deployed(point, config) as deployment:
         rounds, iterations, answer = _search(point, deployment)
         fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
         return _journal(point, deployment, rounds, iterations, fresh, answer)
@@ -54,7 +53,7 @@ def _journal(
     messages = deployment.messages()
     if messages:
         tables["messages"] = dict(messages)
-    samples = [*_wraps(point.schedule, [*rounds, fresh]), *_drops(deployment, fresh), *deployment.samples()]
+    samples = _wraps(point.schedule, [*rounds, fresh]) + _drops(deployment, fresh)
     if samples:
         tables["samples"] = dict(zip(("at_ns", "node", "metric", "value"), zip(*samples, strict=True), strict=True))
     outcome = "infeasible" if fresh.note else answer.outcome.value

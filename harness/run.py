@@ -1,7 +1,8 @@
 """One run: resolve the spec, deploy, verify, offer, drain, collect."""
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from systems.api import System
 from systems.loader import load_system
 from testbed import Backend, load_testbed
 from testbed.evidence import NOTHING, Evidence
+from testbed.rounds import Deployment
 from testbed.topology import Topology, load_topology
 from testbed.virtual.broker_model import slo_ns
 from workloads import load as load_workload
@@ -133,6 +135,19 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds
+
+
+@contextmanager
+def deployed(point: Point, config: Any) -> Iterator[Deployment]:
+    """The point's topic on its testbed; an error takes the logs of the testbed's processes with it."""
+    deployment: Deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    with closing(deployment):
+        try:
+            yield deployment
+        except Exception as error:
+            with suppress(Exception):
+                error.logs = deployment.evidence().logs  # type: ignore[attr-defined]
+            raise
 
 
 def _with_evidence(journal: Journal) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,8 @@ from testbed.evidence import Evidence
 
 TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
+    "local": "testbed.live.backend:LOCAL",
+    "mininet": "testbed.live.backend:MININET",
 }
 
 

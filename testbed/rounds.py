@@ -1,6 +1,6 @@
 """Measurement rounds: what every testbed is asked for and what it answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +9,7 @@ from core.records import Envelope, Float64, Int32, Int64
 from core.units import duration_ns
 from systems.api import Broker, Measured, System
 from testbed.evidence import Evidence
+from testbed.faults import read_faults
 from testbed.topology import Topology
 
 TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
@@ -30,10 +31,22 @@ class DeploymentConfig:
     initial_loads_rps: tuple[float, ...] = ()  # Fig. 6: message rate of other topics on each broker; empty = idle
     initial_batch: int = 10  # Fig. 6: their batch size
     mcap_batch: int = 0  # capacities: 0 = the calibration's number, n = benchmarked with batches of n (footnote 6)
+    stamps: str = "kernel"  # V-B: conformance by the kernel's arrival stamps, or by when the broker "read" the message
+    gc: str = "friendly"  # V-C: garbage collection of live brokers: "default", "friendly" or "off"
+    faults: tuple[
+        dict[str, Any], ...
+    ] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round
 
     def __post_init__(self) -> None:
         """SpecError for an unknown rule, a margin below 1, a profile of no length or a negative load."""
-        for name, known in (("envelope", ENVELOPES), ("non_conformant", ("delay", "drop"))):
+        read_faults(self.faults)
+        known_values = {
+            "envelope": ENVELOPES,
+            "non_conformant": ("delay", "drop"),
+            "stamps": ("kernel", "read"),
+            "gc": ("default", "friendly", "off"),
+        }
+        for name, known in known_values.items():
             if getattr(self, name) not in known:
                 raise SpecError(f"procedure: {name} = {getattr(self, name)!r}", f"use one of {', '.join(known)}")
         for name, least in (("margin", 1), ("model_batch", 1), ("initial_batch", 1), ("mcap_batch", 0)):
@@ -115,12 +128,8 @@ class Deployment(Protocol):
         """Columns of ``messages`` for the last window; none where they are not kept."""
         ...
 
-    def samples(self) -> Sequence[tuple[int, str, str, float]]:
-        """Rows of ``samples``: what the testbed counted beside the rounds."""
-        ...
-
     def evidence(self) -> Evidence:
-        """What the testbed says about the run."""
+        """What the testbed says about the run, and what it counted beside the rounds."""
         ...
 
     def close(self) -> None:

@@ -56,20 +56,25 @@ class _Service:
 class NodeFleet:
     """One process a node; one more, loaded and waiting, for each restart that is planned.
 
-    ``services``: what the nodes' planes are told of servers, name -> plain values.
+    ``services``: what the nodes' planes are told of servers, name -> plain values.  ``names``: the nodes, where they
+    are not all of the topology's.
     """
 
-    def __init__(self, site: Site, system: System, config: Any, seed: int):
+    def __init__(self, site: Site, system: System, config: Any, seed: int, names: Sequence[str] = ()):
         self.token, self.services = token_hex(16), dict[str, list[object]]()
         self._site, self._system, self._seed = site, system, seed
         self._loading = {"system": name_of(system), "options": msgspec.to_builtins(config)}
         self.transport = system.transport
-        self.names = site.topology.node_names()
+        self.names = list(names) or site.topology.node_names()
         self._places = {name: _Place() for name in self.names}
         self._waiting: dict[Restart, tuple[Agent, Path]] = {}
+        self._processes: list[str] = []  # names of the agents that were started and not forgotten
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
-        self._service = _Service(site, system.service, config, self.names) if system.service else None
+        self._service: _Service | None = None
+        if system.service:
+            self._service = _Service(site, system.service, config, self.names)
+            self._processes.append(self._service.agent.name)
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -129,6 +134,7 @@ class NodeFleet:
         assert place.agent is not None
         place.agent.process.kill()
         place.status = {}
+        self._processes.remove(place.agent.name)
         self._site.forget(place.agent.name)
         place.agent = None
         if self._service is not None and self._service.node == name:
@@ -209,12 +215,9 @@ class NodeFleet:
     def stop(self) -> None:
         """End all processes."""
         problems: list[HarnessError] = []
-        agents = [agent for _, agent in self._running()] + [agent for agent, _ in self._waiting.values()]
-        if self._service is not None:
-            agents.append(self._service.agent)
-        for agent in agents:
+        while self._processes:
             try:
-                self._site.forget(agent.name)
+                self._site.forget(self._processes.pop())
             except HarnessError as error:
                 problems.append(error)
         for place in self._places.values():
@@ -225,7 +228,10 @@ class NodeFleet:
 
     def _begin(self, name: str, number: int) -> Agent:
         agent = f"node-{name}.{number}" if number else f"node-{name}"
-        return self._site.start(self._site.topology.host_of(name), agent, [*_COMMAND, self._site.address(name)])
+        host = self._site.topology.host_of(name)
+        found = self._site.start(host, agent, [*_COMMAND, self._site.address(name)])
+        self._processes.append(agent)
+        return found
 
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]

@@ -123,7 +123,7 @@ class NodeHost:
         self._links.start()
         if self._system.key in PLANES:
             make = lookup("plane", PLANES, self._system.key)
-            self._plane = make(self.loop, services, self._hear, self._count_sent)
+            self._plane = make(self.loop, {**services, "node": [self._name]}, self._hear, self._count_sent)
 
     def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""

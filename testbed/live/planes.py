@@ -8,6 +8,7 @@ plain values), what takes its reports, and what counts the bytes that it sends.
 from typing import Any, Protocol
 
 PLANES = {
+    "tb-adaptor": "testbed.live.broker_plane:BrokerPlane",
     "redis-gcra": "testbed.live.redis_plane:RedisPlane",
 }
 SERVICES = {

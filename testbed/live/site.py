@@ -74,6 +74,18 @@ class Site(Protocol):
         """Change the links as a fault says (Partition, Heal, LinkLoss, ...); crashes are not the site's business."""
         ...
 
+    def processes(self) -> list[tuple[str, int]]:
+        """(name, pid) of the agents that live."""
+        ...
+
+    def host_of_agent(self, name: str) -> str:
+        """Where an agent runs, or ran."""
+        ...
+
+    def own_folder(self) -> None:
+        """From now on the run's folder is removed with the site."""
+        ...
+
     def counters(self) -> list[tuple[str, str, float]]:
         """Counters of links, delays and interfaces now: (host, metric, value)."""
         ...

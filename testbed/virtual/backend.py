@@ -38,6 +38,9 @@ class VirtualBackend:
         names, loads = _broker_names(topology), config.initial_loads_rps
         if not names:
             raise SpecError(f"topology {topology.name!r} has no brokers", "use srtm-lan")
+        for option, only in (("faults", ()), ("gc", "friendly")):
+            if getattr(config, option) != only:
+                raise SpecError(f"virtual brokers have no {option}", "use --testbed mininet, or local")
         if loads and len(loads) != len(names):
             raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
 
@@ -53,6 +56,8 @@ class VirtualBackend:
         others = [other_topics(load, config.initial_batch, spec.seed, n) for n, load in enumerate(loads)]
         rows = JOURNAL_ROWS if "messages" in spec.keep else 0
         model = load_calibration(spec.calibration)
+        if config.stamps == "read":
+            model = replace(model, read_time_stamps=True)
         if config.mcap_batch:
             mcap_rps = benchmarked_capacity_rps(model, slo_ns(spec.slo, spec.calibration), config.mcap_batch, spec.seed)
             model = replace(model, mcap_rps=mcap_rps)

@@ -9,7 +9,7 @@ from core.units import SECOND_NS
 from systems.api import System
 from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import release_quantum
-from testbed.evidence import Evidence
+from testbed.evidence import NOTHING, Evidence
 from testbed.rounds import Controlled, DeploymentConfig
 from testbed.topology import Topology
 from testbed.virtual.broker_model import BrokerModel
@@ -84,13 +84,9 @@ class Deployment(TopicWindows):
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
         return self.fleet.messages() if self.journal_rows else {}
 
-    def samples(self) -> list[tuple[int, str, str, float]]:
-        """Nothing happens here beside what was asked for."""
-        return []
-
     def evidence(self) -> Evidence:
         """Virtual time keeps its schedule exactly."""
-        return Evidence()
+        return NOTHING
 
     def close(self) -> None:
         """Nothing to take down."""

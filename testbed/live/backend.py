@@ -1,0 +1,128 @@
+"""The ``Backend`` of testbeds with real processes and sockets: they differ in how they make a site."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core.errors import SpecError
+from core.units import duration_ns
+from testbed.evidence import Evidence
+from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
+from testbed.live.verifying import verified
+from testbed.topology import Topology
+
+if TYPE_CHECKING:
+    from testbed.live.deployment import LiveDeployment
+    from testbed.live.site import Site
+
+ROLES = ("broker", "publisher", "subscriber")
+
+
+@dataclass(frozen=True)
+class LiveBackend:
+    """See ``testbed.Backend``.  ``site`` and ``prober``: "module:NAME", imported on use."""
+
+    name: str
+    site: str  # a class: (topology, folder)
+    prober: str
+    privileges: str = "none"
+    real_time: bool = True
+
+    def probe(self) -> Any:
+        """What this machine has of what the testbed needs."""
+        return _named(self.prober)()
+
+    def check(self, topology: Topology, schedule: Any, spec: Any, config: Any) -> None:
+        """See ``testbed.Backend``; what only a model can do is refused."""
+        from testbed.virtual.broker_model import load_calibration
+
+        load_calibration(spec.calibration)
+        if not hasattr(schedule, "block"):
+            raise SpecError(
+                f"workload {spec.workload!r} offers requests, not messages", "use poisson, periodic, … or trace"
+            )
+        for role in ROLES:
+            if not topology.node_names(role):
+                raise SpecError(f"topology {topology.name!r} has no host with the role {role}", "use srtm-lan")
+        loads, names = config.initial_loads_rps, topology.node_names("broker")
+        if loads and len(loads) != len(names):
+            raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
+        for option, only in (("non_conformant", "delay"), ("release_quantum", False), ("mcap_batch", 0)):
+            if getattr(config, option) != only:
+                fix = f"leave it {only!r}, or use --testbed virtual"
+                raise SpecError(f"live brokers know no {option} = {getattr(config, option)!r}", fix)
+        places = {*names, *topology.node_names("publisher"), *topology.node_names("subscriber")}
+        for fault in check_faults(read_faults(config.faults), topology):
+            if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
+                raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")
+
+    def deploy(self, topology: Topology, schedule: Any, spec: Any, config: Any) -> "LiveDeployment":
+        """A topic on real brokers.  LinkError where a path is not what the topology wants."""
+        from testbed.live.deployment import LiveDeployment
+        from testbed.virtual.broker_model import load_calibration, slo_ns
+        from testbed.windows import other_topics
+
+        names = topology.node_names("broker")
+        loads = list(config.initial_loads_rps) or [0.0] * len(names)
+        others = [other_topics(load, config.initial_batch, spec.seed, number) for number, load in enumerate(loads)]
+        site = self._site(topology)
+        try:
+            return LiveDeployment(
+                site, names, schedule, others, config, duration_ns(spec.round),
+                load_calibration(spec.calibration).mcap_rps, slo_ns(spec.slo, spec.calibration),
+                duration_ns(getattr(config, "duration", "0s")),
+            )  # fmt: skip
+        except BaseException:
+            site.close()
+            raise
+
+    def limit(
+        self, system: Any, config: Any, topology: Topology, requests: Any, duration_ns: int, seed: int, **more: Any
+    ) -> Any:
+        """See ``testbed.Backend``."""
+        from testbed.live.request_run import run_requests_live
+
+        with self.up(topology) as site:
+            return run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
+
+    def throttle(self, system: Any, config: Any, topology: Topology, demands: Any, **more: Any) -> Any:
+        """Throttlers are told demands, not sent requests: there is nothing to put on sockets."""
+        raise SpecError(f"testbed {self.name} runs no throttlers", "use --testbed virtual")
+
+    def verify(self, topology: Topology, seed: int) -> Evidence:
+        """See ``testbed.Backend``."""
+        return verified(_named(self.site), topology)
+
+    @contextmanager
+    def up(self, topology: Topology) -> "Iterator[Site]":
+        """A site, taken down at the end."""
+        site = self._site(topology)
+        try:
+            yield site
+        finally:
+            site.close()
+
+    def _site(self, topology: Topology) -> "Site":
+        """Hosts and links, with a folder that goes with them."""
+        folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
+        try:
+            site: Site = _named(self.site)(topology, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        site.own_folder()
+        return site
+
+
+def _named(text: str) -> Any:
+    module, _, name = text.partition(":")
+    return getattr(import_module(module), name)
+
+
+LOCAL = LiveBackend("local", "testbed.local:LocalSite", "testbed.local:probe")
+MININET = LiveBackend("mininet", "testbed.mininet.site:MininetSite", "testbed.mininet.site:probe", privileges="root")

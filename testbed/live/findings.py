@@ -1,0 +1,114 @@
+"""What a live deployment finds out beside its results: accounts, migrations, lateness, counters; judged at the end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from collectors.probes import Probes
+from core.records import Int64
+from testbed.evidence import Evidence
+from testbed.live.accounts import DeliveryAccount
+from testbed.live.fidelity import Observation, Spread, judge, spread_of
+from testbed.live.site import PathMeasure
+
+Row = tuple[int, str, str, float]  # at_ns, node, metric, value
+
+
+@dataclass
+class Findings:
+    """Gathered while rounds are carried."""
+
+    slo_ns: int
+    paths: Sequence[PathMeasure]
+    rows: list[Row] = field(default_factory=list)
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
+    lateness_ns: list[Int64] = field(default_factory=list)
+    account: DeliveryAccount | None = None
+    migration_count: int = 0
+    broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    site_counters: Sequence[tuple[str, str, float]] = ()
+    lost_agents: Sequence[str] = ()
+    broker_killed: bool = False
+    faulty: bool = False
+    first_begin_ns: int | None = None
+
+    def moved(self, at_ns: int, publisher_count: int, told_count: int) -> None:
+        """Publishers went from one broker to another; so many by the broker's word."""
+        self.migration_count += publisher_count
+        self.rows.append((at_ns, "", "migration_count", float(publisher_count)))
+        self.rows.append((at_ns, "", "migration_told_count", float(told_count)))
+
+    def played(self, begin_ns: int, end_ns: int) -> None:
+        """A window's load went on in this span of CLOCK_REALTIME."""
+        self.spans_ns.append((begin_ns, end_ns))
+
+    def accounted(self, start_ns: int, found: DeliveryAccount, more: Mapping[str, int]) -> None:
+        """What became of a window's messages, those of other topics included."""
+        self.account = found if self.account is None else self.account + found
+        values = {part.name: getattr(found, part.name) for part in fields(found)}
+        values |= {f"{name}_count": count for name, count in more.items()}
+        self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
+
+    def evidence(self, probes: Probes, logs: Mapping[str, bytes]) -> Evidence:
+        """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
+        epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
+        seen = self.observation(probes)
+        end_ns = max((at_ns for at_ns, *_ in self.rows), default=0)
+        rows = [
+            *self.rows,
+            *((end_ns, name, metric, float(value)) for name, stats in self.broker_stats.items()
+              for metric, value in stats.items()),
+            *((end_ns, node, metric, value) for node, metric, value in self.site_counters),
+        ]  # fmt: skip
+        if epoch_ns is not None:
+            rows += probes.samples(epoch_ns)
+        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns)
+
+    def observation(self, probes: Probes) -> Observation:
+        """What ``judge`` judges."""
+        reads = sum(stats.get("read_count", 0) for stats in self.broker_stats.values())
+        merged = sum(stats.get("merged_read_count", 0) for stats in self.broker_stats.values())
+        lateness = np.concatenate(self.lateness_ns) if self.lateness_ns else np.empty(0, np.int64)
+        drops, packets = self._packets()
+        return Observation(
+            scale_ns=self.slo_ns,
+            lateness=spread_of(np.maximum(lateness, 0)),
+            delay_lateness=self._delay_lateness(),
+            busy_share=_mean_over(self.spans_ns, probes.busy_share),
+            steal_share=_mean_over(self.spans_ns, probes.steal_share),
+            queue_drop_count=drops,
+            packet_count=packets,
+            clock_step_ns=probes.clock_step_ns,
+            merged_read_share=merged / reads if reads else None,
+            lost_agents=tuple(self.lost_agents),
+            account=self.account,
+            broker_killed=self.broker_killed,
+            faulty=self.faulty,
+            more={"migration_count": float(self.migration_count)},
+        )
+
+    def _packets(self) -> tuple[int | None, int | None]:
+        """Packets dropped by queues and interfaces, and those that came: where the site counts them."""
+        drops = [
+            value for _, metric, value in self.site_counters if metric in ("queue_drop_count", "receive_drop_count")
+        ]
+        came = [value for _, metric, value in self.site_counters if metric == "received_packet_count"]
+        return (int(sum(drops)), int(sum(came))) if came else (None, None)
+
+    def _delay_lateness(self) -> Spread | None:
+        """Of user-space delays, where there are any."""
+        found = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
+        if not found.get("packet_count"):
+            return None
+        return Spread(
+            found["lateness_p50_ns"], found["lateness_p99_ns"], found["lateness_max_ns"], found["packet_count"]
+        )
+
+
+def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]
+    """A share's mean over spans, weighted by their lengths."""
+    found = [(end - begin, share(begin, end)) for begin, end in spans_ns]
+    known = [(length, value) for length, value in found if value is not None]
+    total = sum(length for length, _ in known)
+    return sum(length * value for length, value in known) / total if total else None

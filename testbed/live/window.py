@@ -1,0 +1,153 @@
+"""One window of a live topic, put together from the records of senders, brokers and subscribers.
+
+Arrays have one entry a message, in the window's canonical order; ``ABSENT`` where something did not
+happen.  Instants are the schedule's: the virtual run of the same window has the same ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from collectors.histogram import BUCKET_COUNT, bucket_index
+from core.records import Block, Envelope, Int32, Int64
+from systems.parts import token_bucket
+from testbed.live.accounts import DeliveryAccount, account
+from testbed.live.publish_load import ABSENT
+from testbed.windows import Counts
+
+
+@dataclass
+class Window:
+    """What became of a window's messages.  ``offered``: bool, those of publishers that had a broker."""
+
+    start_ns: int
+    offered: np.ndarray
+    publisher: Int32
+    broker: Int32  # that the publisher was assigned to at the start
+    intended_at_ns: Int64
+    sent_at_ns: Int64
+    acknowledged_at_ns: Int64
+    arrived_at_ns: Int64  # the broker's stamp
+    released_at_ns: Int64
+    received_at_ns: Int64  # the first time
+    access_delay_ns: Int64
+    account: DeliveryAccount
+
+    def counts(self, from_ns: int, until_ns: int, brokers: int) -> Counts:
+        """Histograms by broker of the messages with an intended instant in the span; what never came is lost."""
+        span = self.offered & (self.intended_at_ns >= from_ns) & (self.intended_at_ns < until_ns)
+        came, passed = span & (self.received_at_ns != ABSENT), span & (self.access_delay_ns != ABSENT)
+        latency = _histogram(self.received_at_ns[came] - self.intended_at_ns[came], self.broker[came], brokers)
+        access_delay = _histogram(self.access_delay_ns[passed], self.broker[passed], brokers)
+        lost = np.bincount(self.broker[span & ~came], minlength=brokers).astype(np.int64)
+        return Counts(latency, access_delay, np.zeros(brokers, np.int64), lost)
+
+    def columns(self, topic: str) -> dict[str, Any]:
+        """Columns of the table ``messages``; null where something did not happen."""
+        rows = np.flatnonzero(self.offered)
+        found: dict[str, Any] = {
+            "message": rows.astype(np.int64),
+            "publisher": self.publisher[rows],
+            "broker": self.broker[rows],
+            "topic": np.full(len(rows), topic, object),
+            "intended_at_ns": self.intended_at_ns[rows],
+        }
+        for name in ("sent_at_ns", "arrived_at_ns", "released_at_ns", "received_at_ns", "acknowledged_at_ns"):
+            column = getattr(self, name)[rows]
+            found[name] = np.ma.masked_equal(column, ABSENT) if (column == ABSENT).any() else column
+        return found
+
+    def lateness_ns(self) -> Int64:
+        """How long after its intended instant each message that was sent was sent."""
+        sent = self.offered & (self.sent_at_ns != ABSENT)
+        late: Int64 = self.sent_at_ns[sent] - self.intended_at_ns[sent]
+        return late
+
+
+def put_together(
+    block: Block,
+    start_ns: int,
+    epoch_ns: int,
+    assignment: Int32,
+    sent: Sequence[Mapping[str, np.ndarray]],
+    passed: Sequence[Mapping[str, Int64]],
+    buckets: Sequence[Envelope | None] | None,
+    received: Mapping[str, Int64],
+) -> Window:
+    """Join the records by message number.
+
+    ``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0 · ``passed``: the rows of each broker ·
+    ``buckets``: of each broker, full at the start and the same throughout, or None where they changed:
+    the access delay is then all of the time from stamp to release, otherwise 0 for those that had
+    their token on arrival (by the exact step), whatever it took to read them.
+    """
+    at_ns, publisher, _ = block.messages()
+    count = len(at_ns)
+    broker = assignment[publisher]
+    columns = {name: np.full(count, ABSENT, np.int64) for name in ("sent", "acknowledged", "arrived", "released")}
+    for part in sent:
+        numbers = part["message"]
+        columns["sent"][numbers] = _shifted(part["sent_at_ns"], epoch_ns)
+        columns["acknowledged"][numbers] = _shifted(part["acknowledged_at_ns"], epoch_ns)
+    delay_ns = np.full(count, ABSENT, np.int64)
+    for number, rows in enumerate(passed):
+        rows = _ours(rows, count)
+        message, stamp_ns, released_ns = rows["message"], rows["stamp_ns"], rows["released_at_ns"].copy()
+        released_ns[released_ns == 0] = ABSENT
+        waited = _waited(stamp_ns, buckets[number]) if buckets is not None else np.ones(len(message), bool)
+        delays = np.where(waited, np.maximum(released_ns - stamp_ns, 0), 0)
+        columns["arrived"][message] = stamp_ns - epoch_ns
+        columns["released"][message] = _shifted(released_ns, epoch_ns)
+        delay_ns[message] = np.where(released_ns == ABSENT, ABSENT, delays)
+    received_ns = np.full(count, ABSENT, np.int64)
+    deliveries = _ours(received, count)
+    numbers, first = np.unique(deliveries["message"], return_index=True)
+    received_ns[numbers] = deliveries["received_at_ns"][first] - epoch_ns
+    offered = broker >= 0
+    found = account(
+        np.flatnonzero(offered).astype(np.int64),
+        np.flatnonzero(columns["sent"] != ABSENT),
+        np.flatnonzero(columns["acknowledged"] != ABSENT),
+        received["message"],
+        np.flatnonzero(columns["arrived"] != ABSENT),
+        np.flatnonzero(columns["released"] != ABSENT),
+    )
+    return Window(
+        start_ns, offered, publisher, broker, at_ns, columns["sent"], columns["acknowledged"], columns["arrived"],
+        columns["released"], received_ns, delay_ns, found,
+    )  # fmt: skip
+
+
+def _shifted(real_ns: Int64, epoch_ns: int) -> Int64:
+    """Instants since the epoch; ``ABSENT`` stays."""
+    shifted: Int64 = np.where(real_ns == ABSENT, ABSENT, real_ns - epoch_ns)
+    return shifted
+
+
+def _ours(rows: Mapping[str, Int64], count: int) -> dict[str, Int64]:
+    """The rows of messages that the window has."""
+    mask = (rows["message"] >= 0) & (rows["message"] < count)
+    return {name: column[mask] for name, column in rows.items()}
+
+
+def _waited(stamp_ns: Int64, bucket: Envelope | None) -> np.ndarray:
+    """Which messages found no token: the integer step over the stamps, in the order in which tokens were taken."""
+    waited = np.zeros(len(stamp_ns), bool)
+    if bucket is None:
+        return waited
+    rate, capacity = token_bucket.units(bucket)
+    level, at_ns = capacity, int(stamp_ns[0]) if len(stamp_ns) else 0
+    for number, stamp in enumerate(stamp_ns.tolist()):
+        elapsed_ns = max(0, stamp - at_ns)  # stamps of two connections may cross: the bucket never goes back
+        level, wait_ns = token_bucket.take(level, elapsed_ns, rate, capacity)
+        at_ns += elapsed_ns
+        waited[number] = wait_ns > 0
+    return waited
+
+
+def _histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:
+    """Counts of shape (brokers, BUCKET_COUNT).  Clocks of one machine: what is below 0 by a hair is 0."""
+    index = bucket_index(np.maximum(values_ns, 0)) + broker.astype(np.int64) * BUCKET_COUNT
+    return np.bincount(index, minlength=brokers * BUCKET_COUNT).reshape(brokers, BUCKET_COUNT).astype(np.int64)
