@@ -127,7 +127,7 @@ class Connection:
         """Send an emission now, or as soon as the connection takes it."""
         if self.waiting or self.state is not State.OPEN:
             if self.state is not State.IDLE:
-                self.waiting.append((load, index))
+                self._wait(load, index)
             return
         frame = load.frame(index)
         assert self.socket is not None
@@ -136,17 +136,28 @@ class Connection:
         except BlockingIOError:
             written = 0
         except OSError as error:
-            self.waiting.append((load, index))
+            self._wait(load, index)
             self.broken(_reason(error))
             return
         if written == len(frame):
             load.sent_at_ns[index] = time_ns()
             load.broker[index] = self.broker
+            load.in_flight_count += 1
             self.in_flight.append((load, index))
         else:
-            self.waiting.append((load, index))
+            self._wait(load, index)
             self.written = written
             self._want_write(True)
+
+    def _wait(self, load: Load, index: int) -> None:
+        load.waiting_count += 1
+        self.waiting.append((load, index))
+
+    def _forget_waiting(self) -> None:
+        """What waits will not be sent."""
+        for load, _ in self.waiting:
+            load.waiting_count -= 1
+        self.waiting.clear()
 
     def _flush(self) -> None:
         """Write what waits, until the socket is full; while draining only what was begun."""
@@ -154,6 +165,7 @@ class Connection:
         while self.waiting and (self.written or self.state is State.OPEN):
             load, index = self.waiting[0]
             if load.ended and not self.written:
+                load.waiting_count -= 1
                 self.waiting.popleft()
                 continue
             frame = load.frame(index)
@@ -164,6 +176,8 @@ class Connection:
                 return
             load.sent_at_ns[index] = time_ns()
             load.broker[index] = self.broker
+            load.in_flight_count += 1  # before it leaves the other count: who adds both never misses it
+            load.waiting_count -= 1
             self.in_flight.append(self.waiting.popleft())
             self.written = 0
         if self.nop_due:
@@ -243,6 +257,7 @@ class Connection:
     def _acknowledged(self, now_ns: int) -> None:
         load, index = self.in_flight.popleft()
         load.acknowledged_at_ns[index] = now_ns
+        load.in_flight_count -= 1
         self.tries = 0
 
     # --- connecting, moving, breaking -------------------------------------------------------------
@@ -275,7 +290,7 @@ class Connection:
         """Connect to the target, if there is one."""
         if self.target is None:
             self.state = State.IDLE
-            self.waiting.clear()
+            self._forget_waiting()
         else:
             self.state = State.STARTING
             self.post.enqueue(self)
@@ -284,7 +299,7 @@ class Connection:
         """Start a connection attempt; ``settled`` will follow."""
         if self.target is None:
             self.state = State.IDLE
-            self.waiting.clear()
+            self._forget_waiting()
             self.post.settled()
             return
         self.attempt += 1
@@ -338,7 +353,7 @@ class Connection:
         if self.tries > self.post.tries_maximum:
             self.target, self.state = None, State.IDLE
             self.post.tally["given_up"] += 1
-            self.waiting.clear()
+            self._forget_waiting()
             return
         self.state = State.RETRYING
         attempt = self.attempt
@@ -366,6 +381,8 @@ class Connection:
             self.socket.close()  # takes itself out of epoll
         self.socket = None
         self.written, self.nop_due = 0, False
+        for load, _ in self.in_flight:
+            load.in_flight_count -= 1
         self.in_flight.clear()
         self.parser = nsq.FrameParser()
 

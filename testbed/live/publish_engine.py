@@ -18,7 +18,7 @@ from time import time_ns
 from typing import Any
 
 from core.units import SECOND_NS
-from testbed.live.publish_connection import Connection, State, Timers
+from testbed.live.publish_connection import Connection, Timers
 from testbed.live.publish_load import Load
 
 SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes the processor from a broker beside us
@@ -31,7 +31,7 @@ _PR_SET_TIMERSLACK = 29
 
 
 class Engine:
-    """Connections and loads of one process, and the thread that serves them.  All but ``call`` runs in it."""
+    """Connections and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
 
     def __init__(self, tries_maximum: int = 5, spin_ns: int = SPIN_NS):
         self.tries_maximum, self.spin_ns = tries_maximum, spin_ns
@@ -109,25 +109,6 @@ class Engine:
         if load in self.loads:
             self.loads.remove(load)
 
-    def left(self, load: Load) -> dict[str, int]:
-        """Emissions of a load that are not due, that wait for their connection, that wait for an answer."""
-        waiting = in_flight = 0
-        for connection in self.connections.values():
-            waiting += sum(1 for its, _ in connection.waiting if its is load)
-            in_flight += sum(1 for its, _ in connection.in_flight if its is load)
-        return {"due_later": load.count - load.next, "waiting": waiting, "in_flight": in_flight}
-
-    def states(self) -> dict[str, int]:
-        """How many connections are in which state."""
-        found = {state.value: 0 for state in State}
-        for connection in self.connections.values():
-            found[connection.state.value] += 1
-        return found
-
-    def unsettled(self) -> int:
-        """Connections that are neither open nor without a target."""
-        return sum(1 for connection in self.connections.values() if connection.state not in (State.OPEN, State.IDLE))
-
     # --- in the pacing thread: what connections ask for -------------------------------------------------
 
     def enqueue(self, connection: Connection) -> None:
@@ -160,9 +141,10 @@ class Engine:
                 due_ns = self._send()
                 if self.timers.due_ns is not None:
                     self.timers.run(time_ns())
-                while self._queue and self._starting_count < STARTING_MAXIMUM:
+                if self._queue and self._starting_count < STARTING_MAXIMUM:
                     self._starting_count += 1
                     self._queue.popleft().begin()
+                    due_ns = 0  # there may be more: one at a time, so that nothing due waits for many
                 self._receive(due_ns)
         except BaseException:
             traceback.print_exc()

@@ -41,7 +41,7 @@ class Load:
 
     def __init__(self, block: Block, topic: str, epoch_ns: int, mine: Collection[int], tag: int = 0):
         self.topic, self.tag = topic, tag
-        chosen = np.isin(block.publisher, np.fromiter(mine, np.int32, len(mine)))
+        chosen = _belongs(block.publisher, mine)
         first = np.cumsum(block.count, dtype=np.int64) - block.count
         sizes = np.broadcast_to(np.asarray(block.size_bytes, np.int64), block.at_ns.shape)
         self._first, self._messages = first[chosen], block.count[chosen].astype(np.int64)
@@ -55,6 +55,7 @@ class Load:
         self.sent_at_ns, self.acknowledged_at_ns = self._absent(), self._absent()
         self.broker = self._absent()  # index in the process' list of addresses
         self.next = 0  # the first emission that is not due yet
+        self.waiting_count = self.in_flight_count = 0  # emissions that are due, not written; written, not answered
         self.ended = False  # nothing of it will be sent any more
         self._view = self._commands(at_ns, publisher, size_bytes).data
 
@@ -92,9 +93,8 @@ class Load:
 
         Commands of one shape (messages, size) are copies of one template with other headers.
         """
-        shapes, shape_of = np.unique(np.stack([self._messages, size_bytes], axis=1), axis=0, return_inverse=True)
-        shape_of = shape_of.reshape(-1)
-        templates = [_template(self.topic, int(count), int(size)) for count, size in shapes]
+        shapes, shape_of = _shapes(self._messages << 32 | size_bytes)
+        templates = [_template(self.topic, shape >> 32, shape & 0xFFFF_FFFF) for shape in shapes]
         lengths = np.array([len(template) for template, _ in templates], np.int64)
         begin = np.zeros(self.count + 1, np.int64)
         np.cumsum(lengths[shape_of], out=begin[1:])
@@ -121,6 +121,21 @@ class Load:
                 else:
                     out[begin[chosen, None] + np.arange(length)] = rows
         return out
+
+
+def _belongs(publisher: NDArray[np.int32], mine: Collection[int]) -> NDArray[np.bool_]:
+    """Which of the rows are of the publishers ``mine``: by a table, since sorting would take long."""
+    its = np.zeros(max(int(publisher.max(initial=0)), *mine, 0) + 1, bool)
+    its[list(mine)] = True
+    return its[publisher]
+
+
+def _shapes(shape: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]:
+    """The different ones, and which of them each row has; usually all are alike."""
+    if len(shape) and (shape == shape[0]).all():
+        return [int(shape[0])], np.zeros(len(shape), np.int64)
+    different, number = np.unique(shape, return_inverse=True)
+    return different.tolist(), number
 
 
 def _template(topic: str, count: int, size: int) -> tuple[bytes, NDArray[np.int64]]:

@@ -1,6 +1,6 @@
 """Agent: a subscriber of one or several brokers, which keeps a row of every delivery.
 
-    {"do": "subscribe", "brokers": ["ip:port"], "topic": T, "channel": "sub", "rdy": 2500}
+    {"do": "subscribe", "brokers": ["ip:port"], "topic": T, "channel": "sub", "rdy": 2500, "tries": 10}
     {"do": "status"}                      deliveries so far, states, errors
     {"do": "collect", "path": ROWS}       the rows as .npz, sequence accounts per topic and tag; begins anew
     {"do": "stop"}                        closes all connections
@@ -57,10 +57,15 @@ class SubscribeHost:
         topic: str,
         channel: str = "sub",
         rdy: int = 2_500,
+        tries: int = 10,
         wait_s: float = SUBSCRIBE_WAIT_S,
     ) -> dict[str, Any]:
-        """Subscribe to a topic at brokers, and wait until they deliver or are gone."""
-        new = [Subscription(self._epoll, self.rows, address, topic, channel, rdy) for address in brokers]
+        """Subscribe to a topic at brokers, and wait until they deliver or are gone.
+
+        ``tries``: connections in a row that may fail; 1 for a topic that will be released, since a
+        subscriber that comes back would make it anew.
+        """
+        new = [Subscription(self._epoll, self.rows, address, topic, channel, rdy, tries) for address in brokers]
         for subscription in new:
             subscription.broker_number = _number(self.brokers, subscription.address)
             subscription.topic_number = _number(self.topics, topic)

@@ -66,11 +66,13 @@ class Rows:
 class Subscription:
     """A topic of one nsqd.  ``state``: connecting, identifying, subscribing, receiving, waiting, gone."""
 
-    def __init__(self, epoll: select.epoll, rows: Rows, address: str, topic: str, channel: str, wanted_rdy: int):
+    def __init__(
+        self, epoll: select.epoll, rows: Rows, address: str, topic: str, channel: str, wanted_rdy: int, tries: int
+    ):
         self.epoll, self.rows, self.address = epoll, rows, address
         self.topic, self.channel, self.wanted_rdy = topic, channel, wanted_rdy
         self.broker_number = self.topic_number = 0
-        self.tries_left = self.tries = 10
+        self.tries_left = self.tries = tries
         self.error_count = self.reconnect_count = 0
         self.last_problem = ""
         self.socket: socket.socket | None = None

@@ -211,7 +211,7 @@ def test_it_gives_up_after_so_many_tries(engine: Engine, scripts: Callable[[], S
     broker.close()
     load = play(engine, 2_000)
     until(lambda: engine.tally["given_up"] == 1, "giving up")
-    assert engine.call(engine.states)["idle"] == 1
+    assert engine.connections[7].state is State.IDLE
     assert load.next < 2_000
     other = scripts()
     engine.call(lambda: engine.move([(7, other.address)]))

@@ -107,6 +107,31 @@ def test_migration_under_load_loses_and_duplicates_nothing(tmp_path: Path) -> No
             assert (np.diff(sent["sent_at_ns"][mine]) >= 0).all()
 
 
+def test_many_moves_of_anybody_at_any_time(tmp_path: Path) -> None:
+    draws = np.random.default_rng(5)
+    with stage(tmp_path, 2) as its:
+        connect(its, 30, its.brokers[0].ingress)
+        epoch_ns = its.load(steady(30, 6_000, second(2), batch=2))
+        rounds = 0
+        while time.time_ns() < epoch_ns + second(1.9):
+            chosen = np.flatnonzero(draws.random(30) < 0.5).tolist()
+            target = its.brokers[rounds % 2]
+            if rounds % 3:
+                its.publish.ask("move", publishers=chosen, targets=target.ingress, wait_s=0)
+            else:
+                its.brokers[1 - rounds % 2].client.move(TOPIC, chosen, target.ingress)
+            rounds += 1
+            time.sleep(0.02)
+        its.wait_sent()
+        its.wait_received(6_000)
+        counters = its.publish.ask("status")["counters"]
+        assert counters["broken"] == counters["unacknowledged_emissions"] == 0
+        assert counters["moves"] > 3 * rounds
+        _, received, found = its.collect()
+        assert found.delivered_count == 6_000
+        check_order(received)
+
+
 def test_a_broker_that_is_killed(tmp_path: Path) -> None:
     with stage(tmp_path, 2) as its:
         doomed, other = its.brokers
@@ -195,23 +220,18 @@ def test_a_topic_that_is_released_closes_its_publishers(tmp_path: Path) -> None:
         assert found.not_sent_count == 1_000 - found.delivered_count > 0
 
 
-def test_publishers_without_a_broker(tmp_path: Path) -> None:
+def test_publishers_without_a_broker_and_a_load_without_messages(tmp_path: Path) -> None:
     with stage(tmp_path, 1) as its:
         nobody = "127.0.0.1:9"
         found = its.publish.ask("connect", publishers=[0, 1, 2], targets=[its.brokers[0].ingress, nobody, None])
         assert (found["connected_count"], found["failed"], found["unsettled_count"]) == (1, [1], 0)
         assert "refused" in found["last_problem"]
+        its.load(Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)))
+        assert its.publish.ask("status")["done"]
+        assert its.collect()[2].offered_count == 0
         its.load(steady(3, 30, second(0.1)))
         its.wait_sent()
         its.wait_received(10)
         sent, _, account = its.collect()
         assert set(sent["publisher"]) == {0}, "publishers without a broker are another process' business"
         assert (account.delivered_count, account.not_sent_count) == (10, 20)
-
-
-def test_an_empty_load_is_done_at_once(tmp_path: Path) -> None:
-    with stage(tmp_path, 1) as its:
-        connect(its, 1, its.brokers[0].ingress)
-        its.load(Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)))
-        assert its.publish.ask("status")["done"]
-        assert its.collect()[2].offered_count == 0
