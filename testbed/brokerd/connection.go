@@ -159,6 +159,10 @@ func (c *connection) wait(into []byte) (int, error) {
 		count, err := c.reader.receive(into)
 		if err == nil {
 			c.inRead, c.silent = 0, 0
+			counters.reads.Add(1)
+			if !c.reader.stamped {
+				counters.missingStamps.Add(1)
+			}
 			return count, nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {

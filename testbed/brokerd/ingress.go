@@ -46,6 +46,11 @@ func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*i
 	if err != nil {
 		return nil, err
 	}
+	if kernelStamps {
+		if err := awaitStamps(); err != nil {
+			return nil, err
+		}
+	}
 	return &ingress{
 		nsqd:         broker,
 		releaser:     releaser,

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -9,7 +11,10 @@ import (
 	"unsafe"
 )
 
-const soTimestampNs = 35 // SO_TIMESTAMPNS, and the type of the control message that it causes
+const (
+	soTimestampNs = 35 // SO_TIMESTAMPNS, and the type of the control message that it causes
+	stampLimit    = 2 * time.Second
+)
 
 // now is CLOCK_REALTIME, the clock of the kernel's stamps.
 func now() int64 { return time.Now().UnixNano() }
@@ -39,6 +44,7 @@ type reception struct {
 
 	stampNs  int64 // of the bytes read last
 	readAtNs int64 // when that read returned
+	stamped  bool  // whether the stamp is what was asked for
 
 	message syscall.Msghdr
 	vector  syscall.Iovec
@@ -96,16 +102,48 @@ func (r *reception) try(fd uintptr) bool {
 
 func (r *reception) stamp() {
 	r.readAtNs = now()
-	r.stampNs = r.readAtNs
-	counters.reads.Add(1)
-	if !r.kernel {
-		return
-	}
+	r.stampNs, r.stamped = r.readAtNs, !r.kernel
 	header := &r.control.header
-	if r.message.Controllen < uint64(unsafe.Sizeof(r.control)) ||
-		header.Level != syscall.SOL_SOCKET || header.Type != soTimestampNs {
-		counters.missingStamps.Add(1)
-		return
+	if r.kernel && r.message.Controllen >= uint64(unsafe.Sizeof(r.control)) &&
+		header.Level == syscall.SOL_SOCKET && header.Type == soTimestampNs {
+		r.stampNs, r.stamped = r.control.time.Nano(), true
 	}
-	r.stampNs = r.control.time.Nano()
+}
+
+// awaitStamps waits until the kernel stamps: it begins to some time after it was asked for the first
+// time on the whole machine. The ingress' listener must be there already, and keeps it doing so.
+func awaitStamps() error {
+	config := net.ListenConfig{Control: stampArrivals}
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	sender, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	receiver, err := listener.(*net.TCPListener).AcceptTCP()
+	if err != nil {
+		return err
+	}
+	defer receiver.Close()
+	var r reception
+	if err := r.open(receiver, true); err != nil {
+		return err
+	}
+	one := make([]byte, 1)
+	for began := time.Now(); time.Since(began) < stampLimit; time.Sleep(time.Millisecond) {
+		if _, err := sender.Write(one); err != nil {
+			return err
+		}
+		if _, err := r.receive(one); err != nil {
+			return err
+		}
+		if r.stamped {
+			return nil
+		}
+	}
+	return errors.New("this kernel stamps no arrivals; -stamps read does without")
 }
