@@ -33,6 +33,7 @@ COMPENSATION_NS = 50_000  # what the way through queue and process adds at rest:
 EAGER_BELOW_NS = 300_000  # a shortest delay below this: wake for each arrival
 COMMANDS_EVERY_NS = 20_000_000
 IDLE_S = 0.5
+HEADER_MESSAGE_BYTES, WHOLE_MESSAGE_BYTES = 1 << 10, 1 << 17
 DRAIN_COUNT = 128  # packets read of one host before the others have their turn
 VERDICTS_COUNT = 512  # in one call: 16 KB
 LATENESS_STEP_BITS = 13  # buckets of 8.2 us
@@ -54,6 +55,7 @@ class _Host:
             self.queues = netlink.open_queues()
             self.repeats = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
         self.repeats.setblocking(False)
+        self.message_bytes = HEADER_MESSAGE_BYTES  # of the longest message that may come
         self.paths: dict[bytes, _Path] = {}
         self.verdicts: list[bytes] = []
 
@@ -129,12 +131,12 @@ class Delayer:
             select.select([*self._by_handle], [], [], min(left_ns, COMMANDS_EVERY_NS) / 1e9)
 
     def _drain(self, host: _Host) -> None:
-        receive, paths, stamp_of = host.queues.recv, host.paths, self._stamps.arrived_at_ns
+        receive, size, paths, stamp_of = host.queues.recv, host.message_bytes, host.paths, self._stamps.arrived_at_ns
         heap, counts = self._heap, self.counts
         serial = self._serial
         try:
             for _ in range(DRAIN_COUNT):
-                message = receive(1 << 17)
+                message = receive(size)
                 if netlink.message_type(message) != netlink.PACKET:
                     self._note_error(message)
                     continue
@@ -271,6 +273,7 @@ class Delayer:
             path.set(setting)
             if copied != bool(path.doublings):
                 size_bytes = netlink.WHOLE_BYTES if path.doublings else netlink.IP_HEADER_BYTES
+                host.message_bytes = WHOLE_MESSAGE_BYTES  # for good: what waits is long
                 host.queues.send(netlink.copy_message(queue, size_bytes))
         if self.counts["error"] > refused:
             raise OSError("the kernel refuses a packet queue")
