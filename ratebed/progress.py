@@ -52,4 +52,5 @@ class Progress:
 def describe(spec: RunSpec) -> str:
     """A run in a few words: axes, and the options that make it a point of its grid."""
     factors = [f"{key.partition('.')[2]}={value}" for key, value in spec.factors().items() if len(value) < 24]
-    return " ".join([spec.system, spec.workload, *factors, f"#{spec.repetition}"])
+    where = [] if spec.testbed == "virtual" else [f"on {spec.testbed}"]
+    return " ".join([spec.system, spec.workload, *where, *factors, f"#{spec.repetition}"])
