@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import System, Transport, Verdict
@@ -32,18 +32,26 @@ LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch
 _POLL_NS = 250 * MILLISECOND_NS
 _POLL_S = _POLL_NS / SECOND_NS
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
+_PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
 _COMMAND = (sys.executable, "-m", "testbed.live.request_host")
 
 
 @dataclass(frozen=True)
 class LiveRequestJournal(RequestJournal):
-    """A request run with real processes; ``users``: request id -> instants sent and received (None: it was not).
+    """A request run with real processes.
 
-    ``states``: the snapshots of the nodes at the end.
+    ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
+    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.
     """
 
     users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
+    epoch_ns: int = 0
+
+    def lateness_ns(self) -> list[int]:
+        """How late each request was sent."""
+        offered = self.journal.offered
+        return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
 
     def requests(self) -> dict[str, list[Any]]:
         """Columns of ``requests``."""
@@ -57,23 +65,35 @@ class LiveRequestJournal(RequestJournal):
 class _Users:
     """The processes that stand for the users, one on each host that has requests."""
 
-    def __init__(self, site: Site, fleet: NodeFleet, requests: Mapping[str, Sequence[Request]]):
-        self._site, self._folder = site, fleet.folder
+    def __init__(self, site: Site, fleet: NodeFleet):
+        self._site, self._fleet, self._folder = site, fleet, fleet.folder
+        self._agents: dict[str, Agent] = {}
+
+    def start(self, requests: Mapping[str, Sequence[Request]]) -> None:
+        """Start the processes, give them their requests, and connect them to their nodes."""
         by_host: dict[str, dict[str, list[Any]]] = {}
         for node, offered in requests.items():
             if offered:
-                path = fleet.folder / f"{node}.requests"
+                path = self._folder / f"{node}.requests"
                 write_requests(path, offered)
-                by_host.setdefault(site.topology.host_of(node), {})[node] = [*fleet.address_of(node), str(path)]
-        self._agents: dict[str, Agent] = {host: site.start(host, f"users-{host}", _COMMAND) for host in by_host}
+                at = [*self._fleet.address_of(node), str(path)]
+                by_host.setdefault(self._site.topology.host_of(node), {})[node] = at
+        for host in by_host:
+            self._agents[host] = self._site.start(host, f"users-{host}", _COMMAND, fifo_priority=_PRIORITY)
         for host, agent in self._agents.items():
             agent.ready(LOAD_S)
-            agent.ask("configure", LOAD_S, token=fleet.token, nodes=by_host[host])
+            agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])
 
     def go(self, epoch_ns: int) -> None:
         """Let the load begin."""
         for agent in self._agents.values():
             agent.ask("go", epoch_ns=epoch_ns)
+
+    def check(self) -> None:
+        """MachineError where a process has ended."""
+        for agent in self._agents.values():
+            if not agent.alive:
+                raise MachineError(f"{agent.name} has ended (code {agent.process.returncode})", f"see {agent.log}")
 
     def to_come_count(self) -> int:
         """Requests that are not sent yet."""
@@ -103,13 +123,14 @@ class _Run:
         self._site, self._fleet, self._users = site, fleet, users
         self._to_come = deque(faults)
         self._clock: Clock
+        self._epoch_ns = 0
 
     def begin(self, offsets_ns: Mapping[str, int]) -> None:
         """Agree on the epoch with everybody."""
-        epoch_ns = time.time_ns() + LEAD_NS
-        self._clock = Clock(epoch_ns)
-        self._fleet.go(epoch_ns, offsets_ns)
-        self._users.go(epoch_ns)
+        self._epoch_ns = time.time_ns() + LEAD_NS
+        self._clock = Clock(self._epoch_ns)
+        self._fleet.go(self._epoch_ns, offsets_ns)
+        self._users.go(self._epoch_ns)
 
     def wait_until(self, at_ns: int) -> None:
         """Sleep, let faults happen, and look whether everybody lives; ends at the instant, or raises."""
@@ -120,6 +141,7 @@ class _Run:
             next_ns = min(at_ns, self._to_come[0].at_ns) if self._to_come else at_ns
             time.sleep(min(_POLL_S, (next_ns - now_ns) / SECOND_NS))
             self._fleet.check()
+            self._users.check()
 
     def drain(self, load_end_ns: int, drain_ns: int) -> None:
         """Wait until nothing is left to send and nothing is under way, as the virtual run does."""
@@ -165,7 +187,7 @@ class _Run:
             if received_ns != NEVER:
                 verdict = Verdict.ADMIT if admitted else Verdict.REJECT
                 journal.verdicts[number] = decided_ns, journal.offered[number][0], verdict
-        return LiveRequestJournal(journal, users, states)
+        return LiveRequestJournal(journal, users, states, self._epoch_ns)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -207,8 +229,9 @@ def run_requests_live(
         stack.callback(fleet.stop)
         fleet.start([fault for fault in planned if isinstance(fault, Restart)])
         fleet.connect()
-        users = _Users(site, fleet, offered)
+        users = _Users(site, fleet)
         stack.callback(users.stop)
+        users.start(offered)
         run = _Run(site, fleet, users, planned)
         run.begin(clock_offsets_ns(seed, fleet.names, clock_skew_ns))
         run.wait_until(duration_ns)

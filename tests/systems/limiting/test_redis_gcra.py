@@ -1,6 +1,7 @@
 """redis-gcra: its nodes alone; its script in a real Redis, against GCRA in integers; live, beside centralised."""
 
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -136,6 +137,25 @@ def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -
         return run_requests_live(
             site, system, system.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=3 * SECOND_NS
         )
+
+
+@needs("redis")
+def test_the_server_dies_with_its_agent(tmp_path: Path) -> None:
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        agent = site.start("n1", "redis", [sys.executable, "-m", "testbed.live.redis_host", "127.0.0.1", str(tmp_path)])
+        agent.ready()
+        port = agent.ask("start", password="secret")["port"]
+        assert agent.ask("info")["info"]["redis_version"]
+        agent.process.kill()
+        agent.process.wait()
+        until_s = time.monotonic() + 5
+        while time.monotonic() < until_s:
+            with socket.socket() as sock:
+                if sock.connect_ex(("127.0.0.1", port)) != 0:
+                    break
+            time.sleep(0.01)
+        else:
+            pytest.fail("Redis lives on")
 
 
 @needs("redis")

@@ -1,14 +1,16 @@
 """Limiters as real processes on loopback, beside the virtual run of the same schedule."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
-from core.errors import SpecError, SystemFault
+from core.errors import MachineError, SpecError, SystemFault
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems import SYSTEMS
@@ -90,6 +92,8 @@ def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: 
         assert total(runs[name], "sent_count") >= 0.5 * total(expected, "sent_count")
         assert total(runs[name], "lost_count") == 0
     assert total(runs[name], "garbage_count") == 0
+    assert len(runs[name].lateness_ns()) == COUNT and min(runs[name].lateness_ns()) >= 0
+    assert abs(runs[name].epoch_ns - time.time_ns()) < 600 * SECOND_NS
 
 
 def test_replicas_are_equal_after_the_drain(runs: dict[str, LiveRequestJournal]) -> None:
@@ -112,8 +116,8 @@ def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_pa
     down, up = 400 * MILLISECOND_NS, 700 * MILLISECOND_NS
 
     def run(copy_from: str) -> LiveRequestJournal:
-        folder = tmp_path / (copy_from or "empty")
-        return live(folder, "crdt-counter", (Crash(down, "n2"), Restart(up, "n2", copy_from)), **OPTIONS)
+        folder, faults = tmp_path / (copy_from or "empty"), (Crash(down, "n2"), Restart(up, "n2", copy_from))
+        return live(folder, "crdt-counter", faults, body="literal", **OPTIONS)
 
     with ThreadPoolExecutor(2) as pool:
         empty, copied = pool.map(run, ("", "n3"))
@@ -185,6 +189,28 @@ def test_what_cannot_be_run_is_said_before_the_load(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match="no links to change"):
             run({}, (Partition(1, ("n1",)),))
         assert site.processes() == []  # all that was started is gone
+
+
+@pytest.mark.parametrize("victim", ["node-n2", "users-b"])
+def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str) -> None:
+    system = load_system("static-split")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+
+        def kill() -> None:
+            until_s = time.monotonic() + 20
+            while victim not in site.agents and time.monotonic() < until_s:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            site.agents[victim].process.kill()
+
+        killer = Thread(target=kill)
+        killer.start()
+        began_s = time.monotonic()
+        with pytest.raises(MachineError, match=victim.replace("node-", "node ").partition(" ")[2] or victim):
+            run_requests_live(site, system, system.config(), TOPOLOGY, REQUESTS, 60 * SECOND_NS, 1)
+        assert time.monotonic() - began_s < 30
+        killer.join()
+        assert site.processes() == []
 
 
 def test_skewed_clocks_are_the_nodes_own(tmp_path: Path) -> None:
