@@ -61,7 +61,8 @@ def validity_lines(manifest: Row) -> list[str]:
     numbers = manifest.get("fidelity") or {}
     if not numbers and manifest.get("validity", "valid") == "valid":
         return []
-    lines = [f"  validity: {manifest['validity']}"] + [f"    because {reason}" for reason in manifest["validity_reasons"]]
+    lines = [f"  validity: {manifest['validity']}"]
+    lines += [f"    because {reason}" for reason in manifest["validity_reasons"]]
     parts = [_number(name, value) for name, value in sorted(numbers.items()) if value or name.endswith("_ns")]
     return lines + ["    " + ", ".join(parts[start : start + 4]) for start in range(0, len(parts), 4)]
 

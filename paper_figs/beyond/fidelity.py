@@ -38,8 +38,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Every point on both testbeds.  The physics is small at every scale: that is what a live machine carries."""
     load = load_of({option.name: option.default for option in OPTIONS}, len(CITIES.split(", ")))
     topics = fig4.points(SCALES["small"], {})
-    specs = scale.pick(tiny=topics[:2], small=topics)
-    names = scale.pick(tiny=LIMITERS[1:2], small=LIMITERS)
+    specs = scale.pick(tiny=topics[:2], small=topics, quick=topics)
+    names = scale.pick(tiny=LIMITERS[1:2], small=LIMITERS, quick=LIMITERS)
     specs = [*specs, *(point(name, load, len(CITIES.split(", ")), CITIES) for name in names)]
     return [msgspec.structs.replace(spec, testbed=testbed) for spec in specs for testbed in TESTBEDS]
 

@@ -31,9 +31,10 @@ TARGET_MS = 0.15  # ours: one way; a round trip within 0.3 ms of the request
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Delays, then jitters at one delay, then losses at one; nothing is offered, so system and workload are idle."""
-    grid: list[dict[str, Any]] = [{"delay": delay} for delay in scale.pick(tiny=DELAYS[1:3], quick=DELAYS)]
-    grid += [{"delay": JITTERED, "jitter": jitter} for jitter in scale.pick(tiny=JITTERS[1:2], quick=JITTERS)]
-    grid += [{"delay": LOSSY, "loss_probability": loss} for loss in scale.pick(tiny=LOSSES[1:2], quick=LOSSES)]
+    fewer = scale.name == "tiny"
+    grid: list[dict[str, Any]] = [{"delay": delay} for delay in (DELAYS[1:3] if fewer else DELAYS)]
+    grid += [{"delay": JITTERED, "jitter": jitter} for jitter in (JITTERS[1:2] if fewer else JITTERS)]
+    grid += [{"delay": LOSSY, "loss_probability": loss} for loss in (LOSSES[1:2] if fewer else LOSSES)]
     return [
         RunSpec(
             system="static-split", workload="requests", topology="full-mesh",
