@@ -3,12 +3,13 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from collectors.writer import read_logs
 from core.errors import SpecError
 from core.units import duration_ns
 from testbed.evidence import Evidence
@@ -70,25 +71,34 @@ class LiveBackend:
         names = topology.node_names("broker")
         loads = list(config.initial_loads_rps) or [0.0] * len(names)
         others = [other_topics(load, config.initial_batch, spec.seed, number) for number, load in enumerate(loads)]
-        site = self._site(topology)
-        try:
-            return LiveDeployment(
+        with ExitStack() as stack:
+            site = stack.enter_context(self.up(topology))
+            deployment = LiveDeployment(
                 site, names, schedule, others, config, duration_ns(spec.round),
                 load_calibration(spec.calibration).mcap_rps, slo_ns(spec.slo, spec.calibration),
                 duration_ns(getattr(config, "duration", "0s")),
             )  # fmt: skip
-        except BaseException:
-            site.close()
-            raise
+            stack.pop_all()  # from here on the deployment closes it
+        return deployment
 
     def limit(
         self, system: Any, config: Any, topology: Topology, requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> Any:
         """See ``testbed.Backend``."""
+        from collectors.probes import Probes
+        from testbed.live.fidelity import SCALE_NS
+        from testbed.live.findings import Findings, namespaces
         from testbed.live.request_run import run_requests_live
 
         with self.up(topology) as site:
-            return run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
+            findings = Findings(SCALE_NS, site.verify())
+            with Probes(site.processes, lambda: namespaces(site)) as probes:
+                found = run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
+            findings.played(found.epoch_ns, found.epoch_ns + duration_ns)
+            findings.late(found.lateness_ns())
+            findings.faulty = bool(found.journal.faults)
+            findings.site_counters = site.counters()
+            return replace(found, evidence=findings.evidence(probes, read_logs(site.folder / "logs")))
 
     def throttle(self, system: Any, config: Any, topology: Topology, demands: Any, **more: Any) -> Any:
         """Throttlers are told demands, not sent requests: there is nothing to put on sockets."""
@@ -100,10 +110,13 @@ class LiveBackend:
 
     @contextmanager
     def up(self, topology: Topology) -> "Iterator[Site]":
-        """A site, taken down at the end."""
+        """A site, taken down at the end; an error takes the logs of its processes with it."""
         site = self._site(topology)
         try:
             yield site
+        except Exception as error:
+            error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+            raise
         finally:
             site.close()
 

@@ -34,16 +34,19 @@ class Controllers:
         self._fleet.connect()
         self._fleet.go(begin_ns, {})
 
-    def take_home(self) -> tuple[dict[str, list[Any]], list[tuple[int, str, Any]]]:
-        """Columns of ``samples``, and the commands that brokers were given: (at_ns, node, SetBucket)."""
+    def take_home(self, until_ns: int) -> tuple[dict[str, list[Any]], list[tuple[int, str, Any]]]:
+        """Columns of ``samples``, and the commands that brokers were given: (at_ns, node, SetBucket).
+
+        What nodes did after the load's end, while it drained, is left out.
+        """
         self._fleet.statuses("finish")
         rows, commands = [], []
         for name in self._fleet.names:
-            records = self._fleet.records(name)
-            rows += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
+            told = [sample for sample in self._fleet.records(name).samples if sample[0] < until_ns]
+            rows += [(at_ns, name, metric, value) for at_ns, metric, value in told]
             # A broker's node tells of each limit that it has set, its rate first.
-            rates = [sample for sample in records.samples if sample[1] == "bucket_rate_rps"]
-            bursts = [sample for sample in records.samples if sample[1] == "bucket_burst_count"]
+            rates = [sample for sample in told if sample[1] == "bucket_rate_rps"]
+            bursts = [sample for sample in told if sample[1] == "bucket_burst_count"]
             for (at_ns, _, rate_rps), (_, _, burst_count) in zip(rates, bursts, strict=False):
                 commands.append((at_ns, name, SetBucket(self._topic, rate_rps, burst_count)))
         rows.sort(key=lambda row: row[:3])

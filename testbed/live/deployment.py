@@ -24,7 +24,7 @@ from testbed.evidence import Evidence
 from testbed.faults import Crash, Fault, read_faults
 from testbed.live.accounts import DeliveryAccount
 from testbed.live.brokers import Brokers
-from testbed.live.findings import Findings
+from testbed.live.findings import Findings, namespaces
 from testbed.live.site import Site
 from testbed.live.traffic import Publishers, Subscribers, wait_until
 from testbed.live.window import Window, put_together
@@ -75,7 +75,7 @@ class LiveDeployment(TopicWindows):
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.probes = Probes(site.processes, self._namespaces)
+        self.probes = Probes(site.processes, lambda: namespaces(site))
         self.probes.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class LiveDeployment(TopicWindows):
         controllers = Controllers(self.site, self.brokers_up, system, config, self.topic, seed)
         try:
             window = self._play(0, duration_ns, self.faults, None, controllers)
-            samples, commands = controllers.take_home()
+            samples, commands = controllers.take_home(duration_ns)
         finally:
             controllers.stop()
         windows = []
@@ -282,7 +282,8 @@ class LiveDeployment(TopicWindows):
                 found = found + theirs.account
         dropped_rows = deliveries.dropped_rows + sum(dropped for _, dropped in rows)
         self._account(start_ns, found, dropped_rows, deliveries.out_of_order_count)
-        self.findings.lateness_ns += lateness
+        for spans_ns in lateness:
+            self.findings.late(spans_ns)
         return window
 
     def _collect_other(self, number: int, block: Block, start_ns: int, epoch_ns: int, deliveries: Any) -> Window:
@@ -300,10 +301,6 @@ class LiveDeployment(TopicWindows):
 
     def _lost(self) -> list[str]:
         return [*self.brokers_up.lost, *self.publishers.lost, *self.subscribers.lost]
-
-    def _namespaces(self) -> dict[str, int]:
-        """A living process of each host."""
-        return {self.site.host_of_agent(name): pid for name, pid in self.site.processes()}
 
 
 def _other_topic(number: int) -> str:

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from collectors.probes import Probes
 from core.records import Int64
 from testbed.evidence import Evidence
 from testbed.live.accounts import DeliveryAccount
 from testbed.live.fidelity import Observation, Spread, judge, spread_of
-from testbed.live.site import PathMeasure
+from testbed.live.site import PathMeasure, Site
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 
@@ -42,6 +43,10 @@ class Findings:
     def played(self, begin_ns: int, end_ns: int) -> None:
         """A window's load went on in this span of CLOCK_REALTIME."""
         self.spans_ns.append((begin_ns, end_ns))
+
+    def late(self, spans_ns: ArrayLike) -> None:
+        """How long after its intended instant each message or request was sent."""
+        self.lateness_ns.append(np.asarray(spans_ns, np.int64))
 
     def accounted(self, start_ns: int, found: DeliveryAccount, more: Mapping[str, int]) -> None:
         """What became of a window's messages, those of other topics included."""
@@ -104,6 +109,11 @@ class Findings:
         return Spread(
             found["lateness_p50_ns"], found["lateness_p99_ns"], found["lateness_max_ns"], found["packet_count"]
         )
+
+
+def namespaces(site: Site) -> dict[str, int]:
+    """A living process of each host, for the probes."""
+    return {site.host_of_agent(name): pid for name, pid in site.processes()}
 
 
 def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]
