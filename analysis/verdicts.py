@@ -140,8 +140,8 @@ class Claim:
     source: str  # section or figure
     sentence: str  # what the paper claims, in our words
     figures: tuple[str, ...]  # whose tables the measure reads: tables["srtm-fig5/p99"]
-    measure: Callable[[Tables], Evidence] | None = None  # None: this testbed cannot measure it
-    needs: str = ""  # for claims without a measure: "mininet"
+    measure: Callable[[Tables], Evidence] | None = None  # None: nothing here can measure it
+    needs: str = ""  # what the measure takes besides virtual time, "mininet": without its figures, not run
     testbed: str = "virtual"
     minimum_repetitions: int = 5  # what a claim on random quantities takes; fewer samples: unsure
     fitted: bool = False  # what is judged was made from this very claim (calibrations say so themselves)
@@ -161,7 +161,8 @@ class Result:
 
 def judge(claim: Claim, tables: Tables) -> Result:
     """The verdict on ``claim``, from the figure tables."""
-    if claim.measure is None:
+    absent = not any(name.partition("/")[0] in claim.figures for name in tables)
+    if claim.measure is None or (claim.needs and absent):
         return Result(claim, Judgement.NOT_RUN, problem=f"needs {claim.needs}")
     try:
         evidence = claim.measure(tables)

@@ -6,7 +6,7 @@ the same point share its run.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +120,14 @@ class Experiment:
     options: tuple[Option, ...] = ()
     skip_reason: Callable[[Mapping[str, Any]], str] | None = None
     open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
+    repetitions: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by scale, where not the scale's: runs that take real time
     analytic: bool = False  # its tables are computed from formulas alone: no points, and yet not skipped
 
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
         """All runs: the grid times the repetitions."""
-        return repeated(self.points(scale, options), scale.repetitions, seed)
+        return repeated(self.points(scale, options), self.repetitions.get(scale.name, scale.repetitions), seed)
 
 
 def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int) -> list[RunSpec]:

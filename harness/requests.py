@@ -23,6 +23,7 @@ class Config:
     drain: str = "10min"  # ours: how long after it the nodes may still talk until nothing is left to say (thesis 4.3.1)
     faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
     clock_skew: str = "0ms"  # each node's clock is off by a uniform draw from plus or minus this (thesis: none)
+    compare_replicas: bool = False  # count what not all replicas hold at the end: samples replica_..._count
     draw: int = 0  # ours: one more name in the seed of nodes and network, for further runs on the same requests
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ def run(point: Point, config: Config) -> Journal:
         faults=read_faults(config.faults),
         drain_ns=duration_ns(config.drain),
         clock_skew_ns=duration_ns(config.clock_skew),
+        compare_replicas=config.compare_replicas,
     )
     requests, samples = journal.requests(), journal.samples()
     for reason, count in getattr(point.schedule, "skipped", {}).items():

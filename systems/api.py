@@ -261,6 +261,7 @@ class System:
     host names given; ``messages`` are the message classes that they send each other, ``inputs`` the
     events from outside (``Arrival``, ``Report``) that the named nodes take.  ``service``: a server program
     that the nodes command and hear from over their data plane; only live testbeds have it.
+    ``shared(config, snapshot, now_ns)``: of a node's snapshot, what all replicas hold alike at rest, as a set.
     """
 
     key: str
@@ -272,6 +273,7 @@ class System:
     transport: Transport = Transport.DATAGRAM
     inputs: tuple[type, ...] = (Arrival,)
     service: str = ""
+    shared: Callable[[Any, Any, int], frozenset[Any]] | None = None
 
     def __post_init__(self) -> None:
         assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"

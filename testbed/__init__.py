@@ -44,7 +44,8 @@ class Backend(Protocol):
     ) -> Any:
         """Offer ``requests`` to the nodes of a limiter; returns columns of ``requests()`` and ``samples()``.
 
-        ``more``: ``faults``, ``drain_ns``, ``clock_skew_ns``, as for ``testbed.virtual.request_run.run_requests``.
+        ``more``: ``faults``, ``drain_ns``, ``clock_skew_ns``, ``compare_replicas``, as for
+        ``testbed.virtual.request_run.run_requests``.
         """
         ...
 

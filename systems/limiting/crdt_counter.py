@@ -113,6 +113,14 @@ def _check(config: Config, count: int) -> None:
     limit_of(config.capacity, config.rate)
 
 
+def shared(config: Config, snapshot: Delta | TaggedDelta, now_ns: int) -> frozenset[tuple[bytes, int, int, int]]:
+    """(user, node, its life, tokens accepted).  Refills are left out: those of rejected requests are not sent."""
+    from systems.limiting.crdt_counter_literal import unpacked
+
+    buckets = unpacked(snapshot, limit_of(config.capacity, config.rate))
+    return frozenset((user, *slot, count) for user, bucket in buckets.items() for slot, count in bucket.counts.items())
+
+
 SYSTEM = System(
     "crdt-counter",
     "token buckets of replicated counters, gossiped",
@@ -120,4 +128,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Delta, TaggedDelta),
     transport=Transport.STREAM,
+    shared=shared,
 )

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
-from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, rule_of
+from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, living, rule_of
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
@@ -130,4 +130,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Elements, FineElements),
     transport=Transport.STREAM,  # a delta state outgrows a datagram
+    shared=living,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.api import Message
-from systems.parts.limit import Limit
+from systems.parts.limit import Limit, limit_of
 from systems.parts.options import span_ns
 from systems.parts.user_key import KEY_BYTES
 
@@ -155,6 +155,30 @@ def unpack(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
     rows = iter(zip(births, deaths, origins, strict=True))
     counts = np.frombuffer(its.counts, "<u4").tolist()
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
+
+
+class Limited(Protocol):
+    """The options that say what the limit is."""
+
+    @property
+    def capacity(self) -> int:
+        """Tokens of a user."""
+        ...
+
+    @property
+    def rate(self) -> str:
+        """Tokens a second."""
+        ...
+
+
+def living(
+    config: Limited, snapshot: Elements | FineElements, now_ns: int
+) -> frozenset[tuple[bytes, tuple[int, int, int]]]:
+    """(user, element) of a local state; the dead, which one node drops earlier than another, are left out."""
+    limit = limit_of(config.capacity, config.rate)
+    now_ticks = limit.ticks(now_ns)
+    queues = unpack(snapshot, limit.ticks_per_ns)
+    return frozenset((user, element) for user, queue in queues.items() for element in queue if element[1] > now_ticks)
 
 
 def too_late(node_id: str, now_ns: int) -> SpecError:

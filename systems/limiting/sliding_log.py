@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue import IMPLEMENTATIONS, replicas
-from systems.limiting.queue_common import Elements, FineElements, Rule, rule_of
+from systems.limiting.queue_common import Elements, FineElements, Rule, living, rule_of
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
 
@@ -65,4 +65,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Elements, FineElements),
     transport=Transport.STREAM,
+    shared=living,
 )

@@ -24,6 +24,7 @@ from testbed.live.loop import Clock
 from testbed.live.node_fleet import LOAD_S, NodeFleet
 from testbed.live.request_host import NEVER, write_requests
 from testbed.live.site import Site
+from testbed.replicas import replica_rows
 from testbed.topology import Topology
 from testbed.virtual.request_run import SETTLE_NS, RequestJournal, check_places, clock_offsets_ns
 from testbed.virtual.scheduler import Journal
@@ -132,6 +133,10 @@ class _Run:
         self._fleet.go(self._epoch_ns, offsets_ns)
         self._users.go(self._epoch_ns)
 
+    def now_ns(self) -> int:
+        """The run's time."""
+        return self._clock.now_ns()
+
     def wait_until(self, at_ns: int) -> None:
         """Sleep, let faults happen, and look whether everybody lives; ends at the instant, or raises."""
         while (now_ns := self._clock.now_ns()) < at_ns:
@@ -213,6 +218,7 @@ def run_requests_live(
     faults: Iterable[Fault] = (),
     drain_ns: int = 0,
     clock_skew_ns: int = 0,
+    compare_replicas: bool = False,
 ) -> LiveRequestJournal:
     """As ``testbed.virtual.request_run.run_requests``, with the processes and links of ``site``.
 
@@ -238,7 +244,10 @@ def run_requests_live(
         last_ns = max((of[-1].at_ns for of in offered.values() if of), default=0)
         run.journal.samples.append((duration_ns, "", "load_end_ns", float(last_ns)))
         run.drain(duration_ns, drain_ns)
-        return run.take_home(offered)
+        found = run.take_home(offered)
+        if compare_replicas:
+            found.journal.samples.extend(replica_rows(system, config, found.states, run.now_ns()))
+        return found
 
 
 def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:

@@ -13,6 +13,7 @@ from core.units import SECOND_NS
 from systems.api import Node, System
 from testbed.evidence import NOTHING, Evidence
 from testbed.faults import Fault
+from testbed.replicas import replica_rows
 from testbed.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import DataPlane, EventLoop, Journal
@@ -99,6 +100,7 @@ def run_requests(
     faults: Iterable[Fault] = (),
     drain_ns: int = 0,
     clock_skew_ns: int = 0,
+    compare_replicas: bool = False,
 ) -> RequestJournal:
     """Offer ``requests`` (node -> requests in order of time) to the system's nodes, one on each node of ``topology``.
 
@@ -106,7 +108,7 @@ def run_requests(
     idle with nothing under way (thesis 4.3.1), or for 5 s where nodes do not say.  A request without
     a verdict by then is lost.  Each node's clock is off by a uniform draw from plus or minus
     ``clock_skew_ns``.  Samples of node "": ``load_end_ns``, ``convergence_ns`` (both instants; the
-    latter is missing where the run was cut off).
+    latter is missing where the run was cut off), and what ``testbed.replicas`` says if they are to be compared.
     """
     names = topology.node_names()
     check_places(requests, topology)
@@ -122,6 +124,8 @@ def run_requests(
     journal = loop.run(duration_ns)
     journal.samples.append((duration_ns, "", "load_end_ns", float(last_request_ns)))
     _drain(loop, duration_ns, drain_ns, max((fault.at_ns for fault in planned), default=0))
+    if compare_replicas:
+        journal.samples += replica_rows(system, config, loop.states(), loop.now_ns)
     return RequestJournal(journal)
 
 

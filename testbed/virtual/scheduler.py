@@ -134,6 +134,11 @@ class EventLoop:
             self._push(start_ns, self._handle, name, Start(None))
         self._push(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
+    def states(self) -> dict[str, Any]:
+        """The snapshot of each node that lives and gives one."""
+        takes = {name: getattr(of.node, "snapshot", None) for name, of in self._members.items() if of.alive}
+        return {name: take() for name, take in takes.items() if take is not None}
+
     # --- what happens from outside ---------------------------------------------------------------
 
     def offer(self, node: str, requests: Iterable[Request]) -> None:

@@ -152,6 +152,12 @@ def test_no_measure_is_not_run():
     assert found.judgement is Judgement.NOT_RUN and found.problem == "needs mininet"
 
 
+def test_what_takes_another_testbed_is_not_run_until_its_figure_is_there():
+    found = claim(lambda tables: Evidence((Check("holds", SURE, 0, 2),)), needs="mininet")
+    assert judge(found, {"other/p99": None}).judgement is Judgement.NOT_RUN
+    assert judge(found, {"fig/p99": None}).judgement is Judgement.REPRODUCED
+
+
 def test_missing_tables_are_undecided_and_named():
     found = judge(claim(lambda tables: tables["fig/p99"]), {})
     assert found.judgement is Judgement.UNDECIDED and "fig/p99" in found.problem
