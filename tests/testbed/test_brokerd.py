@@ -15,7 +15,7 @@ from core.errors import MachineError
 from core.records import Envelope
 from systems.parts import token_bucket
 from testbed.brokerd import build
-from testbed.brokerd.client import BrokerClient
+from testbed.brokerd.client import BrokerClient, exact_releases_ns
 from testbed.live import nsq
 from tests.live import needs
 from tests.testbed.brokers import TOKEN, Broker, Client, broker, number_of, numbered, subscriber
@@ -111,18 +111,6 @@ def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
     assert stamp_delays_ns["read"] > 250_000_000 > 100_000_000 > stamp_delays_ns["kernel"]
 
 
-def exact_releases_ns(rows: dict[str, np.ndarray], envelope: Envelope) -> list[int]:
-    """By the project's own token bucket, from the recorded stamps."""
-    rate, capacity = token_bucket.units(envelope)
-    level, level_at_ns, due_ns = capacity, int(rows["stamp_ns"][0]), []
-    for stamp_ns in rows["stamp_ns"].tolist():
-        at_ns = max(stamp_ns, level_at_ns)
-        level, wait_ns = token_bucket.take(level, at_ns - level_at_ns, rate, capacity)
-        level_at_ns = at_ns
-        due_ns.append(at_ns + wait_ns if wait_ns else stamp_ns)
-    return due_ns
-
-
 def test_release_is_exact_and_in_order(running, commands, tmp_path):
     topic, envelope = "exact", Envelope(2000.0, 7.5)
     commands.acquire(topic)
@@ -148,7 +136,7 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
     assert dropped == 0
     assert received == rows["message"].tolist()  # what took its token first came first
     assert set(rows["publisher"]) == {0, 1, 2, 3}
-    exact_ns = np.array(exact_releases_ns(rows, envelope))
+    exact_ns = exact_releases_ns(rows["stamp_ns"], envelope)
     released_ns = rows["released_at_ns"]
     assert (released_ns >= exact_ns).all()  # never early, to the nanosecond
     assert (np.diff(released_ns) >= 0).all()
