@@ -1,5 +1,6 @@
 """The command line: verbs in the order of work, a file each in ``ratebed.verbs``."""
 
+import signal
 import sys
 from typing import NoReturn
 
@@ -34,6 +35,7 @@ app.command("clean")(clean.clean)
 
 def main() -> NoReturn:
     """Run the command line; errors are one line, exit codes are those of the README."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: live runs take down what they made
     try:
         code = app(standalone_mode=False)
     except HarnessError as error:

@@ -112,7 +112,8 @@ def test_claims_without_results_are_undecided(tmp_path):
     assert {claim["verdict"] for claim in found} <= {"undecided", "not run"}
 
 
-def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
     out = tmp_path / "out"
     words = ["run", "srtm-fig5", "--scale", "tiny", "--jobs", "2", "--out", str(out)]
     child = subprocess.Popen(
@@ -121,7 +122,7 @@ def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path):
     assert child.stdout is not None
     while not child.stdout.readline().startswith("[2/"):
         assert child.poll() is None
-    child.send_signal(signal.SIGINT)
+    child.send_signal(sent)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
     assert len(list((out / "runs").glob("*/manifest.json"))) >= 2
