@@ -33,7 +33,7 @@ FROM_S, UNTIL_S = 90, 150
 STEP_S = 10
 ORACLES_SERVER = "n2"  # up in every scenario
 LINEAR_PERCENT = 10.0  # of the y axis, which is logarithmic beyond
-ROOM = 25.0  # above the curves, for words
+ROOM = 120.0  # times their reach, above the curves, for words
 RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
 
 
