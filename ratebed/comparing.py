@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within 15 % or 1 ms, whichever is more
 Row = dict[str, Any]
+_AXES = ("testbed", "system", "workload", "topology")
 
 
 def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], int]:
@@ -48,15 +49,14 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
 
 
 def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
-    """Live run id -> what names its point: testbed, system, workload, topology, and the options that vary."""
+    """Live run id -> what names its point: testbed, system, workload, topology, and the options that vary for these."""
     specs = {pair.live_run_id: _flat(pair.spec) for pair in pairs}
-    names = sorted({name for spec in specs.values() for name in spec})
-    varying = [name for name in names if len({str(spec.get(name)) for spec in specs.values()}) > 1]
-    axes = ("testbed", "system", "workload", "topology")
-    return {
-        run_id: {name: spec[name] for name in axes} | {name: spec[name] for name in varying if name in spec}
-        for run_id, spec in specs.items()
-    }
+    found = {}
+    for run_id, spec in specs.items():
+        alike = [other for other in specs.values() if all(other[axis] == spec[axis] for axis in _AXES)]
+        varying = [name for name in sorted(spec) if len({str(other.get(name)) for other in alike}) > 1]
+        found[run_id] = {name: spec[name] for name in (*_AXES, *varying)}
+    return found
 
 
 def _flat(spec: Mapping[str, Any]) -> Row:

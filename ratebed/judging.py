@@ -110,10 +110,20 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         machine=_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
+        notes=_flips_note(out),
         papers={letter: PAPERS[paper] for letter, paper in CLAIM_LETTERS.items()},
     )
     write_report(path, figures, results, context)
     return path, results
+
+
+def _flips_note(out: Path) -> tuple[str, ...]:
+    """Claims whose verdict depends on the testbed, under the report's header."""
+    from ratebed.comparing import flipped_claims
+
+    texts = [f"{row['claim']} ({row['virtual_verdict']}; on {row['testbed']} {row['live_verdict']})"
+             for row in flipped_claims(out)]  # fmt: skip
+    return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
 
 
 def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "FigureSection":

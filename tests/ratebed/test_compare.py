@@ -15,6 +15,7 @@ from harness.experiment import RunSpec
 from harness.run import PROCEDURES, execute
 from paper_figs import load_figure
 from ratebed import judging
+from ratebed.comparing import flipped_claims
 from ratebed.options import make_request
 from ratebed.pipeline import draw, make_plan, sections
 from ratebed.verbs.compare import _lines
@@ -137,3 +138,25 @@ def test_a_live_figure_is_left_out_of_all_and_says_how_to_get_it(tmp_path, monke
     assert plan.run_ids["srtm-fig5"] and "srtm-fig5" not in plan.skipped
     named = make_plan(replace(request, keys=("srtm-fig4",), every=False))
     assert named.run_ids["srtm-fig4"] and named.settings["srtm-fig4"].name("srtm-fig4") == "srtm-fig4"
+
+
+def test_claims_that_flip_are_found_at_equal_scale(tmp_path, monkeypatch):
+    def result(verdict, where):
+        claim = Claim("R3", "", "it grows", ("srtm-fig4",), testbed=where)
+        return judging.Result(claim, verdict)
+
+    found = {
+        "": [result(Judgement.REPRODUCED, "virtual")],
+        "@mininet-small": [result(Judgement.CONTRADICTED, "mininet-small")],
+        "@local-small": [result(Judgement.DIRECTION_ONLY, "local-small")],
+        "@virtual-small": [result(Judgement.DIRECTION_ONLY, "virtual-small")],
+        "@mininet": [result(Judgement.UNDECIDED, "mininet")],
+    }
+    monkeypatch.setattr("ratebed.comparing.results_by_setting", lambda out: found)
+    rows = flipped_claims(tmp_path)
+    assert [(row["testbed"], row["virtual_verdict"], row["live_verdict"]) for row in rows] == [
+        ("mininet-small", "direction only", "contradicted"),
+        ("mininet", "reproduced", "undecided"),
+    ]
+    (note,) = judging._flips_note(tmp_path)
+    assert "R3 (direction only; on mininet-small contradicted)" in note
