@@ -104,6 +104,9 @@ func (o *options) run() error {
 	_ = ingress.listener.Close()
 	_ = listener.Close()
 	time.AfterFunc(endLimit, func() { os.Exit(1) })
+	for _, t := range ingress.all() { // else nsqd would write to disk what nobody will read
+		_ = broker.DeleteExistingTopic(t.name)
+	}
 	broker.Exit()
 	return err
 }

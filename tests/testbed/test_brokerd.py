@@ -108,6 +108,7 @@ def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
             rows, _ = commands.collect(tmp_path / f"{stamps}.rows")
             stamp_delays_ns[stamps] = int(rows["stamp_ns"][1]) - sent_at_ns
             assert rows["read_at_ns"][1] - sent_at_ns > 250_000_000
+            assert rows["arrived_at_ns"][1] - sent_at_ns < 100_000_000  # recorded, whatever the bucket goes by
     assert stamp_delays_ns["read"] > 250_000_000 > 100_000_000 > stamp_delays_ns["kernel"]
 
 
@@ -372,10 +373,15 @@ def test_impossible_commands_are_refused(commands, command, arguments, complaint
 @pytest.mark.parametrize("how", ["stdin", "SIGTERM"])
 def test_it_ends_with_whoever_started_it(tmp_path, how):
     its = Broker(tmp_path / "b")
+    publisher = Client(its.connect("ingress"), 1)
+    for _ in range(20):
+        publisher.publish("unread", *(numbered(i) for i in range(1000)))
     if how == "SIGTERM":
         its.process.send_signal(signal.SIGTERM)
         assert its.process.wait(10) == 0
     assert its.stop() == 0
+    assert not list((tmp_path / "b/nsqd").glob("unread*"))  # a run's messages end with it
+    publisher.close()
 
 
 def test_a_start_that_cannot_work_says_why(tmp_path: Path):
