@@ -1,6 +1,6 @@
 """Virtual beside emulated: the same specs and seeds on both testbeds, and how far apart the answers are.
 
-Fig. 4 at scale small (one topic over k brokers) and three limiters over five cities.  A run and its
+Fig. 4 at scale small (one topic over k brokers) and the limiters of ``crdt-wan``.  A run and its
 emulated twin are offered the very same messages or requests at the same instants, so latencies are
 compared as distributions and decisions one by one.  ``ratebed compare`` does the same for all pairs.
 """
@@ -8,12 +8,10 @@ compared as distributions and decisions one by one.  ``ratebed compare`` does th
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale
-from paper_figs.beyond.limiters import name_of, point
-from paper_figs.beyond.load import OPTIONS, load_of
+from paper_figs.beyond import wan_runs
+from paper_figs.beyond.crdt_wan import NAMES
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import log_axis, plain
 from paper_figs.srtm import fig4
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
-LIMITERS = ("centralised", "counter", "queue+F+L")
-CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # the default of the topology wan
-TESTBEDS = ("virtual", "mininet")
+REPETITIONS = {"tiny": 1, "small": 1, "quick": 3, "paper": 5}  # live runs take the time of their load
 METRICS = {"access_delay": "access delay", "end_to_end_latency": "end-to-end latency"}
 QUANTILES = ("p50", "p95", "p99")
 FLOOR_MS = 0.01  # a log axis has no zero: the access delay of a message that need not wait
@@ -36,12 +32,10 @@ FLOOR_MS = 0.01  # a log axis has no zero: the access delay of a message that ne
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Every point on both testbeds.  The physics is small at every scale: that is what a live machine carries."""
-    load = load_of({option.name: option.default for option in OPTIONS}, len(CITIES.split(", ")))
     topics = fig4.points(SCALES["small"], {})
-    specs = scale.pick(tiny=topics[:2], small=topics, quick=topics)
-    names = scale.pick(tiny=LIMITERS[1:2], small=LIMITERS, quick=LIMITERS)
-    specs = [*specs, *(point(name, load, len(CITIES.split(", ")), CITIES) for name in names)]
-    return [msgspec.structs.replace(spec, testbed=testbed) for spec in specs for testbed in TESTBEDS]
+    tiny = scale.name == "tiny"
+    limiters = [wan_runs.point(name, scale, wan_runs.LIVE) for name in (NAMES[:1] if tiny else NAMES)]
+    return wan_runs.on_both([*(topics[:2] if tiny else topics), *limiters])
 
 
 def tables(data: "Data") -> FigureTables:
@@ -73,15 +67,10 @@ def _points_of(data: "Data") -> "pd.DataFrame":
 
     from analysis.spark import collect
 
-    runs = data.runs.where("testbed != 'virtual'").select(
-        f.col("run_id").alias("live_run_id"), "system", "topology", "repetition", "validity", "factors",
-        f.col("factors")["topology.brokers"].alias("k"),
-    )  # fmt: skip
-    frame = plain(collect(runs, ["live_run_id"]), ["k"])
-    factors = [dict(each) for each in frame.pop("factors")]
-    frame["name"] = [name_of(system, has, topology) if topology == "wan" else system
-                     for system, topology, has in zip(frame.system, frame.topology, factors, strict=True)]  # fmt: skip
-    return frame.drop(columns=["system", "topology"])
+    ks = collect(data.runs.select("run_id", f.col("factors")["topology.brokers"].alias("k")), ["run_id"])
+    points = wan_runs.points_of(data)
+    points = points[points.testbed != wan_runs.VIRTUAL].drop(columns="testbed")
+    return points.merge(plain(ks, ["k"]), on="run_id").rename(columns={"run_id": "live_run_id"})
 
 
 def draw(found: FigureTables) -> "Drawing":
@@ -139,7 +128,7 @@ def _draw_distances(axes: "Axes", latency: "pd.DataFrame") -> None:
 
 def _draw_flips(axes: "Axes", decisions: "pd.DataFrame") -> None:
     """The share of decisions that differ, with intervals, and the change of the admitted total as text."""
-    names = [name for name in LIMITERS if name in set(decisions.name)]
+    names = [name for name in NAMES if name in set(decisions.name)]
     for place, name in enumerate(names):
         group, style = decisions[decisions.name == name], style_of(name)
         mean, low, high = _interval(group)
@@ -169,7 +158,7 @@ def _interval(group: "pd.DataFrame") -> tuple[float, float, float]:
 
 EXPERIMENT = Experiment(
     "fidelity", "Virtual beside emulated: the same specs and seeds on both testbeds", "ours; SRTM Fig. 4, CRDT 5.5",
-    points,
+    points, repetitions=REPETITIONS,
 )  # fmt: skip
 FIGURE = Figure(
     EXPERIMENT, tables, draw,

@@ -5,7 +5,7 @@ import pytest
 
 from harness.experiment import SCALES
 from harness.run import configure_point
-from paper_figs.beyond import fidelity, link_accuracy
+from paper_figs.beyond import crdt_wan, fidelity, link_accuracy
 from paper_figs.srtm import fig4
 
 
@@ -56,11 +56,13 @@ def test_link_accuracy_draws_delays_jitter_and_loss():
 
 def test_fidelity_has_every_point_on_both_testbeds_and_shares_fig_4_s_runs():
     points = fidelity.points(SCALES["quick"], {})
-    both = [[spec for spec in points if spec.testbed == testbed] for testbed in fidelity.TESTBEDS]
+    both = [[spec for spec in points if spec.testbed == testbed] for testbed in ("virtual", "mininet")]
     virtual, live = ([{**spec.factors(), "system": spec.system} for spec in side] for side in both)
-    assert virtual == live and len(live) == 4 + len(fidelity.LIMITERS)
+    assert virtual == live and len(live) == 4 + len(fidelity.NAMES)
     ids = {spec.run_id("") for spec in both[0]}
     assert {spec.run_id("") for spec in fig4.points(SCALES["small"], {})} <= ids
+    shared = {spec.run_id("") for spec in points} & {spec.run_id("") for spec in crdt_wan.points(SCALES["quick"], {})}
+    assert len(shared) == 2 * len(fidelity.NAMES)
 
 
 def latency(metric, k, repetition=0, **columns):
@@ -76,7 +78,7 @@ def test_fidelity_draws_both_testbeds_distances_and_flips():
     decisions = pd.DataFrame([
         {"name": name, "repetition": n, "flipped_share": share, "flipped_low": 0.0, "flipped_high": 0.2,
          "virtual_admitted_count": 100, "live_admitted_count": 90}
-        for name, n, share in (("centralised", 0, 0.1), ("counter", 0, 0.02), ("counter", 1, 0.04))
+        for name, n, share in (("queue", 0, 0.1), ("counter", 0, 0.02), ("counter", 1, 0.04))
     ])  # fmt: skip
     drawing = fidelity.draw({"latency": pd.DataFrame(rows), "decisions": decisions})
     first = drawing.axes[0]
