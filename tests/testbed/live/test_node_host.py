@@ -121,17 +121,16 @@ def test_a_false_peer_is_thrown_out_and_the_true_one_calls_again(tmp_path: Path)
         before = garbage_count(fleet)
         for content in (b"\xff\xff", b"", b"\x01\xc1"):
             with called(fleet, "n2", greeting(fleet, "n1"), framed(content)):
-                until_s = time.monotonic() + 5
+                until_s = time.monotonic() + 20
                 while garbage_count(fleet) == before and time.monotonic() < until_s:
                     time.sleep(0.01)
                 before += 1
                 assert garbage_count(fleet) == before
-        until_s = time.monotonic() + 5
-        while time.monotonic() < until_s and fleet.statuses()["n2"]["connected_count"] < 1:
-            time.sleep(0.01)
-        assert ask(fleet, "n1", Request(7, "u", 0)).verdict is Verdict.ADMIT
-        while time.monotonic() < until_s and not fleet.statuses()["n2"]["received_from"].get("n1"):
-            time.sleep(0.05)
+        until_s, number = time.monotonic() + 30, 0
+        while not fleet.statuses()["n2"]["received_from"].get("n1") and time.monotonic() < until_s:
+            number += 1  # what was sent into the broken connection is lost
+            assert ask(fleet, "n1", Request(number, "u", 0)).verdict is Verdict.ADMIT
+            time.sleep(0.1)
         assert fleet.statuses()["n2"]["received_from"]["n1"] >= 1
         fleet.stop()
 
