@@ -39,7 +39,11 @@ LATENCY_HISTOGRAM = pa.schema(
         ("run_id", pa.string()),
         ("round", pa.int32()),  # search rounds from 1; 0 = the fresh round after the final assignment, or no search
         ("broker", pa.int32()),
-        ("metric", pa.string()),  # end_to_end_latency | access_delay | decision_latency
+        # end_to_end_latency | access_delay | decision_latency; and of live brokers, from their records:
+        # stamp_error   when the process had read a message, less when the kernel had received it
+        # undue_delay   of messages that conform by their arrival: from reading to release, 0 for those let through
+        # ingress_time  of messages let through: from arrival to release;  broker_time: from arrival to the subscriber
+        ("metric", pa.string()),
         ("low_ns", pa.int64()),
         ("high_ns", pa.int64()),
         ("count", pa.int64()),

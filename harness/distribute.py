@@ -150,7 +150,7 @@ def _drops(deployment: Deployment, fresh: Round) -> list[tuple[int, str, str, fl
 
 def _histogram(found: Round) -> dict[str, Any]:
     """The fresh round's counts, without empty buckets."""
-    return histogram_rows(0, {"end_to_end_latency": found.latency, "access_delay": found.access_delay})
+    return histogram_rows(0, {"end_to_end_latency": found.latency, "access_delay": found.access_delay, **found.more})
 
 
 def histogram_rows(number: int, metrics: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Measurement rounds: what every testbed is asked for and what it answers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from core.errors import SpecError
@@ -73,6 +73,7 @@ class Round:
     measured: Measured
     dropped_count: Int64  # messages dropped for want of a token, of those counted in the histograms
     note: str = ""
+    more: Mapping[str, Int64] = field(default_factory=dict)  # further histograms, by metric
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ fitted itself to.  All testbeds share this, so a live round offers the very mess
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
@@ -37,6 +37,9 @@ class Counts:
     access_delay: Int64
     dropped_count: Int64  # by the token bucket, on purpose
     lost_count: Int64 | None = None  # by whatever else; None where nothing can be lost
+    more: Mapping[str, Int64] = field(
+        default_factory=dict
+    )  # further histograms, by metric: what only live brokers have
 
 
 class Remembered:
@@ -137,7 +140,7 @@ class TopicWindows(ABC):
         gone = counts.dropped_count if counts.lost_count is None else counts.dropped_count + counts.lost_count
         return Round(
             start_ns, duration_ns, assignment, rates, envelope, parts, counts.latency, counts.access_delay,
-            measured(counts.latency, rates, gone), counts.dropped_count,
+            measured(counts.latency, rates, gone), counts.dropped_count, more=counts.more,
         )  # fmt: skip
 
     def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:

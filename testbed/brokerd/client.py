@@ -12,7 +12,7 @@ from core.errors import MachineError
 from core.records import Envelope, Int64
 from systems.parts import token_bucket
 
-COLUMNS = ("message", "publisher", "stamp_ns", "read_at_ns", "released_at_ns")
+COLUMNS = ("message", "publisher", "stamp_ns", "arrived_at_ns", "read_at_ns", "released_at_ns")
 TIMEOUT_S = 20.0
 
 

@@ -160,7 +160,7 @@ func (c *connection) wait(into []byte) (int, error) {
 		if err == nil {
 			c.inRead, c.silent = 0, 0
 			counters.reads.Add(1)
-			if !c.reader.stamped {
+			if c.reader.kernel && !c.reader.stamped {
 				counters.missingStamps.Add(1)
 			}
 			return count, nil

@@ -38,18 +38,13 @@ func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*i
 	if err != nil {
 		return nil, err
 	}
-	var config net.ListenConfig
-	if kernelStamps {
-		config.Control = stampArrivals
-	}
+	config := net.ListenConfig{Control: stampArrivals} // kept in the records, whatever the buckets go by
 	listener, err := config.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	if kernelStamps {
-		if err := awaitStamps(); err != nil {
-			return nil, err
-		}
+	if err := awaitStamps(); err != nil && kernelStamps {
+		return nil, err
 	}
 	return &ingress{
 		nsqd:         broker,

@@ -90,7 +90,7 @@ func (c *connection) publish(name []byte, read func() error) error {
 		return err
 	}
 	c.countPublication()
-	if err := c.topic.admit(c.batch, c.publisher, c.reader.readAtNs); err != nil {
+	if err := c.topic.admit(c.batch, c.publisher, c.reader.reading); err != nil {
 		return refusal{"E_PUB_FAILED", err.Error()}
 	}
 	clear(c.batch)

@@ -12,7 +12,7 @@ const headerBytes = 24 // of our messages: number int64, publisher int32, flags 
 
 // row is what is kept of one message.
 type row struct {
-	message, publisher, stampNs, readAtNs, releasedAtNs int64
+	message, publisher, stampNs, arrivedNs, readAtNs, releasedAtNs int64
 }
 
 // record keeps a topic's messages in the order in which they took tokens. Its rows are made
@@ -26,7 +26,7 @@ type record struct {
 func newRecord(rows int) *record { return &record{rows: make([]row, rows)} }
 
 // arrival gives a message its row. The caller holds the topic's mutex, as for all of this.
-func (r *record) arrival(message *nsqd.Message, publisher, readAtNs int64) *row {
+func (r *record) arrival(message *nsqd.Message, publisher int64, read reading) *row {
 	if r == nil {
 		return nil
 	}
@@ -36,7 +36,8 @@ func (r *record) arrival(message *nsqd.Message, publisher, readAtNs int64) *row 
 	}
 	row := &r.rows[r.used]
 	r.used++
-	row.message, row.publisher, row.stampNs, row.readAtNs = -1, publisher, message.Timestamp, readAtNs
+	row.message, row.publisher, row.stampNs, row.readAtNs = -1, publisher, message.Timestamp, read.readAtNs
+	row.arrivedNs = min(message.Timestamp, read.arrivedNs) // of a command of several reads, the first have stamps of their own
 	if len(message.Body) >= headerBytes {
 		row.message = int64(binary.BigEndian.Uint64(message.Body))
 		row.publisher = int64(int32(binary.BigEndian.Uint32(message.Body[8:])))
@@ -44,7 +45,7 @@ func (r *record) arrival(message *nsqd.Message, publisher, readAtNs int64) *row 
 	return row
 }
 
-// writeRows writes rows as little-endian int64, five a row. The file appears when it is whole.
+// writeRows writes rows as little-endian int64, six a row. The file appears when it is whole.
 func writeRows(path string, rows []row) (err error) {
 	file, err := os.Create(path + ".partial")
 	if err != nil {
@@ -56,9 +57,9 @@ func writeRows(path string, rows []row) (err error) {
 		}
 	}()
 	writer := bufio.NewWriterSize(file, 1<<20)
-	var cells [40]byte
+	var cells [48]byte
 	for _, r := range rows {
-		for i, value := range [...]int64{r.message, r.publisher, r.stampNs, r.readAtNs, r.releasedAtNs} {
+		for i, value := range [...]int64{r.message, r.publisher, r.stampNs, r.arrivedNs, r.readAtNs, r.releasedAtNs} {
 			binary.LittleEndian.PutUint64(cells[8*i:], uint64(value))
 		}
 		_, _ = writer.Write(cells[:]) // Flush returns its error

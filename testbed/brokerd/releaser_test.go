@@ -75,7 +75,7 @@ func TestReleasesInOrderAndNeverEarly(t *testing.T) {
 	}
 	stampNs := now()
 	for i := 0; i < 4; i++ {
-		if err := its.admit(stamped(5, stampNs), 1, stampNs); err != nil {
+		if err := its.admit(stamped(5, stampNs), 1, reading{stampNs, stampNs}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,9 +99,9 @@ func TestAnEarlierMessageOfAnotherTopicWakesTheReleaser(t *testing.T) {
 	late, soon := testTopic(t, in, "late"), testTopic(t, in, "soon")
 	_ = late.setBucket(1, token, true) // a token in 1,000 s
 	_ = soon.setBucket(1e8, token, true)
-	_ = late.admit(stamped(2, now()), 1, now())
+	_ = late.admit(stamped(2, now()), 1, reading{now(), now()})
 	time.Sleep(20 * time.Millisecond) // the releaser sleeps
-	_ = soon.admit(stamped(10, now()), 1, now())
+	_ = soon.admit(stamped(10, now()), 1, reading{now(), now()})
 	waitEmpty(t, soon)
 	if waiting := waitingIn(late); waiting != 1 {
 		t.Errorf("%d wait in the other topic", waiting)
@@ -111,14 +111,14 @@ func TestAnEarlierMessageOfAnotherTopicWakesTheReleaser(t *testing.T) {
 func TestANewBucketRearmsTheLine(t *testing.T) {
 	its := testTopic(t, testIngress(t, true), "rearmed")
 	_ = its.setBucket(1, token, true)
-	_ = its.admit(stamped(10, now()), 1, now())
+	_ = its.admit(stamped(10, now()), 1, reading{now(), now()})
 	if waiting := waitingIn(its); waiting != 9 {
 		t.Fatalf("%d wait", waiting)
 	}
 	_ = its.setBucket(1e8, token, false) // those that wait keep their debt, repaid at the new rate
 	waitEmpty(t, its)
 	_ = its.setBucket(1, token, true)
-	_ = its.admit(stamped(10, now()), 1, now())
+	_ = its.admit(stamped(10, now()), 1, reading{now(), now()})
 	_ = its.openBucket()
 	if waiting := waitingIn(its); waiting != 0 || its.queue.Depth() != 20 {
 		t.Errorf("%d wait, %d at nsqd", waiting, its.queue.Depth())
@@ -129,12 +129,12 @@ func TestAReleasedTopicAdmitsNothing(t *testing.T) {
 	in := testIngress(t, true)
 	its := testTopic(t, in, "gone")
 	_ = its.setBucket(1, token, true)
-	_ = its.admit(stamped(3, now()), 1, now())
+	_ = its.admit(stamped(3, now()), 1, reading{now(), now()})
 	left, err := in.release(its, "CLOSE", 50*time.Millisecond)
 	if err != nil || left != 3 {
 		t.Errorf("%d unfinished, %v", left, err)
 	}
-	if err := its.admit(stamped(1, now()), 1, now()); err != errReleased {
+	if err := its.admit(stamped(1, now()), 1, reading{now(), now()}); err != errReleased {
 		t.Errorf("admitted: %v", err)
 	}
 }

@@ -37,14 +37,21 @@ type arrivalStamp struct {
 	time   syscall.Timespec
 }
 
+// reading is when the bytes read last had come, whatever the stamps go by: the difference is the error of a
+// stamp that is taken at reading.
+type reading struct {
+	arrivedNs int64 // the kernel's stamp; where it gave none, as below
+	readAtNs  int64 // when the read returned
+}
+
 // reception reads a connection by recvmsg. All that a call needs is made once: reading leaves no garbage.
 type reception struct {
 	raw    syscall.RawConn
 	kernel bool // stamps come from the kernel; otherwise from the clock, after the read
 
-	stampNs  int64 // of the bytes read last
-	readAtNs int64 // when that read returned
-	stamped  bool  // whether the stamp is what was asked for
+	stampNs int64 // of the bytes read last: what the bucket goes by
+	reading
+	stamped bool // whether the kernel stamped them
 
 	message syscall.Msghdr
 	vector  syscall.Iovec
@@ -85,12 +92,8 @@ func (r *reception) receive(into []byte) (int, error) {
 
 // try reads once; false means that nothing has come yet.
 func (r *reception) try(fd uintptr) bool {
-	r.message.Control = nil
-	r.message.SetControllen(0)
-	if r.kernel {
-		r.message.Control = (*byte)(unsafe.Pointer(&r.control))
-		r.message.SetControllen(int(unsafe.Sizeof(r.control)))
-	}
+	r.message.Control = (*byte)(unsafe.Pointer(&r.control))
+	r.message.SetControllen(int(unsafe.Sizeof(r.control)))
 	for {
 		count, _, errno := syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.message)), 0)
 		r.count, r.errno = int(count), errno
@@ -102,11 +105,15 @@ func (r *reception) try(fd uintptr) bool {
 
 func (r *reception) stamp() {
 	r.readAtNs = now()
-	r.stampNs, r.stamped = r.readAtNs, !r.kernel
+	r.arrivedNs, r.stamped = r.readAtNs, false
 	header := &r.control.header
-	if r.kernel && r.message.Controllen >= uint64(unsafe.Sizeof(r.control)) &&
+	if r.message.Controllen >= uint64(unsafe.Sizeof(r.control)) &&
 		header.Level == syscall.SOL_SOCKET && header.Type == soTimestampNs {
-		r.stampNs, r.stamped = r.control.time.Nano(), true
+		r.arrivedNs, r.stamped = r.control.time.Nano(), true
+	}
+	r.stampNs = r.arrivedNs
+	if !r.kernel {
+		r.stampNs = r.readAtNs
 	}
 }
 

@@ -53,7 +53,7 @@ func newTopic(name string, queue *nsqd.Topic, releaser *releaser) *topic {
 }
 
 // admit takes a token for each message, in order; those that may leave at once do, the others wait.
-func (t *topic) admit(messages []*nsqd.Message, publisher, readAtNs int64) error {
+func (t *topic) admit(messages []*nsqd.Message, publisher int64, read reading) error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	if t.released {
@@ -66,7 +66,7 @@ func (t *topic) admit(messages []*nsqd.Message, publisher, readAtNs int64) error
 		dueNs := t.bucket.take(message.Timestamp)
 		t.sequence++
 		message.ID = messageID(t.sequence)
-		t.line.push(waiting{message, dueNs, t.record.arrival(message, publisher, readAtNs)})
+		t.line.push(waiting{message, dueNs, t.record.arrival(message, publisher, read)})
 	}
 	for _, o := range t.observations {
 		o.messages += int64(len(messages))

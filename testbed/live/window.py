@@ -29,10 +29,12 @@ class Window:
     intended_at_ns: Int64
     sent_at_ns: Int64
     acknowledged_at_ns: Int64
-    arrived_at_ns: Int64  # the broker's stamp
+    arrived_at_ns: Int64  # the kernel's stamp at the broker
     released_at_ns: Int64
     received_at_ns: Int64  # the first time
     access_delay_ns: Int64
+    stamp_error_ns: Int64  # of a stamp taken at reading: when the broker's process had read it, less its arrival
+    undue_delay_ns: Int64  # from reading to release, of messages that conform by their arrivals; see ``undue_delays``
     account: DeliveryAccount
 
     def counts(self, from_ns: int, until_ns: int, brokers: int) -> Counts:
@@ -42,7 +44,18 @@ class Window:
         latency = _histogram(self.received_at_ns[came] - self.intended_at_ns[came], self.broker[came], brokers)
         access_delay = _histogram(self.access_delay_ns[passed], self.broker[passed], brokers)
         lost = np.bincount(self.broker[span & ~came], minlength=brokers).astype(np.int64)
-        return Counts(latency, access_delay, np.zeros(brokers, np.int64), lost)
+        return Counts(latency, access_delay, np.zeros(brokers, np.int64), lost, self._inside(span, came, brokers))
+
+    def _inside(self, span: np.ndarray, came: np.ndarray, brokers: int) -> dict[str, Int64]:
+        """Histograms of what only a live broker has; ``collectors.schema`` says what they are."""
+        read, at_once = self.stamp_error_ns != ABSENT, self.access_delay_ns == 0
+        found = {
+            "stamp_error": (self.stamp_error_ns, span & read),
+            "undue_delay": (self.undue_delay_ns, span & (self.undue_delay_ns != ABSENT)),
+            "ingress_time": (self.released_at_ns - self.arrived_at_ns, span & at_once),
+            "broker_time": (self.received_at_ns - self.arrived_at_ns, span & at_once & came),
+        }
+        return {name: _histogram(values[rows], self.broker[rows], brokers) for name, (values, rows) in found.items()}
 
     def columns(self, topic: str) -> dict[str, Any]:
         """Columns of the table ``messages``; null where something did not happen."""
@@ -91,16 +104,20 @@ def put_together(
         numbers = part["message"]
         columns["sent"][numbers] = _shifted(part["sent_at_ns"], epoch_ns)
         columns["acknowledged"][numbers] = _shifted(part["acknowledged_at_ns"], epoch_ns)
-    delay_ns = np.full(count, ABSENT, np.int64)
+    delay_ns, error_ns, undue_ns = (np.full(count, ABSENT, np.int64) for _ in range(3))
     for number, rows in enumerate(passed):
         rows = _ours(rows, count)
-        message, stamp_ns, released_ns = rows["message"], rows["stamp_ns"], rows["released_at_ns"].copy()
+        message, arrived_ns, released_ns = rows["message"], rows["arrived_at_ns"], rows["released_at_ns"].copy()
         released_ns[released_ns == 0] = ABSENT
-        waited = _waited(stamp_ns, buckets[number]) if buckets is not None else np.ones(len(message), bool)
-        delays = np.where(waited, np.maximum(released_ns - stamp_ns, 0), 0)
-        columns["arrived"][message] = stamp_ns - epoch_ns
+        bucket = None if buckets is None else buckets[number]
+        waited = np.ones(len(message), bool) if buckets is None else _waited(rows["stamp_ns"], bucket)
+        delays = np.where(waited, np.maximum(released_ns - arrived_ns, 0), 0)
+        columns["arrived"][message] = arrived_ns - epoch_ns
         columns["released"][message] = _shifted(released_ns, epoch_ns)
         delay_ns[message] = np.where(released_ns == ABSENT, ABSENT, delays)
+        error_ns[message] = rows["read_at_ns"] - arrived_ns
+        if bucket is not None:
+            undue_ns[message] = undue_delays(arrived_ns, rows["read_at_ns"], released_ns, waited, bucket)
     received_ns = np.full(count, ABSENT, np.int64)
     deliveries = _ours(received, count)
     numbers, first = np.unique(deliveries["message"], return_index=True)
@@ -116,8 +133,25 @@ def put_together(
     )
     return Window(
         start_ns, offered, publisher, broker, at_ns, columns["sent"], columns["acknowledged"], columns["arrived"],
-        columns["released"], received_ns, delay_ns, found,
+        columns["released"], received_ns, delay_ns, error_ns, undue_ns, found,
     )  # fmt: skip
+
+
+def undue_delays(
+    arrived_ns: Int64, read_at_ns: Int64, released_ns: Int64, waited: np.ndarray, bucket: Envelope
+) -> Int64:
+    """How long the bucket kept messages that conform: those that would find a token in it when they arrived.
+
+    The bucket of comparison takes the messages in the order of the kernel's arrival stamps, so it knows nothing of
+    when the process came to read them.  What reading itself takes is no fault of the bucket: the delay counts from
+    then, and is 0 where the broker's own bucket let the message through.  ``ABSENT`` for all others.
+    """
+    order = np.argsort(arrived_ns, kind="stable")
+    conformant = np.zeros(len(arrived_ns), bool)
+    conformant[order] = ~_waited(arrived_ns[order], bucket)
+    delays = np.where(waited, np.maximum(released_ns - read_at_ns, 0), 0)
+    found: Int64 = np.where(conformant & (released_ns != ABSENT), delays, ABSENT)
+    return found
 
 
 def _shifted(real_ns: Int64, epoch_ns: int) -> Int64:
