@@ -22,7 +22,7 @@ delivered twice                    0 (no fault)        -                       s
 agents lost (by no fault)          -                   0                       part of the load is missing
 =================================  ==================  ======================  =================================
 
-(1) A busy machine alone does no harm that is certain: where neither 99th percentile is degraded, the run is not invalid.
+(1) A busy machine alone does no certain harm: where neither 99th percentile is degraded, the run is not invalid.
 
 The spread between the two columns of a 99th percentile is wide on purpose: on a small virtual machine single
 stalls of 10 ms are the host's, and they are in the latency as well, which counts from the intended instant.
