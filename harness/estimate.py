@@ -11,6 +11,7 @@ from core.errors import SpecError
 from core.units import SECOND_NS, duration_ns
 from harness.experiment import RunSpec
 from testbed import load_testbed
+from workloads import load as load_workload
 
 SECONDS_PER_MESSAGE = 80e-9  # schedule, envelope, kernel
 SECONDS_PER_RUN = 0.15  # set-up and files
@@ -19,6 +20,7 @@ KILOBYTES_PER_RUN = 40
 SECONDS_PER_REQUEST = 5e-5
 SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
+_EXACT = ("instants", "probes")
 _GOSSIPING = ("crdt-counter", "crdt-queue", "sliding-log")
 _DATA_SETS = {  # requests at c = 300, and how long they take
     "A": (20_490.0, "5min"),
@@ -34,7 +36,7 @@ _FEW_ROUNDS = {"lb": 1, "conc": 3, "max-min": 4, "srtm": 8}  # the same on the f
 _SMALL_GROUP = 5  # up to here SRTM needs no search
 SECONDS_PER_LIVE_RUN = 8.0  # hosts, processes, paths measured before the load, drain, tear-down
 SECONDS_PER_LIVE_ROUND = 3.0  # beside its traffic: publishers moved, drain, records
-SECONDS_PER_NODE = 0.4  # a process
+SECONDS_PER_NODE = 0.8  # a process
 
 
 def messages_a_round(spec: RunSpec) -> float:
@@ -74,6 +76,8 @@ def campaign_seconds(specs: Iterable[RunSpec], jobs: int) -> float:
 
 def _live_seconds(spec: RunSpec) -> float:
     """What takes its time, whatever the machine."""
+    if spec.procedure == "links":
+        return 0.0
     if spec.procedure == "requests":
         _, span = _requests_and_span(spec)
         nodes = float(spec.topology_options.get("nodes", 10))
@@ -103,6 +107,10 @@ def _requests_and_span(spec: RunSpec) -> tuple[float, str]:
     options: dict[str, Any] = spec.workload_options
     data_set = str(options.get("set", ""))
     count, span = _DATA_SETS.get(data_set, (10_000.0, "5min"))
+    if spec.workload in _EXACT:  # cheap to make, and of any length
+        workload = load_workload(spec.workload)
+        natural_ns = workload.make(workload.configure(options), spec.seed).duration_ns
+        span = f"{natural_ns // 1_000_000}ms" if natural_ns else span
     if data_set == "C":
         count, span = float(options.get("requests", count)), str(options.get("duration", span))
     elif data_set in _DATA_SETS:

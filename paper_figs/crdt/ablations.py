@@ -115,13 +115,14 @@ def growing(options: Mapping[str, Any]) -> RunSpec:
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
-    found = [point(ORACLE, load, {}) for load in (DATA_SET, SLOW)]
-    found += [point(base, load, {}) for base, load in BASES]
+    loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
+    found = [point(ORACLE, load, {}) for load in loads]
+    found += [point(base, load, {}) for base, load in BASES if load in loads]
     switches = [
         switch for switch in SWITCHES if scale.pick(tiny=any(name in TINY for name, _ in switch.options), quick=True)
     ]
-    found += [point(switch.base, switch.load, dict(switch.options)) for switch in switches]
-    return [*found, growing({}), growing({"literal_merge": True})]
+    found += [point(switch.base, switch.load, dict(switch.options)) for switch in switches if switch.load in loads]
+    return grids.at(scale, [*found, growing({}), growing({"literal_merge": True})])
 
 
 def tables(data: "Data") -> FigureTables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import ORACLE
+from paper_figs.crdt.grids import ORACLE, at
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import legend_above, with_point
 from paper_figs.style import letter, panels, style_of
@@ -43,7 +43,7 @@ def alone(system: str, pattern: Mapping[str, Any]) -> RunSpec:
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Three systems, saturated."""
-    return [alone(system, PATTERN) for system in SYSTEMS]
+    return at(scale, [alone(system, PATTERN) for system in SYSTEMS])
 
 
 def tables(data: "Data") -> FigureTables:

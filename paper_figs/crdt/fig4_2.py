@@ -35,22 +35,27 @@ DATA_SETS = ("B-barely", "B-substantial")
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Bursts with pauses on one node; log and queue on 30 nodes."""
-    found = [alone(system, PATTERN) for system in SYSTEMS]
+    pattern = {**PATTERN, "repeats": scale.pick(small=2, tiny=BURSTS)}
+    found = [alone(system, pattern) for system in SYSTEMS]
     for data_set in scale.pick(tiny=DATA_SETS[:1], quick=DATA_SETS):
         found += [grids.limited(QUEUE, data_set), grids.limited(LOG, data_set)]
-    return found
+    return grids.at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
-    return {"admitted": admitted(_on(data, 1)), "bursts": _bursts(_on(data, 1)), "sent": _sent(_on(data, grids.NODES))}
+    return {
+        "admitted": admitted(_on(data, "= '1'")),
+        "bursts": _bursts(_on(data, "= '1'")),
+        "sent": _sent(_on(data, "!= '1'")),
+    }
 
 
-def _on(data: "Data", nodes: int) -> "Data":
-    """The runs on so many nodes."""
+def _on(data: "Data", nodes: str) -> "Data":
+    """The runs whose number of nodes is such."""
     from analysis.spark import collect
 
-    found = collect(data.runs.where(f"factors['topology.nodes'] = '{nodes}'").select("run_id"), ["run_id"])
+    found = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
     return data.select(list(found.run_id))
 
 

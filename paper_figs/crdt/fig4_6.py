@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CAPACITY, oracle
+from paper_figs.crdt.grids import CAPACITY, at, oracle
 from paper_figs.crdt.runs import points_of
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import SERIES, panels
@@ -23,7 +23,7 @@ TOTAL = 68.3  # c, 4.3.4
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter on A."""
-    return [oracle("A")]
+    return at(scale, [oracle("A")])
 
 
 def tables(data: "Data") -> FigureTables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
-from paper_figs.crdt.grids import COUNTER
+from paper_figs.crdt.grids import COUNTER, at
 from paper_figs.crdt.runs import PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples
@@ -23,8 +23,8 @@ PUBLISHED = {COUNTER: 0.957, "spotify": 0.912}  # 5.1.1
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return precision.points("A", VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, precision.points("A", VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

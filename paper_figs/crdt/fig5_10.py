@@ -11,7 +11,7 @@ from analysis.verdicts import Claim, Evidence, Tables
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import usage
 from paper_figs.crdt.checks import more
-from paper_figs.crdt.grids import COUNTER, FL
+from paper_figs.crdt.grids import COUNTER, FL, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY
 from paper_figs.figure import Figure, FigureTables
@@ -25,8 +25,8 @@ PUBLISHED = {FL: {MEMORY: more(4.27), BANDWIDTH: more(2.15)}}  # 5.2.3
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return usage.points(DATA_SET, VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, usage.points(DATA_SET, VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
-from paper_figs.crdt.grids import COUNTER, F
+from paper_figs.crdt.grids import COUNTER, F, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 
@@ -21,8 +21,8 @@ VARIANTS = (COUNTER, F)
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return precision.points(DATA_SET, VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, precision.points(DATA_SET, VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

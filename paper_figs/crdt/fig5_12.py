@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import usage
-from paper_figs.crdt.grids import COUNTER, F
+from paper_figs.crdt.grids import COUNTER, F, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY
 from paper_figs.figure import Figure, FigureTables
@@ -25,8 +25,8 @@ PUBLISHED = {F: {MEMORY: (0.90,), BANDWIDTH: (0.23,)}}  # 5.2.4
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return usage.points(DATA_SET, VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, usage.points(DATA_SET, VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

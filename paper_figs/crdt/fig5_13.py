@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FULL_USERS = 5_000  # thesis 4.3.4
 SMALLER: dict[str, dict[str, Any]] = {  # scale -> options of the data set; the paper scale has the full one
+    "small": {"users": 40, "requests": 4_000, "duration": "2min"},
     "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
     "quick": {"users": 300, "requests": 20_000, "duration": "10min"},
 }
@@ -43,9 +44,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
     found = [grids.oracle("C"), *(grids.limited(variant, "C") for variant in VARIANTS)]
     smaller = SMALLER.get(scale.name, {})
-    return [
-        msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in found
-    ]  # fmt: skip
+    found = [msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in found]
+    return grids.at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:

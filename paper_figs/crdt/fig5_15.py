@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most, t_interval
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES, ORACLE
+from paper_figs.crdt.grids import NODES, ORACLE, at
 from paper_figs.crdt.runs import per_run
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import plain, samples, where
@@ -63,12 +63,14 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)
     found = [point(ORACLE)]
-    for mode, switches in MODES.items():
-        intervals = (*GOSSIP_MS, *BETWEEN_MS) if mode == PLAIN and scale.name != "tiny" else GOSSIP_MS
+    for mode in scale.pick(small=(PLAIN, ALIGNED), tiny=tuple(MODES)):
+        switches = MODES[mode]
+        every = mode == PLAIN and scale.name not in ("small", "tiny")
+        intervals = (*GOSSIP_MS, *BETWEEN_MS) if every else GOSSIP_MS
         for interval_ms in intervals:
             count = draws if mode == PLAIN and interval_ms in GOSSIP_MS else few
             found += [point("crdt-queue", draw, gossip=f"{interval_ms}ms", **switches) for draw in range(count)]
-    return found
+    return at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:

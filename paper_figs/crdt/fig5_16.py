@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES
+from paper_figs.crdt.grids import NODES, at
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import PUBLISHED as PUBLISHED_LOOK
@@ -90,7 +90,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         found += [spread(mode, gossip_ms, (NEXT_MS,), trials) for gossip_ms in GOSSIP_MS if gossip_ms != ROUND_MS]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
     found += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
-    return found + [chain(life_ms) for life_ms in LIFE_MS]
+    return at(scale, found + [chain(life_ms) for life_ms in LIFE_MS])
 
 
 def tables(data: "Data") -> FigureTables:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables, at_most
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, ORACLE, QUEUE, central, oracle
+from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, ORACLE, QUEUE, at, central, oracle
 from paper_figs.crdt.precision import draw_curves
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.figure import Figure, FigureTables
@@ -42,7 +42,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         found += [oracle(name, **limit), central(COUNTER, name, **limit), central(QUEUE, name, **limit)]
         if name != "C":
             found.append(central(COUNTER, name, **limit, **AS_PRINTED))
-    return found
+    return at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
-from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L
+from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples
@@ -26,8 +26,8 @@ MUCH = 2.0  # ours: the largest gap of a variant that reacts "much slower" than 
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return precision.points("A", VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, precision.points("A", VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

@@ -11,7 +11,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import usage
 from paper_figs.crdt.checks import more
 from paper_figs.crdt.fig5_3 import VARIANTS
-from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L
+from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY, ratio
 from paper_figs.figure import Figure, FigureTables
@@ -27,8 +27,8 @@ MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return usage.points("A", VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, usage.points("A", VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
-from paper_figs.crdt.grids import COUNTER, FL
+from paper_figs.crdt.grids import COUNTER, FL, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
 from paper_figs.figure import Figure, FigureTables
 
@@ -22,8 +22,8 @@ PUBLISHED = {COUNTER: 0.969, FL: 0.997}  # 5.2.1
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The same at every scale."""
-    return precision.points(DATA_SET, VARIANTS)
+    """The same at every scale but for small."""
+    return at(scale, precision.points(DATA_SET, VARIANTS))
 
 
 def draw(found: FigureTables) -> "Drawing":

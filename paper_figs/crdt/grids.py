@@ -3,11 +3,17 @@
 All run on the thesis' testbed in virtual time: 30 nodes, full mesh, gossip every 300 ms, no delay, no
 loss (Table 4.1).  The capacity c is secret there and 300 here (150 and 600 as sensitivity): it must be
 a multiple of 30, and the frequency threshold of 2.4 s is only "suspicious" for c of about 150 to 420.
+
+The scale ``small`` is for nodes that are processes, on a machine of two cores: ten of them, a part of the long
+data sets, and grids so thin that no figure takes more than 20 minutes of real time.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-from harness.experiment import RunSpec
+import msgspec
+
+from harness.experiment import RunSpec, Scale
 
 NODES = 30  # Table 4.1
 CAPACITY = 300  # ours, see above
@@ -15,6 +21,10 @@ CAPACITIES = (150, 300, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
 LOG = "sliding-log"  # 4.1.1, on many nodes
 ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
+
+SMALL_NODES = 10  # instead of NODES
+SMALL_SPANS = {"A": "60s", "B-not-limited": "60s"}  # of data sets that last longer
+SMALL_DRAIN = "20s"  # nodes that never fall silent are waited for no longer
 
 # label -> (system, its options)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -75,3 +85,18 @@ def label(system: str, nodes: int, linf: object = None, frequency: object = None
     if system != "crdt-queue":
         return {"crdt-counter": COUNTER}.get(system, system)
     return QUEUE + ("+F" if frequency else "") + ("+L" if linf else "")
+
+
+def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:
+    """The specs with the physics of ``scale``."""
+    return [_small(spec) for spec in specs] if scale.physics == "small" else list(specs)
+
+
+def _small(spec: RunSpec) -> RunSpec:
+    topology, procedure = dict(spec.topology_options), {"drain": SMALL_DRAIN, **spec.procedure_options}
+    if topology.get("nodes") == NODES:
+        topology["nodes"] = SMALL_NODES
+    span = SMALL_SPANS.get(spec.workload_options.get("set", ""))
+    if span:
+        procedure.setdefault("duration", span)
+    return msgspec.structs.replace(spec, topology_options=topology, procedure_options=procedure)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Claim, Evidence, Tables
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, limited, oracle
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited, oracle
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
 from paper_figs.figure import Figure, FigureTables
@@ -29,10 +29,11 @@ VARIANTS = (COUNTER, FL)
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Numbers of nodes x variants."""
     counts = scale.pick(tiny=[3, 10], quick=[3, 10, 30], paper=[2, 5, 10, 20, 30, 60])
-    return [
+    found = [
         oracle(DATA_SET),
         *(limited(variant, DATA_SET, nodes=nodes) for nodes in counts for variant in VARIANTS),
     ]
+    return at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -19,7 +19,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import ablations, fig5_15
 from paper_figs.crdt.fig5_16 import RANDOM, ROUND_MS
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, at
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import SERIES, letter, panels, style_of
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
+SMALL_STEP_MS = 150  # at the scale small: each step takes 12 s
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
@@ -59,14 +60,14 @@ FACTORS = {
 }
 
 
-def line(delay_ms: int) -> RunSpec:
-    """Six nodes in a row, asked at steps of ``STEP_MS`` for what the first one was told."""
+def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
+    """Six nodes in a row, asked at steps of ``step_ms`` for what the first one was told."""
     return RunSpec(
         system="crdt-queue",
         system_options={"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"},
         workload="probes",
         workload_options={
-            "lags": [f"{STEP_MS}ms"], "steps": LONGEST_MS // STEP_MS, "trials": 1, "spacing": "12s"
+            "lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "12s"
         },
         topology="full-mesh",
         topology_options={"nodes": LINE, "delay": f"{delay_ms}ms"},
@@ -90,9 +91,12 @@ def rejoined(variant: str, fate: str) -> RunSpec:
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
-    found = [line(delay_ms) for delay_ms in (0, DELAY_MS)]
-    found += [fig5_15.point(ORACLE), *(on_d(variant, delay_ms) for variant in ON_D for delay_ms in delays_ms)]
-    return found + [rejoined(variant, fate) for variant in (COUNTER, FL) for fate in FAULTS]
+    step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)
+    found = [line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)]
+    variants = scale.pick(small=(QUEUE,), tiny=tuple(ON_D))
+    found += [fig5_15.point(ORACLE), *(on_d(variant, delay_ms) for variant in variants for delay_ms in delays_ms)]
+    harmed = scale.pick(small=(FL,), tiny=(COUNTER, FL))
+    return at(scale, found + [rejoined(variant, fate) for variant in harmed for fate in FAULTS])
 
 
 def tables(data: "Data") -> FigureTables:

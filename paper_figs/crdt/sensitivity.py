@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, limited, oracle
+from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited, oracle
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY, ratio, with_seconds
 from paper_figs.figure import Figure, FigureTables
@@ -38,7 +38,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
             for variant, choice in SERIES_OF:
                 other: dict[str, Any] = {} if choice == "pending" else {"choice": choice}
                 found.append(limited(variant, load, capacity, **other))
-    return found
+    return at(scale, found)
 
 
 def tables(data: "Data") -> FigureTables:
