@@ -38,7 +38,8 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"lateness": Spread(3 * MS, 9 * MS, 9 * MS, 10)}, "invalid", "half of the load was sent 3.000 ms late"),
         ({"lateness": Spread(MS, MS, MS, 10)}, "degraded", "half of the load"),
         ({"lateness": Spread(0, 5 * MS, 5 * MS, 10)}, "degraded", "1 % of the load was sent 5.000 ms late"),
-        ({"lateness": Spread(0, 50 * MS, 50 * MS, 10)}, "invalid", "1 % of the load"),
+        ({"lateness": Spread(0, 50 * MS, 50 * MS, 10_000)}, "invalid", "1 % of the load"),
+        ({"lateness": Spread(0, 50 * MS, 50 * MS, 59)}, "degraded", "1 % of the load"),
         ({"delay_lateness": Spread(0, 5 * MS, 5 * MS, 10)}, "degraded", "1 % of the packets"),
         ({"delay_lateness": Spread(3 * MS, 5 * MS, 5 * MS, 10)}, "invalid", "half of the packets"),
         ({"busy_share": 0.5}, "degraded", "all cores were busy 50.0% of the time"),
@@ -83,7 +84,7 @@ def test_a_busy_machine_makes_a_run_invalid_only_where_something_was_late():
 
 
 def test_the_scale_of_the_run_decides():
-    late = replace(GOOD, lateness=Spread(0, 5 * MS, 5 * MS, 10))
+    late = replace(GOOD, lateness=Spread(0, 5 * MS, 5 * MS, 10_000))
     assert judge(replace(late, scale_ns=10 * MS)).validity == "valid"
     assert judge(replace(late, scale_ns=100_000)).validity == "invalid"
 
