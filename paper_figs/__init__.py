@@ -60,6 +60,8 @@ FIGURES = {
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
     "fidelity": "paper_figs.beyond.fidelity:FIGURE",
+    "crdt-wan": "paper_figs.beyond.crdt_wan:FIGURE",
+    "redis-wan": "paper_figs.beyond.redis_wan:FIGURE",
 }
 
 
@@ -69,10 +71,11 @@ PAPERS = {
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
     "limiters": "Beyond the sources: all limiters on one testbed",
+    "redis": "Beyond the sources: all limiters on one testbed",
     "link": "Testbeds: how far the emulated one can be trusted",
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
-CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst"}
+CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "W": "limiters"}
 
 
 def load_figure(key: str) -> "Figure":

@@ -46,6 +46,7 @@ STYLES = {
     "static-split": Style("static split", "#999999", "X", ":"),
     "leases": Style("leases", "#661100", "p", "--"),
     "throttler": Style("throttler", "#CC79A7", "h", "-"),
+    "redis-gcra": Style("Redis", "#D55E00", "^", "-"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system

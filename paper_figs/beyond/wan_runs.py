@@ -1,0 +1,179 @@
+"""Limiters as real processes over five cities: the points, and what all their figures measure.
+
+A run and its twin in virtual time are offered the very same requests at the same instants, and their nodes
+have the same seeds, so that what differs is the testbed: sockets, schedulers, clocks that drift apart.
+
+The load is the first minute of data set A (thesis 4.3.4) at its own size: ten users of very different zeal, 68
+requests a second, placed on the nodes as the thesis' injector does.  In a minute half of the users come upon
+their limit, each at another time, and the others never: decisions at the margin and far from it, at a rate
+that a machine of two cores carries without being late.
+
+The cities are the five of the topology wan: five continents, no two pairs of them equally far apart (54 to
+160 ms one way), New York first, which has the servers.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness.experiment import RunSpec, Scale
+from paper_figs.beyond.limiters import LIMITERS, name_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    from analysis.spark import Data
+
+CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
+VIRTUAL, LIVE = "virtual", "mininet"
+# A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
+REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
+FEWEST = 3  # repetitions that a claim takes
+REDIS = "redis-gcra"
+REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
+
+
+def point(name: str, scale: Scale, testbed: str) -> RunSpec:
+    """One limiter (of ``limiters.LIMITERS``, or Redis) on the WAN, with the thesis' gossip and limit."""
+    limiter = LIMITERS.get(name)
+    system, options = (limiter.system, dict(limiter.options)) if limiter else (name, {})
+    nodes = 3 if scale.name == "tiny" else len(CITIES)
+    return _point(system, options, scale, "wan", {"nodes": nodes, "cities": ", ".join(CITIES)}, testbed)
+
+
+def oracle(scale: Scale) -> RunSpec:
+    """The centralised limiter without delay, in virtual time: the ground truth (thesis 4.3.1)."""
+    nodes = 3 if scale.name == "tiny" else len(CITIES)
+    return _point("centralised", {}, scale, "full-mesh", {"nodes": nodes, "delay": "0ms"}, VIRTUAL)
+
+
+def _point(
+    system: str, options: dict[str, Any], scale: Scale, topology: str, topology_options: dict[str, Any], testbed: str
+) -> RunSpec:
+    """Tiny is another, lighter load: seconds long, of one user of a small bucket."""
+    limit: dict[str, Any] = {}
+    load: dict[str, Any] = {"set": "A"}
+    if scale.name == "tiny":
+        limit, load = {"capacity": 30, "rate": "0.03"}, {"set": "B-extreme", "capacity": 30}
+    return RunSpec(
+        system=system,
+        system_options={**limit, **options},
+        workload="data-set",
+        workload_options=load,
+        topology=topology,
+        topology_options=topology_options,
+        testbed=testbed,
+        procedure="requests",
+        procedure_options={"duration": "6s" if scale.name == "tiny" else "60s", "compare_replicas": True},
+    )
+
+
+def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
+    """Each in virtual time, and emulated."""
+    return [msgspec.structs.replace(spec, testbed=testbed) for spec in specs for testbed in (VIRTUAL, LIVE)]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def points_of(data: "Data") -> "pd.DataFrame":
+    """One row a run: run_id, name (as in ``limiters.name_of``: the oracle too), testbed, validity, repetition."""
+    from analysis.spark import collect
+
+    columns = ["run_id", "system", "topology", "testbed", "validity", "repetition", "factors"]
+    raw = collect(data.runs.select(*columns), ["run_id"])
+    rows = zip(raw.system, raw.factors, raw.topology, strict=True)
+    raw["name"] = [name_of(system, dict(factors), topology) for system, factors, topology in rows]
+    return raw[["run_id", "name", "testbed", "validity", "repetition"]]
+
+
+def runs_of(data: "Data") -> "pd.DataFrame":
+    """``points_of``, and what each run decided and what that cost; the oracle's runs are left out.
+
+    Columns of ``limiting.precision`` and error_share (false admissions and rejections, of the requests), excess_tokens,
+    p50_ms, p95_ms, p99_ms of the decision latency, bytes_per_request (all that all nodes sent), convergence_s (after
+    the last request), and REPLICA_COUNTS: missing where there are no replicas.
+    """
+    from pyspark.sql import functions as f
+
+    from analysis import limiting, usage
+    from analysis.metrics import percentiles
+    from analysis.spark import collect
+
+    found = points_of(data)
+    latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
+    convergence = usage.convergence(data.samples, data.runs)
+    frames = [
+        limiting.precision(data.requests, limiting.with_oracle(data.runs)),
+        limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
+        latency.selectExpr("run_id", *(f"{q}_ns / 1e6 as {q}_ms" for q in ("p50", "p95", "p99"))),
+        _totals(data.samples),
+        convergence.select("run_id", (f.col("convergence_ns") / 1e9).alias("convergence_s")),
+    ]
+    for frame in frames:
+        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    found["error_share"] = found.false_admit_share + found.false_reject_share
+    found["bytes_per_request"] = found.pop("sent_bytes").fillna(0) / found.offered_count
+    found = found[(found.name != "oracle") & found.offered_count.notna()]
+    return found.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
+
+
+def _totals(samples: "DataFrame") -> "DataFrame":
+    """run_id, sent_bytes of all nodes, REPLICA_COUNTS."""
+    from pyspark.sql import functions as f
+
+    def of(metric: str, whole_run: bool) -> Any:
+        return f.when((f.col("metric") == metric) & ((f.col("node") == "") == f.lit(whole_run)), f.col("value"))
+
+    return samples.groupBy("run_id").agg(
+        f.sum(of("sent_bytes", False)).alias("sent_bytes"),
+        *(f.max(of(metric, True)).alias(metric) for metric in REPLICA_COUNTS),
+    )
+
+
+def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
+    """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
+
+    ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
+    admitted_ratio: the other's admitted total over the one's.
+    """
+    from analysis import fidelity
+    from analysis.spark import collect
+
+    assert data.spark is not None
+    keys = ["virtual_run_id", "live_run_id", "testbed"]
+    rows = [tuple(row) for row in pairs[keys].itertuples(index=False)]
+    frame = data.spark.createDataFrame(rows, ", ".join(f"{key} string" for key in keys))
+    found = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
+    found["admitted_ratio"] = found.live_admitted_count / found.virtual_admitted_count
+    return found
+
+
+def twins(data: "Data") -> "pd.DataFrame":
+    """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
+    import pandas as pd
+
+    from analysis.fidelity import pairs_of
+
+    columns = ["virtual_run_id", "live_run_id", "testbed"]
+    pairs = pd.DataFrame([pair[:3] for pair in pairs_of(data.folders)], columns=columns)
+    named = points_of(data).drop(columns="testbed").rename(columns={"run_id": "live_run_id"})
+    return pairs.merge(named, on="live_run_id")
+
+
+def latency_curves(data: "Data") -> "pd.DataFrame":
+    """Distribution functions of the decision latency: name, testbed, value_ms, share; over all repetitions."""
+    from pyspark.sql import functions as f
+
+    from analysis.spark import collect
+
+    rows = data.latency_histogram.where("metric = 'decision_latency'").groupBy("run_id", "high_ns")
+    found = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")
+    found = found[found.name != "oracle"]
+    counts = found.groupby(["name", "testbed", "high_ns"], as_index=False)["count"].sum()
+    by = counts.groupby(["name", "testbed"])["count"]
+    counts["share"] = by.cumsum() / by.transform("sum")
+    counts["value_ms"] = counts.high_ns / 1e6
+    return counts[["name", "testbed", "value_ms", "share"]]
