@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FULL_USERS = 5_000  # thesis 4.3.4
 SMALLER: dict[str, dict[str, Any]] = {  # scale -> options of the data set; the paper scale has the full one
-    "small": {"users": 40, "requests": 4_000, "duration": "2min"},
+    "small": {"users": 40, "requests": 4_000, "duration": "3min"},
     "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
     "quick": {"users": 300, "requests": 20_000, "duration": "10min"},
 }

@@ -12,12 +12,19 @@ from tests.harness.common import small
 
 SMALL = SCALES["small"]
 SRTM = [key for key in FIGURES if key.startswith("srtm-") and load_figure(key).experiment.points(SMALL, {"trace": ""})]
+CRDT = [key for key in FIGURES if key.startswith("crdt-")]
 LONGEST_S = 20 * 60.0
 
 
 def points(key):
     experiment = load_figure(key).experiment
     return experiment.runs(SMALL, {option.name: option.default for option in experiment.options}, seed=1)
+
+
+@pytest.mark.parametrize("key", CRDT)
+def test_nodes_are_few_enough_to_be_processes(key):
+    for spec in points(key):
+        assert len(resolve(spec).topology.node_names()) <= 10
 
 
 @pytest.mark.parametrize("key", SRTM)
@@ -54,7 +61,7 @@ def test_real_time_runs_are_one_after_another(monkeypatch):
     assert campaign_seconds(specs, jobs=2) == campaign_seconds(specs, jobs=1) > 4 * 30
 
 
-@pytest.mark.parametrize("key", SRTM)
+@pytest.mark.parametrize("key", [*SRTM, *CRDT])
 def test_no_figure_takes_longer_than_twenty_minutes_in_real_time(key, monkeypatch):
     specs = points(key)
     monkeypatch.setattr("testbed.virtual.BACKEND.real_time", True)
