@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -71,14 +71,17 @@ class LiveBackend:
         names = topology.node_names("broker")
         loads = list(config.initial_loads_rps) or [0.0] * len(names)
         others = [other_topics(load, config.initial_batch, spec.seed, number) for number, load in enumerate(loads)]
-        with ExitStack() as stack:
-            site = stack.enter_context(self.up(topology))
+        site = self._site(topology)
+        try:
             deployment = LiveDeployment(
                 site, names, schedule, others, config, duration_ns(spec.round),
                 load_calibration(spec.calibration).mcap_rps, slo_ns(spec.slo, spec.calibration),
                 duration_ns(getattr(config, "duration", "0s")),
             )  # fmt: skip
-            stack.pop_all()  # from here on the deployment closes it
+        except BaseException as error:
+            error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+            site.close()
+            raise
         return deployment
 
     def limit(
