@@ -41,7 +41,8 @@ LATENCY_HISTOGRAM = pa.schema(
         ("broker", pa.int32()),
         # end_to_end_latency | access_delay | decision_latency; and of live brokers, from their records:
         # stamp_error   when the process had read a message, less when the kernel had received it
-        # undue_delay   of messages that conform by their arrival: from reading to release, 0 for those let through
+        # undue_delay   of messages that conform by their arrival: from reading to release, 0 for those let through;
+        #               undue_delay_kernel, undue_delay_read: what an exact bucket would do by either kind of stamps
         # ingress_time  of messages let through: from arrival to release;  broker_time: from arrival to the subscriber
         ("metric", pa.string()),
         ("low_ns", pa.int64()),

@@ -13,9 +13,12 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.records import Block, Envelope, Int32, Int64
 from systems.parts import token_bucket
+from testbed.brokerd.client import exact_releases_ns
 from testbed.live.accounts import DeliveryAccount, account
 from testbed.live.publish_load import ABSENT
 from testbed.windows import Counts
+
+UNDUE_DELAYS = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Window:
     received_at_ns: Int64  # the first time
     access_delay_ns: Int64
     stamp_error_ns: Int64  # of a stamp taken at reading: when the broker's process had read it, less its arrival
-    undue_delay_ns: Int64  # from reading to release, of messages that conform by their arrivals; see ``undue_delays``
+    undue_delay_ns: Mapping[str, Int64]  # of messages that conform by their arrivals: see ``undue_delays``
     account: DeliveryAccount
 
     def counts(self, from_ns: int, until_ns: int, brokers: int) -> Counts:
@@ -51,7 +54,7 @@ class Window:
         read, at_once = self.stamp_error_ns != ABSENT, self.access_delay_ns == 0
         found = {
             "stamp_error": (self.stamp_error_ns, span & read),
-            "undue_delay": (self.undue_delay_ns, span & (self.undue_delay_ns != ABSENT)),
+            **{name: (delay, span & (delay != ABSENT)) for name, delay in self.undue_delay_ns.items()},
             "ingress_time": (self.released_at_ns - self.arrived_at_ns, span & at_once),
             "broker_time": (self.received_at_ns - self.arrived_at_ns, span & at_once & came),
         }
@@ -104,7 +107,8 @@ def put_together(
         numbers = part["message"]
         columns["sent"][numbers] = _shifted(part["sent_at_ns"], epoch_ns)
         columns["acknowledged"][numbers] = _shifted(part["acknowledged_at_ns"], epoch_ns)
-    delay_ns, error_ns, undue_ns = (np.full(count, ABSENT, np.int64) for _ in range(3))
+    delay_ns, error_ns = np.full(count, ABSENT, np.int64), np.full(count, ABSENT, np.int64)
+    undue_ns = {name: np.full(count, ABSENT, np.int64) for name in UNDUE_DELAYS}
     for number, rows in enumerate(passed):
         rows = _ours(rows, count)
         message, arrived_ns, released_ns = rows["message"], rows["arrived_at_ns"], rows["released_at_ns"].copy()
@@ -117,7 +121,8 @@ def put_together(
         delay_ns[message] = np.where(released_ns == ABSENT, ABSENT, delays)
         error_ns[message] = rows["read_at_ns"] - arrived_ns
         if bucket is not None:
-            undue_ns[message] = undue_delays(arrived_ns, rows["read_at_ns"], released_ns, waited, bucket)
+            for name, delays in undue_delays(rows, waited, bucket).items():
+                undue_ns[name][message] = np.where(released_ns == ABSENT, ABSENT, delays)
     received_ns = np.full(count, ABSENT, np.int64)
     deliveries = _ours(received, count)
     numbers, first = np.unique(deliveries["message"], return_index=True)
@@ -137,21 +142,25 @@ def put_together(
     )  # fmt: skip
 
 
-def undue_delays(
-    arrived_ns: Int64, read_at_ns: Int64, released_ns: Int64, waited: np.ndarray, bucket: Envelope
-) -> Int64:
+def undue_delays(rows: Mapping[str, Int64], waited: np.ndarray, bucket: Envelope) -> dict[str, Int64]:
     """How long the bucket kept messages that conform: those that would find a token in it when they arrived.
 
-    The bucket of comparison takes the messages in the order of the kernel's arrival stamps, so it knows nothing of
-    when the process came to read them.  What reading itself takes is no fault of the bucket: the delay counts from
-    then, and is 0 where the broker's own bucket let the message through.  ``ABSENT`` for all others.
+    ``rows`` of a broker, in the order in which they took tokens.  The bucket of comparison takes them in the order of
+    the kernel's arrival stamps, so it knows nothing of when the process came to read them.  What reading itself takes
+    is no fault of the bucket: the delay counts from then.  ``ABSENT`` for messages that do not conform.
+
+    Three answers: ``undue_delay``, what happened: 0 where the broker's own bucket let the message through (``waited``
+    says which it did not); and what an exact broker would have done with these very messages, had its bucket gone
+    by the kernel's stamps (``undue_delay_kernel``) or by the instants of reading (``undue_delay_read``).
     """
+    arrived_ns, read_at_ns = rows["arrived_at_ns"], rows["read_at_ns"]
     order = np.argsort(arrived_ns, kind="stable")
     conformant = np.zeros(len(arrived_ns), bool)
     conformant[order] = ~_waited(arrived_ns[order], bucket)
-    delays = np.where(waited, np.maximum(released_ns - read_at_ns, 0), 0)
-    found: Int64 = np.where(conformant & (released_ns != ABSENT), delays, ABSENT)
-    return found
+    found = {"undue_delay": np.where(waited, rows["released_at_ns"] - read_at_ns, 0)}
+    for name, stamp_ns in (("undue_delay_kernel", arrived_ns), ("undue_delay_read", read_at_ns)):
+        found[name] = exact_releases_ns(stamp_ns, bucket) - read_at_ns
+    return {name: np.where(conformant, np.maximum(delay, 0), ABSENT) for name, delay in found.items()}
 
 
 def _shifted(real_ns: Int64, epoch_ns: int) -> Int64:
