@@ -287,13 +287,13 @@ def _tc(network: Network, host: str, lines: Sequence[str]) -> None:
 
 
 def _interface(network: Network, host: str) -> list[tuple[str, float]]:
-    """Bytes, packets and drops of a host's interface, from /proc."""
+    """Bytes, packets and drops of a host's interface, from /proc; sent_bytes alone are those of messages."""
     for line in Path(f"/proc/{network.pid(host)}/net/dev").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name.strip() == network.device(host):
             values = [float(word) for word in rest.split()]
-            names = ("received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count")
-            sent = ("sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count")
+            names = ("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count")
+            sent = ("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count")
             return [*zip(names, values[:4], strict=True), *zip(sent, values[8:12], strict=True)]
     return []
 
