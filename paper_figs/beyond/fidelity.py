@@ -101,6 +101,8 @@ def _draw_percentiles(axes: "Axes", latency: "pd.DataFrame", label: str) -> None
                       label=f"{quantile}, {'virtual' if virtual else 'emulated'}")  # fmt: skip
     log_axis(axes, (1, 3))
     axes.set_xticks(sorted(set(latency.k)))
+    if len(latency):
+        axes.set_xlim(latency.k.min() - 0.5, latency.k.max() + 0.5)
     axes.set_xlabel("brokers k")
     axes.set_ylabel(f"{label} (ms)")
 
@@ -118,9 +120,11 @@ def _draw_distances(axes: "Axes", latency: "pd.DataFrame") -> None:
         for k, row in means.iterrows():
             axes.annotate(f"{row.kolmogorov_distance:.2f}", (k, row.wasserstein_ms), xytext=(4, 3), fontsize=6,
                           textcoords="offset points", color=colour)  # fmt: skip
-    axes.margins(x=0.12, y=0.15)
+    axes.margins(y=0.15)
     axes.set_ylim(bottom=0)
     axes.set_xticks(sorted(set(latency.k)))
+    if len(latency):
+        axes.set_xlim(latency.k.min() - 0.5, latency.k.max() + 0.5)
     axes.set_xlabel("brokers k")
     axes.set_ylabel("Wasserstein distance (ms)")
     axes.legend(fontsize=6.5)
