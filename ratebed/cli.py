@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import claims, clean, compare, doctor, figures, listing, plan, run, show, threshold
+from ratebed.verbs import calibrate, claims, clean, compare, doctor, figures, listing, plan, run, show, threshold
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -29,6 +29,7 @@ app.command("claims")(claims.claims)
 app.command("compare")(compare.compare)
 app.command("show")(show.show)
 app.command("threshold")(threshold.threshold)
+app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)
 

@@ -1,0 +1,61 @@
+"""``ratebed calibrate FILE``: measure a real broker of this machine, for ``--calibration FILE``."""
+
+import json
+import platform
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import MachineError, SpecError
+from ratebed import options as o
+
+File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="where to write the calibration")]
+Bed = Annotated[str, typer.Option("--testbed", help="where the broker runs: local or mininet")]
+Span = Annotated[str, typer.Option("--span", help="length of each trial")]
+Slo = Annotated[str, typer.Option("--slo", help="on the p99; empty = found from this machine")]
+
+
+def calibrate(
+    file: File,
+    testbed: Bed = "local",
+    span: Span = "5s",
+    slo: Slo = "",
+    seed: o.Seed = 1,
+    as_json: o.AsJson = False,
+) -> None:
+    """Measure a real broker: its costs, its capacity under the SLO, the machine's timers.  Takes some minutes."""
+    from core.units import duration_ns
+    from testbed import load_testbed
+
+    if file.suffix != ".toml":
+        raise SpecError(f"{file}: a calibration ends in .toml", f"write {file}.toml")
+    backend = load_testbed(testbed)
+    if not backend.real_time:
+        raise SpecError(f"testbed {testbed} has no real brokers", "use --testbed local, or mininet")
+    try:
+        span_ns, slo_ns = duration_ns(span), duration_ns(slo) if slo else 0
+    except ValueError as error:
+        raise SpecError(str(error), "give a length, as in 5s") from None
+    if span_ns <= 0:
+        raise SpecError(f"--span {span}", "give a length above zero")
+    from testbed.live.calibration import measure
+    from testbed.live.lock import machine_lock
+
+    with machine_lock():
+        found = measure(backend, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)  # type: ignore[arg-type]
+    try:
+        file.write_text(found.toml(_provenance(testbed, span, seed)))
+    except OSError as error:
+        raise MachineError(f"{file}: {error.strerror}", "choose another file") from None
+    print(json.dumps(asdict(found), indent=2) if as_json else f"written: {file}; use it with --calibration {file}")
+
+
+def _provenance(testbed: str, span: str, seed: int) -> str:
+    cores = o.core_count()
+    machine = f"{platform.machine()}, {cores} cores, {platform.system()} {platform.release()}"
+    return (
+        f"Measured by ratebed calibrate --testbed {testbed} --span {span} --seed {seed} on {machine}.\n"
+        "Publishers, broker and subscriber share these cores; mcap is what they do together."
+    )
