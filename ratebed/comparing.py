@@ -41,7 +41,7 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
         decisions = collect(fidelity.flips(data.requests, frame), ["live_run_id"])
     finally:
         spark.stop()
-    points = points_of(pairs)
+    points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
     return {
         "latencies": [_latency_row(points[key[0]], key[1], group) for key, group in _groups(latencies, points, True)],
         "decisions": [_decision_row(points[key[0]], group) for key, group in _groups(decisions, points, False)],
