@@ -69,15 +69,21 @@ def draw(found: FigureTables) -> "Drawing":
     runs, names = found["runs"], present(found["runs"])
     _draw_gaps(axes[0][0], found["gaps"], names)
     _draw_errors(axes[0][1], runs, names)
-    draw_flips(axes[0][2], found["flips"], names)
-    draw_latency(axes[1][0], found["latency"], names)
-    pairs(axes[1][1], runs, names, "bytes_per_request", "sent by all nodes (bytes a request)")
+    _draw_flips(axes[0][2], found["flips"], names)
+    _draw_latency(axes[1][0], found["latency"], names)
+    _pairs(axes[1][1], runs, names, "bytes_per_request", "sent (bytes a request)")
     _draw_convergence(axes[1][2], runs, names)
-    titles = ("too many admitted, over time", "precision", "decisions that differ from virtual time",
-              "decision latency, emulated", "gossip", "convergence")  # fmt: skip
+    titles = (
+        "admitted beyond the oracle, over time",
+        "errors against the oracle",
+        "decisions that differ from virtual time",
+        "decision latency, emulated",
+        "gossip of all nodes",
+        "at rest after the last request",
+    )
     for panel, name, title in zip(axes.flat, "abcdef", titles, strict=True):
         letter(panel, f"({name}) {title}")
-    legend(drawing, names)
+    _legend(drawing, names)
     return drawing
 
 
@@ -92,7 +98,7 @@ def is_live(testbed: str) -> bool:
     return testbed != VIRTUAL
 
 
-def legend(drawing: "Drawing", names: Sequence[str]) -> None:
+def _legend(drawing: "Drawing", names: Sequence[str]) -> None:
     """Colours and markers of the limiters; dashes and open markers of virtual time."""
     from matplotlib.lines import Line2D
 
@@ -119,7 +125,7 @@ def _draw_gaps(axes: "Axes", gaps: "pd.DataFrame", names: Sequence[str]) -> None
                 axes.fill_between(curve.t_s, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
     axes.axhline(0, color="#555555", linewidth=0.6)
     axes.set_xlabel("time (s)")
-    axes.set_ylabel("rejections too few")
+    axes.set_ylabel("requests")
 
 
 def _draw_errors(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> None:
@@ -135,10 +141,9 @@ def _draw_errors(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> No
             axes.bar(at, admitted, color=face, **look)
             axes.bar(at, rejected, bottom=admitted, color=face, alpha=0.45, hatch="////", **look)
             errorbar(axes, at, [100 * value for value in samples(group.error_share)], "#333333")
-    names_below(axes, names)
+    _names_below(axes, names)
     axes.set_ylabel("of all requests (%)")
-    axes.margins(y=0.25)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.35 * max(axes.get_ylim()[1], 0.1))
     handles = [Patch(facecolor="#888888", label="admitted wrongly"),
                Patch(facecolor="#cccccc", hatch="////", edgecolor="#888888", label="rejected wrongly")]  # fmt: skip
     axes.legend(handles=handles, fontsize=6.5, loc="upper right")
@@ -152,7 +157,7 @@ def errorbar(axes: "Axes", at: float, values: Sequence[float], colour: str) -> N
                       ecolor=colour, elinewidth=0.9, capsize=2.5)  # fmt: skip
 
 
-def draw_flips(axes: "Axes", flips: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_flips(axes: "Axes", flips: "pd.DataFrame", names: Sequence[str]) -> None:
     """The share with its interval, repetitions as dots, and what that does to the admitted total as text."""
     for place, name in enumerate(names):
         group, style = flips[flips.name == name], style_of(name)
@@ -165,9 +170,8 @@ def draw_flips(axes: "Axes", flips: "pd.DataFrame", names: Sequence[str]) -> Non
         change = group.live_admitted_count.sum() / group.virtual_admitted_count.sum() - 1
         axes.annotate(f"admitted {change:+.2%}".replace("-", "−"), (place, high), xytext=(0, 4), ha="center",
                       textcoords="offset points", fontsize=6.5, color=style.colour)  # fmt: skip
-    names_below(axes, names)
-    axes.margins(y=0.25)
-    axes.set_ylim(bottom=0)
+    _names_below(axes, names)
+    from_zero(axes, 0.3)
     axes.set_ylabel("of all decisions (%)")
 
 
@@ -180,19 +184,18 @@ def interval(group: "pd.DataFrame") -> tuple[float, float, float]:
     return found.mean, max(0.0, found.low), found.high
 
 
-def draw_latency(axes: "Axes", latency: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_latency(axes: "Axes", latency: "pd.DataFrame", names: Sequence[str]) -> None:
     """Distribution functions of the emulated runs, on a log axis."""
     for name in names:
         curve = latency[(latency.name == name) & (latency.testbed != VIRTUAL)]
-        style = style_of(name)
-        axes.plot(curve.value_ms.clip(lower=FLOOR_MS), curve.share, color=style.colour, linewidth=1.2)
-    plain_log(axes)
-    axes.set_xlabel("from the intended instant to the decision (ms)")
+        axes.plot(curve.value_ms.clip(lower=FLOOR_MS), curve.share, color=style_of(name).colour, linewidth=1.2)
+    _plain_log(axes)
+    axes.set_xlabel("intended instant to decision (ms)")
     axes.set_ylabel("share of requests")
     axes.set_ylim(0, 1.02)
 
 
-def plain_log(axes: "Axes") -> None:
+def _plain_log(axes: "Axes") -> None:
     """A log x axis with plain numbers."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -201,7 +204,7 @@ def plain_log(axes: "Axes") -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def pairs(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str], value: str, label: str) -> None:
+def _pairs(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str], value: str, label: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
     for place, name in enumerate(names):
         style = style_of(name)
@@ -212,15 +215,14 @@ def pairs(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str], value: str, 
             errorbar(axes, at, values, style.colour)
             axes.plot(at, t_interval(values).mean, style.marker, color=style.colour, markersize=5.5,
                       markerfacecolor=style.colour if live else "white")  # fmt: skip
-    names_below(axes, names)
-    axes.margins(y=0.2)
-    axes.set_ylim(bottom=0)
+    _names_below(axes, names)
+    from_zero(axes, 0.2)
     axes.set_ylabel(label)
 
 
 def _draw_convergence(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> None:
     """How long after the last request; above, in how many emulated runs all replicas were equal."""
-    pairs(axes, runs, names, "convergence_s", "at rest after the last request (s)")
+    _pairs(axes, runs, names, "convergence_s", "time (s)")
     live = runs[runs.testbed != VIRTUAL]
     for place, name in enumerate(names):
         group = live[(live.name == name) & live.replica_count.notna()]
@@ -228,10 +230,16 @@ def _draw_convergence(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) 
             axes.annotate(f"replicas equal:\n{int((group.replica_gap_count == 0).sum())} of {len(group)} runs",
                           (place, 1.0), xycoords=("data", "axes fraction"), ha="center", va="top", fontsize=6.5,
                           color=style_of(name).colour)  # fmt: skip
-    axes.set_ylim(top=axes.get_ylim()[1] * 1.15)
+    axes.set_ylim(top=max(axes.get_ylim()[1] * 1.2, 0.1))
 
 
-def names_below(axes: "Axes", names: Sequence[str]) -> None:
+def from_zero(axes: "Axes", room: float, least: float = 0.1) -> None:
+    """A y axis from 0, a marker at which is still whole, to the largest value and ``room`` above it."""
+    top = max(least, axes.dataLim.y1) * (1 + room)
+    axes.set_ylim(-0.03 * top, top)
+
+
+def _names_below(axes: "Axes", names: Sequence[str]) -> None:
     """The limiters as places on the x axis."""
     axes.set_xticks(range(len(names)), [style_of(name).label for name in names])
     axes.set_xlim(-0.6, max(1, len(names)) - 0.4)

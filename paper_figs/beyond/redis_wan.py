@@ -12,7 +12,7 @@ from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables,
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.crdt_wan import FLIPPED, errorbar, interval, is_live
+from paper_figs.beyond.crdt_wan import FLIPPED, errorbar, from_zero, interval, is_live
 from paper_figs.beyond.wan_runs import CITIES, FEWEST, LIVE, REDIS, REPETITIONS, VIRTUAL
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
@@ -113,9 +113,11 @@ def draw(found: FigureTables) -> "Drawing":
     _draw_flips(axes[1][0], found["flips"])
     letter(axes[1][0], "(c) decisions that differ")
     _draw_bytes(axes[1][1], found["runs"])
-    letter(axes[1][1], "(d) precision, and what was sent")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
+    letter(axes[1][1], "(d) errors against the oracle, and what was sent")
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **_look(*series)) for series in SERIES]
+    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
     return drawing
 
 
@@ -141,10 +143,10 @@ def _draw_latency(axes: "Axes", latency: "pd.DataFrame") -> None:
         if len(curve):
             most = max(most, float(curve.value_ms[curve.share >= 0.99].min()))
             axes.plot([0.0, *curve.value_ms], [0.0, *curve.share], drawstyle="steps-post",
-                      **{**_look(name, testbed), "markevery": 0.22})  # fmt: skip
+                      **{**_look(name, testbed), "marker": ""})  # fmt: skip
     axes.set_xlim(-0.02 * most, 1.15 * most)
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("from the intended instant to the decision (ms)")
+    axes.set_xlabel("intended instant to decision (ms)")
     axes.set_ylabel("share of requests")
 
 
@@ -162,7 +164,7 @@ def _draw_cities(axes: "Axes", cities: "pd.DataFrame") -> None:
     axes.set_xticks(range(len(order)), labels, fontsize=6.5)
     axes.axhline(0, color="#555555", linewidth=0.6)
     axes.grid(visible=False, axis="x")
-    axes.set_ylabel("median latency − round trip (ms)")
+    axes.set_ylabel("median − round trip (ms)")
 
 
 def _draw_flips(axes: "Axes", flips: "pd.DataFrame") -> None:
@@ -181,8 +183,7 @@ def _draw_flips(axes: "Axes", flips: "pd.DataFrame") -> None:
     axes.set_xticks(range(len(PAIRS)), [label for *_, label in PAIRS], fontsize=6.5)
     axes.set_xlim(-0.6, len(PAIRS) - 0.4)
     axes.grid(visible=False, axis="x")
-    axes.margins(y=0.25)
-    axes.set_ylim(bottom=0)
+    from_zero(axes, 0.3)
     axes.set_ylabel("of all decisions (%)")
 
 
@@ -197,11 +198,10 @@ def _draw_bytes(axes: "Axes", runs: "pd.DataFrame") -> None:
             axes.errorbar(x.mean, y.mean, xerr=x.high - x.mean, yerr=[[min(y.mean, y.mean - y.low)], [y.high - y.mean]],
                           fmt="none", ecolor=look["color"], elinewidth=0.9, capsize=2.5)  # fmt: skip
         axes.plot(x.mean, y.mean, **{**look, "linestyle": "none", "markersize": 6})
-    axes.margins(x=0.3, y=0.3)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    from_zero(axes, 0.4)
+    axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
     axes.set_xlabel("sent by all nodes (bytes a request)")
-    axes.set_ylabel("decisions against the oracle's (%)")
+    axes.set_ylabel("of all requests (%)")
 
 
 # --- claims --------------------------------------------------------------------------------------
