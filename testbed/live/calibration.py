@@ -5,7 +5,8 @@ One broker, one topic without a limit, publishers of whom only some send: so one
 * base latency and costs: single messages at a low rate, then batches: what a batch takes longer is the messages'.
   Medians of the steps from the kernel's stamp to the release, and from there to the subscriber.  What is left of the
   base latency is the network's, half of it each way.
-* the SLO: ``SLO_FACTOR`` times the 99th percentile at 1,000 msg/s (ours), in whole milliseconds.
+* the SLO (ours): ``SLO_FACTOR`` times the 99th percentile at 1,000 msg/s, and not less than the time in which a topic
+  of that rate sends ``SLO_LEAST_MS`` messages, as in the paper (1 ms, at 10 to 100 messages a millisecond).
 * mcap: the largest rate of single Poisson messages whose p99 meets the SLO, all else on this machine running, too.
 * timer overshoot: how much later than asked a thread wakes up.  What is shorter cannot be told apart here.
 """
@@ -33,7 +34,7 @@ from testbed.windows import measured
 PUBLISHER_RPS = 10.0  # SRTM VI
 QUIET_RPS, SLO_RPS = 100, 1_000  # ours; the second is a topic of the scale small
 MOST_RPS = 16_000  # what one publisher process can send in time, with room (ours)
-SLO_FACTOR, SLO_LEAST_MS = 4, 5  # ours
+SLO_FACTOR, SLO_LEAST_MS = 4, 20  # ours
 STEP_RPS = 250  # mcap is a multiple of it
 BATCH = 50  # large enough for the messages' costs to outweigh the wake-up's
 SLEEP_NS, SLEEPS = 200_000, 500

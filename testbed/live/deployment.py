@@ -156,6 +156,9 @@ class LiveDeployment(TopicWindows):
                 first = _OTHERS_ID * (number + 1)
                 target = self.brokers_up.all[number].ingress
                 self._connect({first + its: target for its in range(other.population.count)})
+        # A new topic's publishers come to the first broker, and are sent on from there.
+        self._connect(dict.fromkeys(range(self.schedule.population.count), self.brokers_up.all[0].ingress))
+        self._assignment[:] = 0
 
     def _place(self, assignment: Int32, at_ns: int) -> None:
         """Move publishers: from broker to broker by the broker's word, others by ours; wait until all are there."""
