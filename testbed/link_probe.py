@@ -64,7 +64,8 @@ class Prober:
                 continue
             _, kind, number, serial, sent_ns, echoed_ns = _MESSAGE.unpack(message)
             if kind == _ASK:
-                self._socket.sendto(_MESSAGE.pack(_MARK, _ECHO, number, serial, sent_ns, now_ns), sender)
+                with suppress(OSError):  # a false sender, that cannot be answered
+                    self._socket.sendto(_MESSAGE.pack(_MARK, _ECHO, number, serial, sent_ns, now_ns), sender)
                 self._heard.setdefault((sender, number), set()).add(serial)
             else:  # what comes twice counts once
                 delays = echoed_ns - sent_ns, now_ns - echoed_ns

@@ -195,17 +195,15 @@ func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, 
 		time.Sleep(time.Millisecond)
 	}
 	in.deserted(t, true)
-	if err := t.openBucket(); err != nil {
+	if err := t.shut(); err != nil { // before it settles: what were acknowledged from here on would be deleted
 		return 0, err
 	}
 	left := in.settle(t, deadline)
-	t.mutex.Lock()
-	t.released = true
-	t.mutex.Unlock()
+	// Both at once: a publisher that comes back makes a new topic of that name, in nsqd as here.
 	in.mutex.Lock()
+	defer in.mutex.Unlock()
 	delete(in.topics, t.name)
 	in.watch()
-	in.mutex.Unlock()
 	return left, in.nsqd.DeleteExistingTopic(t.name)
 }
 

@@ -130,6 +130,19 @@ func (t *topic) setBucket(rate, capacity int64, full bool) error {
 func (t *topic) openBucket() error {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	return t.letGo()
+}
+
+// shut takes no message any more, and lets go of what waits.
+func (t *topic) shut() error {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.released = true
+	return t.letGo()
+}
+
+// letGo is openBucket. The caller holds the mutex.
+func (t *topic) letGo() error {
 	t.bucket = bucket{}
 	nowNs := now()
 	for i := 0; i < t.line.length; i++ {

@@ -100,7 +100,8 @@ def sequence(message: Int64, publisher: Int64) -> SequenceAccount:
     """The account of one window's rows in the order of their arrival; numbers start at 0."""
     distinct, first_row = np.unique(message, return_index=True)
     rows = np.sort(first_row)
-    numbers, senders = message[rows], publisher[rows]
+    # Ranks instead of numbers: a stranger's message may have any number, and sums of those would overflow.
+    numbers, senders = np.searchsorted(distinct, message[rows]), publisher[rows]
     order = np.argsort(senders, kind="stable")
     numbers, senders = numbers[order], senders[order]
     late = numbers < _highest_before(numbers, senders)
@@ -118,7 +119,7 @@ def _highest_before(numbers: Int64, senders: Int64) -> Int64:
     if not len(numbers):
         return numbers
     # Each sender's numbers are lifted above all of the sender's before: then one running maximum does for all.
-    span = int(numbers.max()) + 2
+    span = len(numbers) + 1
     lift = np.cumsum(np.concatenate([[0], senders[1:] != senders[:-1]])) * span
     highest = np.maximum.accumulate(numbers + lift)
     before = np.concatenate([[-1], highest[:-1]]) - lift

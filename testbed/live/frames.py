@@ -91,6 +91,7 @@ class FrameSocket:
     ):
         self._loop, self._socket, self.on_frame, self.on_close = loop, sock, on_frame, on_close
         self._incoming, self._outgoing = bytearray(), bytearray()
+        self.frame_bytes_maximum = FRAME_BYTES_MAXIMUM
         self.open = True
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -155,7 +156,7 @@ class FrameSocket:
         self._incoming += part
         while self.open and len(self._incoming) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._incoming)
-            if length > FRAME_BYTES_MAXIMUM:
+            if length > self.frame_bytes_maximum:
                 self._lost()
                 return
             if len(self._incoming) < _LENGTH.size + length:

@@ -1,6 +1,7 @@
 """The one loop of a live process: timers of microseconds, sockets, and the commands on standard input.
 
-``select`` instead of epoll or asyncio: it takes its time-out in microseconds, those round to milliseconds.
+``select`` for the sleep, since it takes its time-out in microseconds where epoll and asyncio round to milliseconds;
+and epoll as the only descriptor that it watches, since it takes none above 1023.
 """
 
 import ctypes
@@ -53,6 +54,9 @@ class Loop:
         self._serial = 0
         self._readers: dict[int, Callable[[], None]] = {}
         self._writers: dict[int, Callable[[], None]] = {}
+        self._epoll = select.epoll()
+        assert self._epoll.fileno() < 1024, "select takes small descriptors only"
+        self._watched: set[int] = set()
         self._running = True
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1_000, 0, 0, 0)
@@ -65,6 +69,7 @@ class Loop:
     def on_readable(self, descriptor: int, action: Callable[[], None]) -> None:
         """Call ``action`` whenever there is something to read."""
         self._readers[descriptor] = action
+        self._watch(descriptor)
 
     def on_writable(self, descriptor: int, action: Callable[[], None] | None) -> None:
         """Call ``action`` whenever something can be written; None: no more."""
@@ -72,11 +77,13 @@ class Loop:
             self._writers.pop(descriptor, None)
         else:
             self._writers[descriptor] = action
+        self._watch(descriptor)
 
     def forget(self, descriptor: int) -> None:
         """Watch a descriptor no longer; to be called before it is closed."""
         self._readers.pop(descriptor, None)
         self._writers.pop(descriptor, None)
+        self._watch(descriptor)
 
     def stop(self) -> None:
         """End ``run`` after the present action."""
@@ -97,15 +104,30 @@ class Loop:
         for _, _, action, arguments in due:
             action(*arguments)
 
+    def _watch(self, descriptor: int) -> None:
+        """Ask epoll for what is wanted of a descriptor now."""
+        wanted = select.EPOLLIN if descriptor in self._readers else 0
+        wanted |= select.EPOLLOUT if descriptor in self._writers else 0
+        if not wanted:
+            if descriptor in self._watched:
+                self._epoll.unregister(descriptor)
+                self._watched.remove(descriptor)
+        elif descriptor in self._watched:
+            self._epoll.modify(descriptor, wanted)
+        else:
+            self._epoll.register(descriptor, wanted)
+            self._watched.add(descriptor)
+
     def _wait(self) -> None:
         wait_ns = _LONGEST_SLEEP_NS
         if self._heap:
             wait_ns = min(wait_ns, max(0, self._heap[0][0] - time.monotonic_ns()))
-        readable, writable, _ = select.select(list(self._readers), list(self._writers), (), wait_ns / 1e9)
-        for table, descriptors in ((self._writers, writable), (self._readers, readable)):
-            for descriptor in descriptors:
+        select.select([self._epoll], (), (), wait_ns / 1e9)
+        for descriptor, happened in self._epoll.poll(0):
+            # What is broken can be written and read: both actions learn of it.
+            for table, other in ((self._writers, select.EPOLLIN), (self._readers, select.EPOLLOUT)):
                 action = table.get(descriptor)  # an earlier action may have forgotten it
-                if action is not None:
+                if action is not None and happened & ~other:
                     action()
 
 

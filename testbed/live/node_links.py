@@ -16,13 +16,15 @@ import msgspec
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.live.directory import Address, Directory
-from testbed.live.frames import FrameSocket, Hello, retry_soon
+from testbed.live.frames import FRAME_BYTES_MAXIMUM, FrameSocket, Hello, retry_soon
 from testbed.live.loop import Loop
 
 RECEIVE_BYTES = 16 * 2**20  # of a socket's buffer: a burst must not be lost on its own host
 REDIAL_NS = 50 * MILLISECOND_NS
 DIAL_NS = 3 * SECOND_NS  # a call that is not answered by then begins anew
 PATIENCE_NS = 2 * SECOND_NS  # how long messages wait for a peer that never called
+STRANGERS_MAXIMUM = 256  # at the door at once: more of them than a run has nodes and users
+HELLO_BYTES_MAXIMUM = 4096  # of their first frame; what they send is kept until it is whole
 _BATCH = 64  # datagrams read at most before the loop looks at its timers
 _SO_RCVBUFFORCE = 33  # socket(7): as root, beyond rmem_max
 
@@ -211,6 +213,7 @@ class Doorstep:
 
     def __init__(self, loop: Loop, listener: socket.socket, greeted: Callable[[FrameSocket, Hello], bool]):
         self.garbage_count = 0
+        self._stranger_count = 0
         self._loop, self._listener, self._greeted = loop, listener, greeted
         listener.setblocking(False)
         loop.on_readable(listener.fileno(), self._accept)
@@ -218,8 +221,14 @@ class Doorstep:
     def _accept(self) -> None:
         with suppress(OSError):
             sock, _ = self._listener.accept()
+            if self._stranger_count == STRANGERS_MAXIMUM:
+                sock.close()
+                self.garbage_count += 1
+                return
             retry_soon(sock)
+            self._stranger_count += 1
             connection = FrameSocket(self._loop, sock, lambda _: None, self._refuse)
+            connection.frame_bytes_maximum = HELLO_BYTES_MAXIMUM
             connection.on_frame = lambda frame: self._hello(connection, frame)
             self._loop.call_at(time.monotonic_ns() + DIAL_NS, self._hurry, connection)
 
@@ -229,7 +238,10 @@ class Doorstep:
         except msgspec.MsgspecError:
             hello = Hello("")
         connection.on_frame, connection.on_close = (lambda _: None), (lambda: None)
-        if not self._greeted(connection, hello):
+        connection.frame_bytes_maximum = FRAME_BYTES_MAXIMUM
+        if self._greeted(connection, hello):
+            self._stranger_count -= 1
+        else:
             connection.close()
             self._refuse()
 
@@ -240,4 +252,5 @@ class Doorstep:
             self._refuse()
 
     def _refuse(self) -> None:
+        self._stranger_count -= 1
         self.garbage_count += 1

@@ -132,9 +132,13 @@ def _left(load: Load) -> dict[str, int]:
 def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
     """Write an .npz that is there whole or not at all."""
     part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        np.savez(file, **columns)  # type: ignore[arg-type]
-    os.replace(part, path)
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **columns)  # type: ignore[arg-type]
+        os.replace(part, path)
+    except OSError:  # a full disk, say: what was written takes room that the others need
+        part.unlink(missing_ok=True)
+        raise
 
 
 def allow_descriptors() -> None:

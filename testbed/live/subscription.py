@@ -71,6 +71,7 @@ class Subscription:
     ):
         self.epoll, self.rows, self.address = epoll, rows, address
         self.topic, self.channel, self.wanted_rdy = topic, channel, wanted_rdy
+        self.target = nsq.address(address)
         self.broker_number = self.topic_number = 0
         self.tries_left = self.tries = tries
         self.error_count = self.reconnect_count = 0
@@ -83,10 +84,14 @@ class Subscription:
         """Connect; never blocks."""
         self.parser, self.outgoing = nsq.FrameParser(), b""
         self.state = "connecting"
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.epoll.register(self.socket.fileno(), select.EPOLLOUT)
-        self.socket.connect_ex(nsq.address(self.address))  # a refusal comes with the first event
+        try:
+            self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.epoll.register(self.socket.fileno(), select.EPOLLOUT)
+            self.socket.connect_ex(self.target)  # a refusal comes with the first event
+        except OSError as error:  # out of descriptors, say
+            self.broken(f"{type(error).__name__}: {error}")
+            return
         self.retry_at_ns = time_ns() + 15 * RETRY_NS  # the patience with this attempt
 
     def tick(self, now_ns: int) -> None:
@@ -168,8 +173,10 @@ class Subscription:
 
     def _identified(self, data: bytes) -> None:
         """The broker's answer says how many messages may be on their way at once."""
-        answer: dict[str, Any] = {} if data == nsq.OK else json.loads(data)
-        most = int(answer.get("max_rdy_count") or self.wanted_rdy)
+        answer: Any = {} if data == nsq.OK else json.loads(data)
+        if not isinstance(answer, dict) or not isinstance(answer.get("max_rdy_count", 0), int):
+            raise nsq.ProtocolError(f"no answer to IDENTIFY: {data[:60]!r}")
+        most = answer.get("max_rdy_count") or self.wanted_rdy
         self.state = "subscribing"
         self._write(nsq.sub(self.topic, self.channel) + nsq.rdy(min(self.wanted_rdy, most)))
 

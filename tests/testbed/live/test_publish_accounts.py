@@ -57,6 +57,13 @@ def test_a_message_that_arrived_twice_after_a_lost_answer() -> None:
     assert (found.unacknowledged_at_broker_count, found.undelivered_released_count) == (1, 1)
 
 
+def test_a_stranger_with_the_largest_number_there_is() -> None:
+    """Whoever finds the broker's port may publish anything."""
+    largest = 2**63 - 1
+    found = sequence(array([0, 2, largest, 1, -largest]), array([5, 5, 9, 5, 8]))
+    assert (found.row_count, found.distinct_count, found.out_of_order_count) == (5, 5, 1)
+
+
 @given(rows=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3)), max_size=40))
 def test_sequences_against_a_plain_count(rows: list[tuple[int, int]]) -> None:
     # A message has one publisher, whatever was drawn for its later rows.

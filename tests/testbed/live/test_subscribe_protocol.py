@@ -130,6 +130,20 @@ def test_garbage_ends_a_connection_and_the_next_one_goes_on(host: SubscribeHost,
     until(lambda: host.status()["states"][0][2] == "gone", "the giving up")
 
 
+@pytest.mark.parametrize("answer", [b"[]", b"7", b'{"max_rdy_count": {}}', b"{", b"\xff"])
+def test_a_broker_that_answers_nonsense_is_given_up(
+    host: SubscribeHost, listener: socket.socket, answer: bytes
+) -> None:
+    begin(host, listener, tries=1)
+    peer, _ = listener.accept()
+    with peer:
+        peer.sendall(nsq.frame(nsq.RESPONSE, answer))
+        until(lambda: host.status()["states"][0][2] == "gone", "the giving up")
+    with pytest.raises(nsq.ProtocolError, match="no address"):
+        host.subscribe(["nonsense"], "t")
+    assert len(host.status()["states"]) == 1, "and the process goes on"
+
+
 def test_a_released_topic_is_not_asked_for_again(host: SubscribeHost, listener: socket.socket) -> None:
     begin(host, listener, tries=1)
     peer, _ = welcome(listener)

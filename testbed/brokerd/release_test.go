@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A publisher that comes back while its topic is released finds the old topic, which refuses, or a new one, which
+// works: a message that was taken is never deleted with the old one.
+func TestReleaseTakesNoMessageThatItDeletes(t *testing.T) {
+	in := testIngress(t, true)
+	for round := 0; round < 30; round++ {
+		its := testTopic(t, in, "rush")
+		taken := map[*topic]int{}
+		done := make(chan struct{})
+		var publisher sync.WaitGroup
+		publisher.Add(1)
+		go func() {
+			defer publisher.Done()
+			for {
+				found, err := in.acquire("rush")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				err = found.admit(stamped(1, now()), 1, reading{})
+				if err == nil {
+					taken[found]++
+				} else if !errors.Is(err, errReleased) {
+					t.Errorf("refused with %v", err)
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		}()
+		time.Sleep(time.Millisecond)
+		left, err := in.release(its, "CLOSE", 5*time.Millisecond) // nobody subscribes
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(done)
+		publisher.Wait()
+		if int64(taken[its]) != left {
+			t.Fatalf("the topic took %d messages, and was deleted with %d", taken[its], left)
+		}
+		fresh := testTopic(t, in, "rush")
+		if depth := fresh.queue.Depth(); depth != int64(taken[fresh]) {
+			t.Fatalf("the new topic took %d messages and has %d", taken[fresh], depth)
+		}
+		if _, err := in.release(fresh, "CLOSE", time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
