@@ -26,7 +26,7 @@ from testbed.live.accounts import DeliveryAccount
 from testbed.live.brokers import Brokers
 from testbed.live.findings import Findings, namespaces
 from testbed.live.site import Site
-from testbed.live.traffic import Publishers, Subscribers, wait_until
+from testbed.live.traffic import Publishers, Subscribers
 from testbed.live.window import Window, put_together
 from testbed.rounds import Controlled, DeploymentConfig
 from testbed.topology import Topology
@@ -34,7 +34,7 @@ from testbed.windows import Counts, TopicWindows, sub_buckets
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
 LEAD_OF_MESSAGE_NS = 40_000
-STILL_S = 2.0  # nothing came for so long: nothing will
+STILL_S, TRYING_S = 2.0, 5.0  # nothing came for so long: nothing will
 DRAIN_S = 30.0  # at most
 _TICK_S = 0.1
 _OTHERS_ID = 1_000_000  # the first publisher of another topic, of broker 0
@@ -235,22 +235,21 @@ class LiveDeployment(TopicWindows):
     def _drain(self, expected: int) -> None:
         """Until all that was offered has come, or nothing comes any more."""
         until_s = time.monotonic() + DRAIN_S
-        wait_until(self.publishers.done, until_s)
         if not self._all_came(expected, until_s):
             for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
                 self.brokers_up.open_bucket(number, self.topic)
             self._all_came(expected, time.monotonic() + STILL_S)
 
     def _all_came(self, expected: int, until_s: float) -> bool:
-        """Wait for so many deliveries, as long as there are some."""
+        """Wait for so many deliveries, as long as there are some; for publishers that still try, a little longer."""
         came, since_s = -1, time.monotonic()
         while time.monotonic() < until_s:
-            found = self.subscribers.delivery_count()
-            if found >= expected:
+            found, done = self.subscribers.delivery_count(), self.publishers.done()
+            if found >= expected and done:
                 return True
             if found != came:
                 came, since_s = found, time.monotonic()
-            elif time.monotonic() - since_s > STILL_S:
+            elif time.monotonic() - since_s > (STILL_S if done else TRYING_S):
                 return False
             time.sleep(_TICK_S)
         return False

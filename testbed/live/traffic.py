@@ -1,6 +1,5 @@
 """Publishers and subscribers of a live run: one process on each of their hosts, commanded all at once."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -179,15 +178,6 @@ class Deliveries:
         joined = {name: np.concatenate([np.empty(0, np.int64), *parts]) for name, parts in chosen.items()}
         order = np.argsort(joined["received_at_ns"], kind="stable")
         return {name: column[order] for name, column in joined.items()}
-
-
-def wait_until(holds: Callable[[], bool], until_s: float, pause_s: float = 0.1) -> bool:
-    """Whether something holds before the instant of ``time.monotonic``."""
-    while not holds():
-        if time.monotonic() > until_s:
-            return False
-        time.sleep(pause_s)
-    return True
 
 
 def _read(path: Path) -> Columns:
