@@ -18,6 +18,7 @@ from harness.code_version import code_hash
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 from testbed import load_testbed
+from testbed.live.cleaning import remove_left
 from testbed.live.lock import machine_lock
 
 
@@ -133,6 +134,7 @@ class LocalExecutor:
         yield from self._together([item for item in work_list if item not in live])
         if live:
             with machine_lock():
+                remove_left()  # what killed campaigns have left would run beside us, and be measured
                 for item in live:
                     yield work(*item)
 

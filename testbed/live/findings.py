@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from collectors.probes import Probes
+from collectors.probes import MACHINE, Probes
 from core.records import Int64
 from testbed.evidence import Evidence
 from testbed.live.accounts import DeliveryAccount
@@ -75,7 +75,7 @@ class Findings:
         reads = sum(stats.get("read_count", 0) for stats in self.broker_stats.values())
         merged = sum(stats.get("merged_read_count", 0) for stats in self.broker_stats.values())
         lateness = np.concatenate(self.lateness_ns) if self.lateness_ns else np.empty(0, np.int64)
-        drops, packets = self._packets()
+        drops, packets = self._packets(probes)
         return Observation(
             scale_ns=self.slo_ns,
             lateness=spread_of(np.maximum(lateness, 0)),
@@ -86,20 +86,28 @@ class Findings:
             packet_count=packets,
             clock_step_ns=probes.clock_step_ns,
             merged_read_share=merged / reads if reads else None,
-            lost_agents=tuple(self.lost_agents),
+            lost_agents=(*self.lost_agents, *self._dead_helpers()),
             account=self.account,
             broker_killed=self.broker_killed,
             faulty=self.faulty,
             more={"migration_count": float(self.migration_count)},
         )
 
-    def _packets(self) -> tuple[int | None, int | None]:
-        """Packets dropped by queues and interfaces, and those that came: where the site counts them."""
+    def _dead_helpers(self) -> list[str]:
+        """What the site needs for its links, and was not there at the end."""
+        return [node for node, metric, value in self.site_counters if metric == "alive_count" and not value]
+
+    def _packets(self, probes: Probes) -> tuple[int | None, int | None]:
+        """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
         drops = [
             value for _, metric, value in self.site_counters if metric in ("queue_drop_count", "receive_drop_count")
         ]
         came = [value for _, metric, value in self.site_counters if metric == "received_packet_count"]
-        return (int(sum(drops)), int(sum(came))) if came else (None, None)
+        lost = _datagrams(probes, "udp_dropped_count")
+        if came:
+            return int(sum(drops)) + lost, int(sum(came))
+        datagrams = _datagrams(probes, "udp_received_count")
+        return (lost, datagrams + lost) if datagrams + lost else (None, None)
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
@@ -114,6 +122,18 @@ class Findings:
 def namespaces(site: Site) -> dict[str, int]:
     """A living process of each host, for the probes."""
     return {site.host_of_agent(name): pid for name, pid in site.processes()}
+
+
+def _datagrams(probes: Probes, metric: str) -> int:
+    """By how much a counter grew on the hosts; where they have no namespaces of their own, on the machine."""
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
+    for _, node, name, value in probes.samples(0):
+        if name == metric:
+            first.setdefault(node, value)
+            last[node] = value
+    nodes = {node for node in first if node != MACHINE} or first.keys()
+    return int(sum(last[node] - first[node] for node in nodes))
 
 
 def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]

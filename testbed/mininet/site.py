@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from testbed.topology import SWITCH, Topology
 NETEM, USER_SPACE = "netem", "user-space"
 DELAYER = "delayer"
 FIFO_PRIORITY = 10
+STATS_TIMEOUT_S = 10.0
 LEAST_DELAY_NS = 50_000  # ours: a path through the bridge takes about as long anyway
 
 
@@ -138,18 +140,17 @@ class MininetSite(ProcessSite):
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
 
-        The delayer's are since ``verify``.
+        The delayer's are since ``verify``; of one that has ended, or does not answer, ``alive_count`` 0 is all.
         """
         found: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
             found += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
             found += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
         if self.delayer is not None:
-            found.append((DELAYER, "alive_count", float(self.delayer.alive)))
-            if self.delayer.alive:
-                with self._changing:
-                    stats = self.delayer.ask("stats")
-                found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
+            stats: dict[str, Any] = {"alive_count": 0}
+            with self._changing, suppress(MachineError):
+                stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
+            found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
         return found
 
     # --- inside ------------------------------------------------------------------------------------------

@@ -238,6 +238,16 @@ def test_a_delayer_that_stopped_fails_the_check(make: Make) -> None:
         site.apply(LinkLoss(0, "*", "*", 0.1))
 
 
+@pytest.mark.slow
+def test_a_delayer_that_does_not_answer_is_not_alive(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = make("star", nodes=1, delay="5ms")
+    assert site.delayer is not None
+    assert ("delayer", "alive_count", 1.0) in site.counters()
+    site.delayer.process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr("testbed.mininet.site.STATS_TIMEOUT_S", 0.2)
+    assert [row for row in site.counters() if row[0] == "delayer"] == [("delayer", "alive_count", 0.0)]
+
+
 def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make) -> None:
     site = make("star", nodes=2)
     agent = site.start("n1", "echo", python_agent("testbed.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
@@ -255,7 +265,7 @@ def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make)
         site.connect("n1", port)
     with site.connect("n2", port) as connection:
         assert connection.recv(10) == b"hello"
-    assert {name for _, name, _ in site.counters()} >= {"sent_bytes", "queue_drop_count"}
+    assert {name for _, name, _ in site.counters()} >= {"interface_sent_bytes", "queue_drop_count"}
 
 
 @pytest.mark.slow
