@@ -1,0 +1,201 @@
+"""Kernel stamps against stamps taken at reading: how wrong the latter are, and what that costs (SRTM, V-B).
+
+A broker's process comes to read a message some time after the kernel has received it; its bucket may go by either
+instant (``stamps``).  Both are recorded, so each run shows the error of the later one, and tells, message by message,
+what an exact bucket would have done by the one and by the other: the same traffic, the same stalls of the machine.
+
+One broker, Poisson publishers, ever more connections; the rate of each stays the same (as in the paper, where a
+topic of more publishers has more messages), or that of the topic does.  The envelope is the smallest that the
+window conforms to.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps in order.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
+from core.units import MICROSECOND_NS
+from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, doublings, legend_above, log_axis, samples, where, with_point
+from paper_figs.style import SERIES, letter, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+CONNECTIONS = (100, 300, 1_000)
+EACH_RPS = 5.0  # of a connection, where that stays the same; half of the paper's: two cores carry everything
+TOTAL_RPS = 1_500.0  # of the topic, where that stays the same; both meet at 300 connections
+STAMPS = ("kernel", "read")
+ROUND = "12s"
+REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
+MINIMUM_REPETITIONS = 3
+CAUSES = {"each": f"{EACH_RPS:g} msg/s a connection", "total": f"{TOTAL_RPS:,.0f} msg/s in all"}
+UNDUE = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
+QUANTILES = {0.5: "p50", 0.95: "p95", 0.99: "p99"}
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Both series with both stamps; what they share is run once."""
+    if scale.name == "tiny":
+        return [_spec(connections, EACH_RPS, stamps, "2s") for connections, stamps in ((20, "kernel"), (60, "read"))]
+    loads = {(connections, rate) for connections in CONNECTIONS for rate in (EACH_RPS, TOTAL_RPS / connections)}
+    return [_spec(connections, rate, stamps, ROUND) for connections, rate in sorted(loads) for stamps in STAMPS]
+
+
+def _spec(connections: int, rate_rps: float, stamps: str, length: str) -> RunSpec:
+    return RunSpec(
+        system="lb", workload="poisson", workload_options={"publishers": connections, "rate_rps": rate_rps},
+        topology_options={"brokers": 1}, testbed="mininet", calibration="small", slo=CALIBRATED, round=length,
+        procedure_options={"envelope": "conformant", "stamps": stamps},
+    )  # fmt: skip
+
+
+def tables(data: "Data") -> FigureTables:
+    """``runs``: a row a run and metric, in us: stamp_error, and the undue delays; ``points``: over the repetitions."""
+    from analysis import metrics
+
+    histogram = metrics.final_round(data.latency_histogram)
+    spread = metrics.percentiles(histogram, ["run_id", "metric"], list(QUANTILES))
+    delayed = metrics.exceed_probability(histogram, ["run_id", "metric"])
+    columns = [f"{name}_ns / {MICROSECOND_NS} as {name}_us" for name in (*QUANTILES.values(), "mean")]
+    found = spread.selectExpr("run_id", "metric", "count", *columns).join(
+        delayed.selectExpr("run_id", "metric", "exceed_probability as delayed_share"), ["run_id", "metric"]
+    )
+    factors = {"connections": "workload.publishers", "rate_rps": "workload.rate_rps", "stamps": "procedure.stamps"}
+    runs = with_point(data, found.where(found.metric.isin("stamp_error", *UNDUE)), factors)
+    runs = runs.drop(columns=["run_id", "arrivals", "outcome"])
+    keys = ["metric", "stamps", "connections", "rate_rps"]
+    values = [f"{name}_us" for name in (*QUANTILES.values(), "mean")] + ["delayed_share"]
+    over = runs.groupby(keys)[values].agg(["mean", "std"]).fillna(0.0)
+    over.columns = ["_".join(each) for each in over.columns]
+    return {"runs": runs, "points": over.reset_index()}
+
+
+def series_of(frame: "pd.DataFrame", cause: str) -> "pd.DataFrame":
+    """The rows of one series: what each connection sends is fixed, or what all send."""
+    fixed = frame.rate_rps if cause == "each" else frame.rate_rps * frame.connections
+    return frame[(fixed - (EACH_RPS if cause == "each" else TOTAL_RPS)).abs() < 1e-6]
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """The error, and the conformant messages that the bucket kept: how many, how long."""
+    drawing, axes = panels(1, 3)
+    _draw_errors(axes[0][0], found["points"])
+    letter(axes[0][0], "(a) error of stamps taken at reading")
+    kept = series_of(found["points"], "each")
+    _draw_kept(axes[0][1], kept, "delayed_share", 100)
+    axes[0][1].set_ylabel("conformant messages delayed (%)")
+    letter(axes[0][1], f"(b) how many; {CAUSES['each']}")
+    _draw_kept(axes[0][2], kept, "mean_us", 1)
+    axes[0][2].set_ylabel("mean delay of a conformant message (us)")
+    letter(axes[0][2], f"(c) how long; {CAUSES['each']}")
+    legend_above(drawing, axes[0][1])
+    return drawing
+
+
+def _draw_errors(axes: "Axes", points: "pd.DataFrame") -> None:
+    """Median and 99th percentile against the connections; runs with either stamps show the error, they are pooled."""
+    errors = points[points.metric == "stamp_error"]
+    for (cause, label), colour in zip(CAUSES.items(), SERIES, strict=False):
+        for quantile, marker, dashes in (("p99", "D", "-"), ("p50", "o", "--")):
+            means = series_of(errors, cause).groupby("connections")[f"{quantile}_us_mean"].mean()
+            name = f"{'99th percentile' if quantile == 'p99' else 'median'}, {label}"
+            axes.plot(means.index, means, color=colour, marker=marker, markersize=4, linewidth=1.2,
+                      linestyle=dashes, label=name)  # fmt: skip
+    axes.set_ylabel("read - received by the kernel (us)")
+    log_axis(axes)
+    _connections(axes, errors)
+    axes.legend(fontsize=6.5)
+
+
+_KEPT = (  # metric, stamps of the runs, label, colour, marker, dashes
+    ("undue_delay", "read", "stamps at reading", SERIES[5], "s", "-"),
+    ("undue_delay_kernel", "read", "the same messages, exact bucket by kernel stamps", SERIES[5], "s", ":"),
+    ("undue_delay", "kernel", "kernel stamps", SERIES[2], "o", "-"),
+    ("undue_delay_read", "kernel", "the same messages, exact bucket by stamps at reading", SERIES[2], "o", ":"),
+)
+
+
+def _draw_kept(axes: "Axes", points: "pd.DataFrame", value: str, factor: float) -> None:
+    """What the bucket did, and what it would have done by the other stamps: means over repetitions."""
+    for metric, stamps, label, colour, marker, dashes in _KEPT:
+        group = points[(points.metric == metric) & (points.stamps == stamps)].sort_values("connections")
+        axes.plot(group.connections, factor * group[f"{value}_mean"], label=label, color=colour, marker=marker,
+                  markersize=4, linewidth=1.2, linestyle=dashes,
+                  markerfacecolor="white" if dashes == ":" else colour)  # fmt: skip
+    axes.set_ylim(bottom=0)
+    _connections(axes, points)
+
+
+def _connections(axes: "Axes", points: "pd.DataFrame") -> None:
+    axes.set_xscale("log")
+    every = sorted(set(points.connections))
+    axes.set_xticks(every, [f"{count:,}" for count in every], minor=False)
+    axes.xaxis.minorticks_off()
+    axes.set_xlabel("connections")
+
+
+def measure_r25(tables: Tables) -> Evidence:
+    """The 99th percentile of the error at the most connections over that at the fewest, as doublings.
+
+    Runs with either kind of stamps show it: the mean of their logarithms is a repetition's sample.
+    """
+    errors = where(tables["srtm-timestamps/runs"], metric="stamp_error")
+    checks = {}
+    for cause, label in CAUSES.items():
+        found = series_of(errors, cause)
+        few, many = found.connections.min(), found.connections.max()
+        if not few < many:
+            raise KeyError(f"one number of connections, {label}")
+        sides = [doublings(by_repetition(found, "p99_us", connections=many, stamps=stamps),
+                           by_repetition(found, "p99_us", connections=few, stamps=stamps))
+                 for stamps in sorted(set(found.stamps))]  # fmt: skip
+        growth = sum(sides[1:], sides[0]) / len(sides)
+        name = f"doublings of the error's p99 from {few} to {many:,} connections, {label}"
+        checks[cause] = above(name, samples(growth))
+    return Evidence((checks["each"], checks["total"]), (checks["each"],))
+
+
+def measure_r19(tables: Tables) -> Evidence:
+    """At the most connections: the mean delay of conformant messages, and how much of it kernel stamps leave."""
+    runs = series_of(tables["srtm-timestamps/runs"], "each")
+    most = where(runs, connections=runs.connections.max())
+    read = by_repetition(most, "mean_us", metric="undue_delay", stamps="read")
+    same = by_repetition(most, "mean_us", metric="undue_delay_kernel", stamps="read")
+    kernel = by_repetition(most, "mean_us", metric="undue_delay", stamps="kernel")
+    caused = above("mean delay by stamps at reading, less that of the same messages by kernel stamps",
+                   samples(read - same), 0.0, "us")  # fmt: skip
+    left = at_most("what kernel stamps leave of it", samples(kernel / read), RATIO_TOLERANCE)
+    return Evidence((caused, left), (caused,))
+
+
+CLAIMS = (
+    Claim(
+        "R19", "V-B", "Time stamps of the kernel remove the delay of conformant messages that stamps taken at reading "
+        "cause.", ("srtm-timestamps",), measure_r19, needs="mininet or local", testbed="mininet",
+        minimum_repetitions=MINIMUM_REPETITIONS,
+        why="Messages take their tokens in the order in which they are read, with kernel stamps too: one that is read "
+        "late may find its token taken by one that came after it.",
+    ),
+    Claim(
+        "R25", "V-B", "The error of time stamps taken at reading grows with the number of connections.",
+        ("srtm-timestamps",), measure_r25, needs="mininet or local", testbed="mininet",
+        minimum_repetitions=MINIMUM_REPETITIONS,
+        why="A connection that is silent costs Go's scheduler nothing: what counts is how many have something to read "
+        "at once. At the same rate in all, more connections alone need not matter.",
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "srtm-timestamps", "Time stamps of the kernel, or taken at reading", "SRTM, V-B", points, repetitions=REPETITIONS
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="Live brokers only. Means over repetitions. Error: from the kernel's receive stamp to the read. Conformant: "
+    "a token was there when the message arrived, by kernel stamps. Its delay counts from the read and is the bucket's "
+    "doing. Dotted: an exact bucket, computed, on the same recorded messages by the other kind of stamps. Ingress "
+    "stamps are those of stock Linux, one a read, not the paper's patched kernel's, one a segment.",
+)  # fmt: skip
