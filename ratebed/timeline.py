@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collectors.schema import LOGS
 from core.units import SECOND_NS
 
 LINES_A_LOG = 20  # stamped ones, and telling ones without a stamp
@@ -33,6 +32,8 @@ class LogLine(NamedTuple):
 
 def log_lines(folder: Path, epoch_ns: int | None) -> tuple[list[LogLine], dict[str, int]]:
     """The lines of a run's logs that are worth showing, and how many more each log has of them."""
+    from collectors.schema import LOGS
+
     lines: list[LogLine] = []
     more = {}
     for path in sorted((folder / LOGS).glob("*")):
