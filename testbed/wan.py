@@ -49,6 +49,9 @@ def wan(
     jitter: str = "0%",
     loss_probability: float = 0.0,
     cores: int = 1,
+    brokers: str | list[str] = "",
+    publishers: str | list[str] = "",
+    subscribers: str | list[str] = "",
 ) -> Topology:
     """Nodes ``n1`` ... ``nN`` spread in turn over ``cities``, between which is a full mesh.
 
@@ -57,6 +60,9 @@ def wan(
     its places).  A path takes a detour through a third city where a table makes that faster.
     ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is a share of the delay ("10%") or
     a duration; it and ``loss_probability`` are of the links between cities.
+
+    For a topic: ``brokers``, ``publishers`` and ``subscribers`` name the cities of such hosts, ``broker1`` and so on
+    in that order; there are then no other nodes, and of ``cities`` only those that are named.
     """
     if nodes < 1:
         raise SpecError(f"topology wan: nodes = {nodes}", "give at least 1")
@@ -65,15 +71,32 @@ def wan(
         raise SpecError(what, "give a delay_factor from 0 on and a route_factor from 1 on")
     wanted = _names(cities)
     delays = _measured(wanted, table, servers) if table else _derived(wanted, route_factor)
-    places = list(wanted)[:nodes]
-    hosts = [Host(f"n{i + 1}", cores, "node") for i in range(nodes)]
+    of_roles = _hosts_of_roles(wanted, {"broker": brokers, "publisher": publishers, "subscriber": subscribers}, cores)
+    if of_roles:
+        placed, places = of_roles, [place for place in wanted if place in [city for _, city in of_roles]]
+    else:
+        places = list(wanted)[:nodes]
+        placed = [(Host(f"n{i + 1}", cores, "node"), places[i % len(places)]) for i in range(nodes)]
+    hosts = [host for host, _ in placed]
     access_ns = round(ACCESS_NS * delay_factor)
-    links = [Link(host.name, _slug(places[i % len(places)]), access_ns) for i, host in enumerate(hosts)]
+    links = [Link(host.name, _slug(place), access_ns) for host, place in placed]
     for i, a in enumerate(places):
         for b in places[i + 1 :]:
             delay_ns = round(delays[frozenset((a, b))] * delay_factor)
             links.append(Link(_slug(a), _slug(b), delay_ns, _jitter_ns(jitter, delay_ns), loss_probability))
     return Topology("wan", (*hosts, *(Host(_slug(place), role=SWITCH) for place in places)), tuple(links))
+
+
+def _hosts_of_roles(wanted: list[str], roles: dict[str, str | list[str]], cores: int) -> list[tuple[Host, str]]:
+    """A host for each city that a role names, and the city; none where no role names any."""
+    placed = []
+    for role, cities in roles.items():
+        names = cities.split(",") if isinstance(cities, str) else cities
+        for number, name in enumerate(filter(None, (name.strip() for name in names)), 1):
+            if name not in wanted:
+                raise SpecError(f"topology wan: {role} in {name!r}", f"it is none of cities: {hint(name, wanted)}")
+            placed.append((Host(f"{role}{number}", cores, role), name))
+    return placed
 
 
 def known_cities() -> dict[str, City]:

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from collectors.histogram import BUCKET_COUNT, quantile
+from collectors.histogram import BUCKET_COUNT, bucket_index, quantile
 from core.errors import SystemFault
 from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
 from core.seeds import child_seed
@@ -187,6 +187,12 @@ def _p99_ns(counts: Int64, gone: int) -> int | None:
         return None
     share = 0.99 * (carried + gone) / carried if carried else 2.0
     return quantile(counts, share) if share <= 1 else FOREVER_NS
+
+
+def histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:
+    """Counts of shape (brokers, BUCKET_COUNT).  Clocks of one machine: what is below 0 by a hair is 0."""
+    index = bucket_index(np.maximum(values_ns, 0)) + broker.astype(np.int64) * BUCKET_COUNT
+    return np.bincount(index, minlength=brokers * BUCKET_COUNT).reshape(brokers, BUCKET_COUNT).astype(np.int64)
 
 
 def other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:

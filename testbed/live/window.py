@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.records import Block, Envelope, Int32, Int64
 from systems.parts import token_bucket
 from testbed.brokerd.client import exact_releases_ns
 from testbed.live.accounts import DeliveryAccount, account
 from testbed.live.publish_load import ABSENT
-from testbed.windows import Counts
+from testbed.windows import Counts, histogram
 
 UNDUE_DELAYS = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 
@@ -44,8 +43,8 @@ class Window:
         """Histograms by broker of the messages with an intended instant in the span; what never came is lost."""
         span = self.offered & (self.intended_at_ns >= from_ns) & (self.intended_at_ns < until_ns)
         came, passed = span & (self.received_at_ns != ABSENT), span & (self.access_delay_ns != ABSENT)
-        latency = _histogram(self.received_at_ns[came] - self.intended_at_ns[came], self.broker[came], brokers)
-        access_delay = _histogram(self.access_delay_ns[passed], self.broker[passed], brokers)
+        latency = histogram(self.received_at_ns[came] - self.intended_at_ns[came], self.broker[came], brokers)
+        access_delay = histogram(self.access_delay_ns[passed], self.broker[passed], brokers)
         lost = np.bincount(self.broker[span & ~came], minlength=brokers).astype(np.int64)
         return Counts(latency, access_delay, np.zeros(brokers, np.int64), lost, self._inside(span, came, brokers))
 
@@ -58,7 +57,7 @@ class Window:
             "ingress_time": (self.released_at_ns - self.arrived_at_ns, span & at_once),
             "broker_time": (self.received_at_ns - self.arrived_at_ns, span & at_once & came),
         }
-        return {name: _histogram(values[rows], self.broker[rows], brokers) for name, (values, rows) in found.items()}
+        return {name: histogram(values[rows], self.broker[rows], brokers) for name, (values, rows) in found.items()}
 
     def columns(self, topic: str) -> dict[str, Any]:
         """Columns of the table ``messages``; null where something did not happen."""
@@ -188,9 +187,3 @@ def _waited(stamp_ns: Int64, bucket: Envelope | None) -> np.ndarray:
         at_ns += elapsed_ns
         waited[number] = wait_ns > 0
     return waited
-
-
-def _histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:
-    """Counts of shape (brokers, BUCKET_COUNT).  Clocks of one machine: what is below 0 by a hair is 0."""
-    index = bucket_index(np.maximum(values_ns, 0)) + broker.astype(np.int64) * BUCKET_COUNT
-    return np.bincount(index, minlength=brokers * BUCKET_COUNT).reshape(brokers, BUCKET_COUNT).astype(np.int64)

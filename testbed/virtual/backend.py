@@ -7,6 +7,7 @@ from core.errors import SpecError
 from core.records import Schedule
 from core.units import duration_ns
 from testbed.evidence import Evidence
+from testbed.virtual.far import Far, far_of
 
 if TYPE_CHECKING:
     from testbed.topology import Topology
@@ -41,6 +42,8 @@ class VirtualBackend:
         for option, only in (("faults", ()), ("gc", "friendly")):
             if getattr(config, option) != only:
                 raise SpecError(f"virtual brokers have no {option}", "use --testbed mininet, or local")
+        if (far := far_of(topology, 1)) is not None:
+            _check_far(topology, far, spec, config)
         if loads and len(loads) != len(names):
             raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
 
@@ -49,6 +52,7 @@ class VirtualBackend:
         from testbed.virtual.broker_model import load_calibration, slo_ns
         from testbed.virtual.capacity import benchmarked_capacity_rps
         from testbed.virtual.deployment import Deployment
+        from testbed.virtual.far_deployment import FarDeployment
         from testbed.windows import other_topics
 
         names = _broker_names(topology)
@@ -61,6 +65,9 @@ class VirtualBackend:
         if config.mcap_batch:
             mcap_rps = benchmarked_capacity_rps(model, slo_ns(spec.slo, spec.calibration), config.mcap_batch, spec.seed)
             model = replace(model, mcap_rps=mcap_rps)
+        far = far_of(topology, schedule.population.count)
+        if far is not None:
+            return FarDeployment(model, names, schedule, others, config, duration_ns(spec.round), far, rows > 0)
         return Deployment(model, names, schedule, others, config, duration_ns(spec.round), rows)
 
     def limit(
@@ -82,6 +89,16 @@ class VirtualBackend:
         from testbed.virtual.probes import measured_paths
 
         return Evidence(paths=measured_paths(topology, seed))
+
+
+def _check_far(topology: "Topology", far: Far, spec: Any, config: Any) -> None:
+    """SpecError for what the model of long paths cannot do."""
+    if far.uncertain:
+        raise SpecError(f"topology {topology.name}: jitter or loss on a topic's path", "use --testbed mininet")
+    if spec.procedure == "adapt":
+        raise SpecError("TB Adaptor's virtual brokers have no long paths", "use srtm-lan, or --testbed mininet")
+    if config.non_conformant == "drop":
+        raise SpecError("virtual brokers at the end of long paths drop nothing", "use srtm-lan, or delay")
 
 
 def _broker_names(topology: "Topology") -> list[str]:
