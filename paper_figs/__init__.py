@@ -26,6 +26,7 @@ FIGURES = {
     "srtm-trace": "paper_figs.srtm.trace:FIGURE",
     "srtm-timestamps": "paper_figs.srtm.timestamps:FIGURE",
     "srtm-gc": "paper_figs.srtm.gc:FIGURE",
+    "srtm-wan": "paper_figs.srtm.wan:FIGURE",
     "crdt-fig4.1": "paper_figs.crdt.fig4_1:FIGURE",
     "crdt-fig4.2": "paper_figs.crdt.fig4_2:FIGURE",
     "crdt-fig4.6": "paper_figs.crdt.fig4_6:FIGURE",

@@ -10,7 +10,7 @@ import pytest
 from analysis.verdicts import Judgement, judge
 from harness.experiment import SCALES
 from harness.run import check_all
-from paper_figs.srtm import gc, timestamps
+from paper_figs.srtm import gc, timestamps, wan
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -132,7 +132,7 @@ def test_one_number_of_connections_shows_no_growth() -> None:
     assert alone.judgement is Judgement.UNDECIDED
 
 
-@pytest.mark.parametrize("figure", [timestamps, gc])
+@pytest.mark.parametrize("figure", [timestamps, gc, wan])
 @pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
 def test_grids_are_sound_and_take_less_than_twenty_minutes(figure: Any, scale: Any) -> None:
     from harness.estimate import campaign_seconds
