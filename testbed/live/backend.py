@@ -14,7 +14,6 @@ from core.errors import SpecError
 from core.units import duration_ns
 from testbed.evidence import Evidence
 from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
-from testbed.live.verifying import verified
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class LiveBackend:
         names = topology.node_names("broker")
         loads = list(config.initial_loads_rps) or [0.0] * len(names)
         others = [other_topics(load, config.initial_batch, spec.seed, number) for number, load in enumerate(loads)]
-        site = self._site(topology)
+        site = self._site(topology, spec.seed)
         try:
             deployment = LiveDeployment(
                 site, names, schedule, others, config, duration_ns(spec.round),
@@ -93,7 +92,7 @@ class LiveBackend:
         from testbed.live.findings import Findings, namespaces
         from testbed.live.request_run import run_requests_live
 
-        with self.up(topology) as site:
+        with self.up(topology, seed) as site:
             findings = Findings(SCALE_NS, site.verify())
             with Probes(site.processes, lambda: namespaces(site)) as probes:
                 found = run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
@@ -109,12 +108,15 @@ class LiveBackend:
 
     def verify(self, topology: Topology, seed: int) -> Evidence:
         """See ``testbed.Backend``."""
-        return verified(_named(self.site), topology)
+        with self.up(topology, seed) as site:
+            paths = site.verify()
+            samples = [(0, host, metric, value) for host, metric, value in site.counters()]
+            return Evidence(paths=paths, samples=samples, logs=read_logs(site.folder / "logs"))
 
     @contextmanager
-    def up(self, topology: Topology) -> "Iterator[Site]":
+    def up(self, topology: Topology, seed: int) -> "Iterator[Site]":
         """A site, taken down at the end; an error takes the logs of its processes with it."""
-        site = self._site(topology)
+        site = self._site(topology, seed)
         try:
             yield site
         except Exception as error:
@@ -123,11 +125,11 @@ class LiveBackend:
         finally:
             site.close()
 
-    def _site(self, topology: Topology) -> "Site":
-        """Hosts and links, with a folder that goes with them."""
+    def _site(self, topology: Topology, seed: int) -> "Site":
+        """Hosts and links, with a folder that goes with them; ``seed``: of what the links draw."""
         folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
         try:
-            site: Site = _named(self.site)(topology, folder)
+            site: Site = _named(self.site)(topology, folder, seed=seed)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -155,7 +155,7 @@ def _bench(backend: LiveBackend, batch: int, rate_rps: int, seed: int) -> Iterat
     """One broker, and publishers for the largest rate."""
     topology = srtm_lan(brokers=1)
     names = topology.node_names("broker")
-    with backend.up(topology) as site:
+    with backend.up(topology, seed) as site:
         bench = Bench(
             site, names, _poisson(rate_rps, batch, seed), [None], DeploymentConfig(), SECOND_NS, 1.0, SECOND_NS
         )

@@ -28,11 +28,11 @@ from testbed.topology import Topology
 class ProcessSite:
     """Agents by name, each with a log; the record of the run; their end in reverse order.  A context manager.
 
-    ``folder`` is the run's; MachineError where it cannot be written.
+    ``folder`` is the run's; MachineError where it cannot be written.  ``seed``: of what the links draw.
     """
 
-    def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None):
-        self.topology, self.folder = topology, folder
+    def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None, seed: int = 0):
+        self.topology, self.folder, self.seed = topology, folder, seed
         self.notes: list[str] = []  # what of the topology or of the wishes this machine does not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
         self._host_of: dict[str, str] = {}  # agent -> host

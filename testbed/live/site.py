@@ -18,7 +18,7 @@ class PathMeasure:
     source: str
     target: str
     requested_delay_ns: int
-    measured_delay_ns: int  # median of half the round trips
+    measured_delay_ns: int  # median, one way: hosts share a clock
     requested_loss_probability: float
     lost_count: int
     probe_count: int

@@ -95,7 +95,7 @@ class Delayer:
         self._poll = select.poll()
         self._commands = sys.stdin.fileno()
         self._poll.register(self._commands, select.POLLIN | select.POLLHUP)
-        self._input = b""
+        self._input, self._seed = b"", 0
         self._heap: list[tuple[int, int, _Path, bytes, bytes | None]] = []
         self._serial = 0
         self._shortest_ns = 0
@@ -251,8 +251,9 @@ class Delayer:
             except Exception as error:
                 say(error=f"{type(error).__name__}: {error}")
 
-    def attach(self, hosts: dict[str, int]) -> dict[str, Any]:
-        """Open the queues of hosts, by the id of a process in their namespace."""
+    def attach(self, hosts: dict[str, int], seed: int) -> dict[str, Any]:
+        """Open the queues of hosts, by the id of a process in their namespace; ``seed``: of what is drawn."""
+        self._seed = seed
         for name, pid in hosts.items():
             host = self.hosts[name] = _Host(name, pid)
             self._by_handle[host.queues.fileno()] = host
@@ -265,7 +266,7 @@ class Delayer:
         for target, queue, setting in paths:
             host, key = self.hosts[target], queue.to_bytes(2, "big")
             if key not in host.paths:
-                host.paths[key] = _Path(host, queue, f"{target} {queue}")
+                host.paths[key] = _Path(host, queue, f"{self._seed} {target} {queue}")
                 host.queues.send(netlink.bind_message(queue))
                 self._drain(host)  # the kernel's answers
             path = host.paths[key]

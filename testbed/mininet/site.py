@@ -45,12 +45,14 @@ class MininetSite(ProcessSite):
     ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
     """
 
-    def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None, delays: str = ""):
+    def __init__(
+        self, topology: Topology, folder: Path, state_folder: Path | None = None, delays: str = "", seed: int = 0
+    ):
         if delays not in ("", NETEM, USER_SPACE):
             raise SpecError(f"delays {delays!r}", f"take {NETEM!r} or {USER_SPACE!r}")
         self.delays = delays or (NETEM if find_capability("netem") else USER_SPACE)
         _check_delays(self.delays)
-        super().__init__(topology, folder, state_folder)
+        super().__init__(topology, folder, state_folder, seed)
         self.network: Network | None = None
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
@@ -178,7 +180,7 @@ class MininetSite(ProcessSite):
         began_ns = time.monotonic_ns()
         if self.delayer is not None:
             pids = {host.name: self.network.pid(host.name) for host in self.topology.machines}
-            self.delayer.ask("attach", hosts=pids)
+            self.delayer.ask("attach", hosts=pids, seed=self.seed)
         self._shape()
         self._update()
         self.links_took_ns = time.monotonic_ns() - began_ns
