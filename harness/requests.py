@@ -47,7 +47,7 @@ def configured(point: Point) -> Config:
     if not hasattr(point.schedule, "requests"):
         raise SpecError(f"workload {point.spec.workload!r} offers no requests", "use requests, data-set or request-log")
     config: Config = configure("procedure requests", Config, point.spec.procedure_options)
-    check_faults(read_faults(config.faults), point.topology)
+    point.backend.check_limit(point.system, check_faults(read_faults(config.faults), point.topology))
     point.system.nodes(point.topology.node_names(), point.system_config, 0)  # an option that no node takes: now
     return config
 

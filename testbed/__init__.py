@@ -39,6 +39,10 @@ class Backend(Protocol):
         """Brokers of ``topology`` with the calibration of ``spec``, ready to be offered ``schedule``."""
         ...
 
+    def check_limit(self, system: Any, faults: Any) -> None:
+        """SpecError where ``limit`` could not work: a server that it cannot run, faults that cannot happen here."""
+        ...
+
     def limit(
         self, system: Any, config: Any, topology: Any, requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> Any:

@@ -31,6 +31,7 @@ class LiveBackend:
     site: str  # a class: (topology, folder)
     prober: str
     privileges: str = "none"
+    has_links: bool = True
     real_time: bool = True
 
     def probe(self) -> Any:
@@ -82,6 +83,12 @@ class LiveBackend:
             site.close()
             raise
         return deployment
+
+    def check_limit(self, system: Any, faults: Any) -> None:
+        """See ``testbed.Backend``."""
+        links = [fault for fault in faults if not isinstance(fault, Crash | Restart | ClockSkew)]
+        if links and not self.has_links:
+            raise SpecError(f"{links[0]}: {self.name} has no links to change", "use --testbed mininet, or virtual")
 
     def limit(
         self, system: Any, config: Any, topology: Topology, requests: Any, duration_ns: int, seed: int, **more: Any
@@ -142,5 +149,5 @@ def _named(text: str) -> Any:
     return getattr(import_module(module), name)
 
 
-LOCAL = LiveBackend("local", "testbed.local:LocalSite", "testbed.local:probe")
+LOCAL = LiveBackend("local", "testbed.local:LocalSite", "testbed.local:probe", has_links=False)
 MININET = LiveBackend("mininet", "testbed.mininet.site:MininetSite", "testbed.mininet.site:probe", privileges="root")

@@ -70,6 +70,11 @@ class VirtualBackend:
             return FarDeployment(model, names, schedule, others, config, duration_ns(spec.round), far, rows > 0)
         return Deployment(model, names, schedule, others, config, duration_ns(spec.round), rows)
 
+    def check_limit(self, system: Any, faults: Any) -> None:
+        """See ``testbed.Backend``."""
+        if system.service:
+            raise SpecError(f"system {system.key} asks a real {system.service}", "use --testbed mininet, or local")
+
     def limit(
         self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> "RequestJournal":

@@ -8,7 +8,7 @@ import pytest
 from core.errors import HarnessError, SpecError, SystemFault
 from harness.experiment import SCALES, Experiment, RunSpec
 from harness.matrix import ad_hoc, read_matrix
-from harness.run import execute, resolve
+from harness.run import check_all, execute, resolve
 from tests.harness.common import small
 
 
@@ -64,6 +64,23 @@ def test_bad_input_is_named(tmp_path, changes, words):
     with pytest.raises(HarnessError, match=words):
         execute(small(**changes), "id", tmp_path / "id")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"system": "redis-gcra"}, "real redis.*--testbed mininet"),
+        (
+            {"testbed": "local", "procedure_options": {"faults": [{"kind": "partition", "at": "1s", "side": ["n1"]}]}},
+            "local has no links",
+        ),
+    ],
+)
+def test_what_a_testbed_cannot_do_to_limiters_is_refused_before_anything_starts(changes, words):
+    spec = RunSpec(**{"system": "centralised", "workload": "requests", "topology": "full-mesh",
+                      "procedure": "requests", **changes})  # fmt: skip
+    with pytest.raises(SpecError, match=words):
+        check_all([spec])
 
 
 def test_a_matrix_file_multiplies_its_lists(tmp_path):
