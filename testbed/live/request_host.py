@@ -119,9 +119,10 @@ class RequestHost:
         self._plan(users)
 
     def _send(self, users: _Users, frame: bytes) -> int:
-        if users.connection is None and not self._reach(users):
+        if users.connection is None:
+            self._reach(users)
+        if users.connection is None:
             return NEVER
-        assert users.connection is not None
         now_ns = self._clock.now_ns()
         users.connection.send(frame)
         return now_ns
@@ -137,8 +138,8 @@ class RequestHost:
             users.connection = None
 
         users.connection = FrameSocket(self.loop, sock, lambda frame: self._hear(users, frame), gone)
-        users.connection.send(self._hello)
-        return True
+        users.connection.send(self._hello)  # a node that is being killed may have accepted: then it is gone again
+        return users.connection is not None
 
     def _hear(self, users: _Users, frame: bytes) -> None:
         received_ns = self._clock.now_ns()
