@@ -9,6 +9,7 @@ what                               degraded above      invalid above           w
 generator, median lateness         scale / 4           scale                   load is not open loop any more
 generator, p99 of lateness         scale               20 scale                the tail is the generator's own
 share of the load never sent       0                   1 %                     another load than the schedule's
+share that got lost on its way     0 (no fault)        1 %                     the same
 cores all busy, share of the time  20 %                80 %, and late (1)      queueing for the processor
 processor taken by other guests    10 %                50 %                    the same, from outside
 delays, median lateness            scale / 4           scale                   paths are longer than asked for
@@ -151,13 +152,14 @@ def _rules_of_the_account(seen: Observation) -> Sequence[_Rule]:
     if account is None:
         return ()
     not_sent = account.not_sent_count / max(1, account.offered_count)
+    unacknowledged = account.unacknowledged_count / max(1, account.offered_count)
     lost = inf if seen.broker_killed else 0
     tolerated = inf if seen.faulty or seen.broker_killed else 0
     unexplained = abs(account.offered_count - account.accounted_count) + account.foreign_count
     return (
         _Rule("not_sent_share", not_sent, tolerated, max(tolerated, 0.01), "{value} of the load was not sent"),
-        _Rule("unacknowledged_count", account.unacknowledged_count, tolerated, inf,
-              "{value} messages were neither acknowledged nor delivered"),
+        _Rule("unacknowledged_share", unacknowledged, tolerated, max(tolerated, 0.01),
+              f"{account.unacknowledged_count} messages, {{value}} of all, were neither acknowledged nor delivered"),
         _Rule("undelivered_count", account.undelivered_count, lost, lost,
               "{value} messages were acknowledged and not delivered"),
         _Rule("duplicated_count", account.duplicated_count, tolerated, inf, "{value} messages came twice"),
