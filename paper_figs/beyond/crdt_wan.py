@@ -115,14 +115,13 @@ def _legend(drawing: "Drawing", names: Sequence[str]) -> None:
 
 
 def _draw_gaps(axes: "Axes", gaps: "pd.DataFrame", names: Sequence[str]) -> None:
-    """Means over repetitions; bands, of the emulated runs, from the least to the largest."""
-    for name in names:
+    """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
+    for place, name in enumerate(names):
         for testbed, curve in gaps[gaps.name == name].groupby("testbed"):
-            colour = style_of(name).colour
-            axes.plot(curve.t_s, curve["mean"], color=colour, linewidth=1.2,
-                      linestyle="-" if is_live(testbed) else (0, (3, 2)))  # fmt: skip
-            if is_live(testbed):
-                axes.fill_between(curve.t_s, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+            live = is_live(testbed)
+            axes.plot(curve.t_s, curve["mean"], color=style_of(name).colour, zorder=2 if live else 3,
+                      linewidth=max(1.2, 3.6 - 1.2 * place) if live else 0.9,
+                      linestyle="-" if live else (0, (3, 2)))  # fmt: skip
     axes.axhline(0, color="#555555", linewidth=0.6)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("requests")
@@ -167,12 +166,17 @@ def _draw_flips(axes: "Axes", flips: "pd.DataFrame", names: Sequence[str]) -> No
         axes.plot([place - 0.22] * len(group), 100 * group.flipped_share, ".", color=style.colour, alpha=0.5)
         axes.errorbar(place, mean, yerr=[[mean - low], [high - mean]], fmt=style.marker, color=style.colour,
                       markersize=5, capsize=3, linewidth=1.2)  # fmt: skip
-        change = group.live_admitted_count.sum() / group.virtual_admitted_count.sum() - 1
-        axes.annotate(f"admitted {change:+.2%}".replace("-", "−"), (place, high), xytext=(0, 4), ha="center",
+        axes.annotate(change_text(group), (place, high), xytext=(0, 4), ha="center",
                       textcoords="offset points", fontsize=6.5, color=style.colour)  # fmt: skip
     _names_below(axes, names)
     from_zero(axes, 0.3)
     axes.set_ylabel("of all decisions (%)")
+
+
+def change_text(group: "pd.DataFrame") -> str:
+    """By how much the admitted total of all repetitions changes."""
+    change = f"{group.live_admitted_count.sum() / group.virtual_admitted_count.sum() - 1:+.2%}"
+    return f"admitted {'±0' if float(change[:-1]) == 0 else change.replace('-', '−')}"
 
 
 def interval(group: "pd.DataFrame") -> tuple[float, float, float]:
@@ -319,7 +323,7 @@ FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
     notes="New York, London, Singapore, Sao Paulo, Sydney; the first minute of data set A (a substitute for the secret "
     "recording). Emulated runs have a process a node in a network namespace of its own, virtual ones the same nodes, "
-    "seeds and requests. (a): the oracle's rejections less the limiter's, of requests up to then; bands: all "
+    "seeds and requests. (a): the oracle's rejections less the limiter's, of requests up to then, a mean over "
     "repetitions. (c): 95 % intervals over repetitions. (d): in virtual time these limiters decide at once. (f): "
     "replicas are compared when nothing is left to send.",
 )  # fmt: skip

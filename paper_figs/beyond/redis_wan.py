@@ -12,7 +12,7 @@ from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables,
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.crdt_wan import FLIPPED, errorbar, from_zero, interval, is_live
+from paper_figs.beyond.crdt_wan import FLIPPED, change_text, errorbar, from_zero, interval, is_live
 from paper_figs.beyond.wan_runs import CITIES, FEWEST, LIVE, REDIS, REPETITIONS, VIRTUAL
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
@@ -162,6 +162,7 @@ def _draw_cities(axes: "Axes", cities: "pd.DataFrame") -> None:
         axes.plot([place + shift for place in range(len(order))], means, **{**look, "linestyle": "none"})
     labels = [f"{city}\n{rtt:.0f} ms" for city, rtt in zip(order.city, order.rtt_ms, strict=True)]
     axes.set_xticks(range(len(order)), labels, fontsize=6.5)
+    axes.set_xlim(-0.5, max(1, len(order)) - 0.5)
     axes.axhline(0, color="#555555", linewidth=0.6)
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("median − round trip (ms)")
@@ -177,8 +178,7 @@ def _draw_flips(axes: "Axes", flips: "pd.DataFrame") -> None:
         axes.plot([place - 0.2] * len(group), 100 * group.flipped_share, ".", color=look["color"], alpha=0.5)
         axes.errorbar(place, mean, yerr=[[mean - low], [high - mean]], fmt=look["marker"], color=look["color"],
                       markersize=5, capsize=3, linewidth=1.2)  # fmt: skip
-        change = group.live_admitted_count.sum() / group.virtual_admitted_count.sum() - 1
-        axes.annotate(f"admitted {change:+.2%}".replace("-", "−"), (place, high), xytext=(0, 4), ha="center",
+        axes.annotate(change_text(group), (place, high), xytext=(0, 4), ha="center",
                       textcoords="offset points", fontsize=6.5, color=look["color"])  # fmt: skip
     axes.set_xticks(range(len(PAIRS)), [label for *_, label in PAIRS], fontsize=6.5)
     axes.set_xlim(-0.6, len(PAIRS) - 0.4)
@@ -197,7 +197,7 @@ def _draw_bytes(axes: "Axes", runs: "pd.DataFrame") -> None:
         if y.count > 1:
             axes.errorbar(x.mean, y.mean, xerr=x.high - x.mean, yerr=[[min(y.mean, y.mean - y.low)], [y.high - y.mean]],
                           fmt="none", ecolor=look["color"], elinewidth=0.9, capsize=2.5)  # fmt: skip
-        axes.plot(x.mean, y.mean, **{**look, "linestyle": "none", "markersize": 6})
+        axes.plot(x.mean, y.mean, **{**look, "linestyle": "none", "markersize": 6 if is_live(testbed) else 10})
     from_zero(axes, 0.4)
     axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
     axes.set_xlabel("sent by all nodes (bytes a request)")

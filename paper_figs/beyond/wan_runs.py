@@ -8,8 +8,8 @@ requests a second, placed on the nodes as the thesis' injector does.  In a minut
 their limit, each at another time, and the others never: decisions at the margin and far from it, at a rate
 that a machine of two cores carries without being late.
 
-The cities are the five of the topology wan: five continents, no two pairs of them equally far apart (54 to
-160 ms one way), New York first, which has the servers.
+The cities are the five of the topology wan: five continents, 54 to 165 ms apart one way and hardly two pairs
+alike, so that news reaches the nodes in different orders; New York is the first, and has the servers.
 """
 
 from collections.abc import Sequence
