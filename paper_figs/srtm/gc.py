@@ -91,10 +91,11 @@ def _loads(frame: "pd.DataFrame", factors: Mapping[str, str]) -> "pd.DataFrame":
 def draw(found: FigureTables) -> "Drawing":
     """Time in the ingress, time to the subscriber, and what the collector did."""
     drawing, axes = panels(1, 3)
+    axes[0][2].set_axisbelow(True)
     for place, (metric, label) in enumerate(METRICS.items()):
         _draw_times(axes[0][place], found["runs"][found["runs"].metric == metric])
         axes[0][place].set_ylabel(f"{label} (ms)")
-        letter(axes[0][place], f"({'ab'[place]}) {label}: p99, p99.9 (open)")
+        letter(axes[0][place], f"({'ab'[place]}) {label}: p99 (filled), p99.9 (open)")
     _draw_collections(axes[0][2], found["collections"])
     letter(axes[0][2], "(c) collections; numbers: mean pause")
     legend_above(drawing, axes[0][0])
@@ -126,7 +127,7 @@ def _draw_times(axes: "Axes", runs: "pd.DataFrame") -> None:
             axes.plot(x, np.exp(np.log(values).mean()), MARKERS[mode], color=COLOURS[mode], markersize=6,
                       markerfacecolor=filled, linestyle="none",
                       label=f"GC {mode}" if side < 0 and place == 0 else None)  # fmt: skip
-    log_axis(axes)
+    log_axis(axes, (1, 3))
 
 
 def _draw_collections(axes: "Axes", collections: "pd.DataFrame") -> None:

@@ -114,11 +114,12 @@ def _draw_parts(axes: "Axes", runs: "pd.DataFrame") -> None:
         height = 0.0
         for name, (_, _, label, colour) in PARTS.items():
             part = max(0.0, group[f"{name}_ms"].mean())
-            axes.bar(x, part, 0.34, height, color=colour, label=label, edgecolor="white", linewidth=0.5,
-                     hatch=None if testbed == "virtual" else "///")  # fmt: skip
+            virtual = testbed == "virtual"
+            axes.bar(x, part, 0.34, height, color=colour, label=label if virtual else None, edgecolor="white",
+                     linewidth=0.5, hatch=None if virtual else "///")  # fmt: skip
             height += part
         axes.annotate(f"{testbed}\n{group.network_share.mean():.1%}", (x, height), xytext=(0, 2),
-                      textcoords="offset points", ha="center", fontsize=6)  # fmt: skip
+                      textcoords="offset points", ha="center", fontsize=5.5)  # fmt: skip
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     axes.legend(once.values(), once.keys(), fontsize=6.5, loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.12))
@@ -142,7 +143,15 @@ def _draw_percentiles(axes: "Axes", runs: "pd.DataFrame") -> None:
     slo_line(axes, SLO_MS, in_legend=True)
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    axes.legend(once.values(), once.keys(), fontsize=6.5, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.12))
+    axes.legend(
+        once.values(),
+        once.keys(),
+        fontsize=6.5,
+        loc="upper center",
+        ncols=4,
+        columnspacing=1.0,
+        bbox_to_anchor=(0.5, -0.12),
+    )
     axes.set_ylabel("end-to-end latency (ms)")
     axes.set_ylim(0, 1.15 * max([SLO_MS, *runs.p99_ms]))
 
