@@ -29,8 +29,12 @@ def exact_releases_ns(stamps_ns: Int64, envelope: Envelope) -> Int64:
     return exact_ns
 
 
+class BrokerGone(MachineError):
+    """The broker has closed the connection, or does not answer."""
+
+
 class BrokerClient:
-    """Commands over a connection to the control port.  MachineError: it refused, or is gone."""
+    """Commands over a connection to the control port.  MachineError: it refused; BrokerGone: it is not there."""
 
     def __init__(self, connection: socket.socket, token: str):
         self._socket = connection
@@ -99,9 +103,9 @@ class BrokerClient:
             self._socket.sendall(json.dumps(request).encode() + b"\n")
             line = self._lines.readline()
         except OSError as error:
-            raise MachineError(f"broker, {command}: {error}", "see its log") from None
+            raise BrokerGone(f"broker, {command}: {error}", "see its log") from None
         if not line.endswith(b"\n"):
-            raise MachineError(f"broker, {command}: it has closed the connection", "see its log")
+            raise BrokerGone(f"broker, {command}: it has closed the connection", "see its log")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise MachineError(f"broker, {command}: {answer['error']}", "see its log")

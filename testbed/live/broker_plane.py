@@ -1,8 +1,10 @@
 """A node's broker: its control port on the same host, asked for a report every second, told of new buckets."""
 
 import socket
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
@@ -11,7 +13,7 @@ from core.records import Envelope
 from core.units import SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
-from testbed.brokerd.client import BrokerClient
+from testbed.brokerd.client import BrokerClient, BrokerGone
 from testbed.live.loop import Loop, real_offset_ns
 
 PERIOD_NS = SECOND_NS  # SRTM V-D
@@ -35,8 +37,9 @@ class BrokerPlane:
         self._loop, self._report = loop, report
         self._name = str(services["node"][0])
         self._topic = str(services["topic"][0])
-        self._client: BrokerClient | None = None
-        if self._name in services:
+        self._client: BrokerClient | None = None  # None, too, when the broker has gone
+        self._is_broker = self._name in services
+        if self._is_broker:
             port, token = services[self._name]
             connection = socket.create_connection(("127.0.0.1", int(str(port))), _CONNECT_S)
             self._client = BrokerClient(connection, str(token))
@@ -50,22 +53,38 @@ class BrokerPlane:
 
     def actuate(self, command: Any) -> None:
         """Set the broker's sub-bucket, keeping its tokens; SystemFault for anything else."""
-        if self._client is None or not isinstance(command, SetBucket) or command.topic != self._topic:
+        if not self._is_broker or not isinstance(command, SetBucket) or command.topic != self._topic:
             raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
-        self._client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
+        if self._client is not None:
+            with self._or_gone(self._client):
+                self._client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
 
     def _begin(self, at_ns: int) -> None:
         """What came before the load is nobody's business."""
-        assert self._client is not None
-        self._client.report()
+        if self._client is None:
+            return
+        with self._or_gone(self._client):
+            self._client.report()
         self._loop.call_at(at_ns + PERIOD_NS, self._tell, at_ns + PERIOD_NS)
 
     def _tell(self, at_ns: int) -> None:
-        assert self._client is not None
+        if self._client is None:
+            return
         late_ns = time.monotonic_ns() - at_ns
         self._loop.call_at(at_ns + (1 + late_ns // PERIOD_NS) * PERIOD_NS, self._tell, at_ns + PERIOD_NS)
-        seen = self._client.report()[self._topic]
-        self._report(topic_report(self._topic, seen))
+        with self._or_gone(self._client):
+            seen = self._client.report()[self._topic]
+            self._report(topic_report(self._topic, seen))
+
+    @contextmanager
+    def _or_gone(self, client: BrokerClient) -> Iterator[None]:
+        """A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time."""
+        try:
+            yield
+        except BrokerGone as error:
+            print(f"{self._name}: {error}", file=sys.stderr, flush=True)
+            client.close()
+            self._client = None
 
 
 def topic_report(topic: str, seen: Mapping[str, int]) -> TopicReport:

@@ -172,7 +172,7 @@ class NodeFleet:
         for name, agent in self._running():
             if not agent.alive:
                 raise self.records(name).fault or MachineError(
-                    f"the process of node {name} has ended (code {agent.process.returncode})", f"see {agent.log}"
+                    f"the process of node {name} has ended (code {agent.exit_code})", f"see {agent.log}"
                 )
 
     def statuses(self, command: str = "status") -> dict[str, dict[str, Any]]:

@@ -94,7 +94,7 @@ class _Users:
         """MachineError where a process has ended."""
         for agent in self._agents.values():
             if not agent.alive:
-                raise MachineError(f"{agent.name} has ended (code {agent.process.returncode})", f"see {agent.log}")
+                raise MachineError(f"{agent.name} has ended (code {agent.exit_code})", f"see {agent.log}")
 
     def to_come_count(self) -> int:
         """Requests that are not sent yet."""

@@ -22,6 +22,7 @@ import pytest
 from core.errors import MachineError
 from core.records import Request
 from core.units import SECOND_NS
+from harness.adapt import PROCEDURE as ADAPT
 from harness.campaign import LocalExecutor
 from harness.run import resolve
 from systems.loader import load_system
@@ -259,6 +260,35 @@ def test_a_starved_generator_makes_the_run_invalid() -> None:
         fidelity = live.evidence().fidelity
         assert fidelity.validity == "invalid"
         assert any(reason.startswith("1 % of the load was sent") for reason in fidelity.reasons)
+
+
+@needs("go")
+@pytest.mark.slow
+def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
+    point = resolve(
+        small(
+            system="tb-adaptor",
+            workload="shifting",
+            workload_options={"publishers": PUBLISHERS, "shift_at": "1s"},
+            topology_options={"brokers": 2},
+            testbed="local",
+            calibration="small",
+            slo="calibrated",
+            procedure="adapt",
+            procedure_options={
+                "duration": "4s",
+                "window": "1s",
+                "profile": "5s",
+                "faults": ({"kind": "crash", "at": "1500ms", "node": "broker1"},),
+            },
+        )
+    )
+    journal = ADAPT.run(point, ADAPT.configure(point))
+    numbers = journal.evidence.fidelity.numbers
+    fates = ("not_sent_count", "unacknowledged_count", "undelivered_count", "delivered_count", "duplicated_count")
+    assert sum(numbers[fate] for fate in fates) == numbers["offered_count"]
+    assert 0 < numbers["delivered_count"] < numbers["offered_count"] and numbers["not_sent_count"] > 0
+    assert not any("lost" in reason for reason in journal.evidence.fidelity.reasons), "it was the run's own fault"
 
 
 # --- no room ---------------------------------------------------------------------------------------------
