@@ -122,7 +122,7 @@ def _draw_parts(axes: "Axes", runs: "pd.DataFrame") -> None:
                       textcoords="offset points", ha="center", fontsize=5.5)  # fmt: skip
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
-    axes.legend(once.values(), once.keys(), fontsize=6.5, loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.12))
+    axes.legend(once.values(), once.keys(), fontsize=6, loc="upper center", ncols=2, bbox_to_anchor=(0.5, -0.12))
     axes.set_ylabel("mean latency (ms)")
     axes.margins(y=0.2)
 
