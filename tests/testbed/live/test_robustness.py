@@ -222,7 +222,7 @@ def test_garbage_does_not_end_a_link_probe(tmp_path: Path) -> None:
 def test_a_publisher_host_that_stops_is_accounted_for_and_makes_the_run_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("testbed.live.traffic.COLLECT_S", 3.0)
+    monkeypatch.setattr("testbed.live.traffic.COLLECT_S", 2.0)
     with deployed() as live:
 
         def stop() -> None:
@@ -269,17 +269,17 @@ def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
         small(
             system="tb-adaptor",
             workload="shifting",
-            workload_options={"publishers": PUBLISHERS, "shift_at": "1s"},
+            workload_options={"publishers": PUBLISHERS, "shift_at": "500ms"},
             topology_options={"brokers": 2},
             testbed="local",
             calibration="small",
             slo="calibrated",
             procedure="adapt",
             procedure_options={
-                "duration": "4s",
+                "duration": "2s",
                 "window": "1s",
                 "profile": "5s",
-                "faults": ({"kind": "crash", "at": "1500ms", "node": "broker1"},),
+                "faults": ({"kind": "crash", "at": "800ms", "node": "broker1"},),
             },
         )
     )
@@ -299,7 +299,7 @@ def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
 def test_a_full_disk_ends_the_run_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=112k", "tmpfs", place], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80k", "tmpfs", place], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"no tmpfs: {mounted.stderr.decode().strip()}")
     try:
