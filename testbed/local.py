@@ -20,8 +20,15 @@ LOOPBACK = "127.0.0.1"
 class LocalSite(ProcessSite):
     """Agents on this machine.  What the topology asks of its links and does not get is said in ``notes``."""
 
-    def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None, seed: int = 0):
-        super().__init__(topology, folder, state_folder, seed)
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        seed: int = 0,
+        owns_folder: bool = False,
+    ):
+        super().__init__(topology, folder, state_folder, seed, owns_folder)
         wishes = unmet_wishes(topology)
         if wishes:
             self.notes.append(f"local links have no {', '.join(wishes)}, as {topology.name} asks for; mininet's have")

@@ -136,11 +136,10 @@ class LiveBackend:
         """Hosts and links, with a folder that goes with them; ``seed``: of what the links draw."""
         folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
         try:
-            site: Site = _named(self.site)(topology, folder, seed=seed)
+            site: Site = _named(self.site)(topology, folder, seed=seed, owns_folder=True)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        site.own_folder()
         return site
 
 

@@ -132,11 +132,11 @@ class Brokers:
             return None
         try:
             return what(broker.client)
-        except MachineError:
+        except MachineError as error:
             with suppress(Exception):
                 broker.agent.process.wait(1.0)
             if broker.alive:
-                raise
+                raise MachineError(f"{broker.name}: {error.what}", error.fix) from None
             return None
 
 

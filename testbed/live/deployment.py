@@ -21,7 +21,7 @@ from core.units import SECOND_NS
 from systems.api import UNASSIGNED, System
 from systems.parts.assignment import rates_of
 from testbed.evidence import Evidence
-from testbed.faults import Crash, Fault, read_faults
+from testbed.faults import Crash, Fault, Heal, Partition, read_faults
 from testbed.live.accounts import DeliveryAccount
 from testbed.live.brokers import Brokers
 from testbed.live.findings import Findings, namespaces
@@ -34,6 +34,7 @@ from testbed.windows import Counts, TopicWindows, sub_buckets
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
 LEAD_OF_MESSAGE_NS = 40_000
+EVERYTHING = 2**62  # more than will come
 STILL_S, TRYING_S = 2.0, 5.0  # nothing came for so long: nothing will
 DRAIN_S = 30.0  # at most
 _TICK_S = 0.1
@@ -63,6 +64,7 @@ class LiveDeployment(TopicWindows):
         self._assignment = np.full(schedule.population.count, UNASSIGNED, np.int32)
         self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
         self._last: Window | None = None
+        self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
         self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc)
         topology = site.topology
@@ -226,11 +228,24 @@ class LiveDeployment(TopicWindows):
     def _apply(self, fault: Fault) -> None:
         if not isinstance(fault, Crash):
             self.site.apply(fault)
+            if isinstance(fault, Partition) and self._cut_at_s is None:
+                self._cut_at_s = time.monotonic()
+            elif fault == Heal(fault.at_ns):
+                self._cut_at_s = None
         elif fault.node in self.names:
             self.brokers_up.kill(fault.node)
         else:
             crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
             crew.stop_one(fault.node)
+
+    def _heal(self, cut_s: float) -> None:
+        """Make the network whole: what a broker acknowledged is only late, and nobody sends any more.
+
+        TCP tries again after at most as long as it was cut off.
+        """
+        self.site.apply(Heal(0))
+        self._cut_at_s = None
+        self._all_came(EVERYTHING, time.monotonic() + DRAIN_S, still_s=cut_s + STILL_S)
 
     def _drain(self, expected: int) -> None:
         """Until all that was offered has come, or nothing comes any more."""
@@ -240,7 +255,7 @@ class LiveDeployment(TopicWindows):
                 self.brokers_up.open_bucket(number, self.topic)
             self._all_came(expected, time.monotonic() + STILL_S)
 
-    def _all_came(self, expected: int, until_s: float) -> bool:
+    def _all_came(self, expected: int, until_s: float, still_s: float = STILL_S) -> bool:
         """Wait for so many deliveries, as long as there are some; for publishers that still try, a little longer."""
         came, since_s = -1, time.monotonic()
         while time.monotonic() < until_s:
@@ -249,7 +264,7 @@ class LiveDeployment(TopicWindows):
                 return True
             if found != came:
                 came, since_s = found, time.monotonic()
-            elif time.monotonic() - since_s > (STILL_S if done else TRYING_S):
+            elif time.monotonic() - since_s > (still_s if done else TRYING_S):
                 return False
             time.sleep(_TICK_S)
         return False
@@ -262,6 +277,9 @@ class LiveDeployment(TopicWindows):
         epoch_ns: int,
         parts: tuple[Envelope | None, ...] | None,
     ) -> Window:
+        sent = self.publishers.collect(self._first_tag)  # ends the load
+        if self._cut_at_s is not None:
+            self._heal(time.monotonic() - self._cut_at_s)
         deliveries = self.subscribers.collect()
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
         window = put_together(
@@ -269,7 +287,7 @@ class LiveDeployment(TopicWindows):
             start_ns,
             epoch_ns,
             self._assignment,
-            self.publishers.collect(self._first_tag),
+            sent,
             [found for found, _ in rows],
             parts,
             deliveries.of(self.topic, self._first_tag),

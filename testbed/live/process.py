@@ -29,9 +29,17 @@ class ProcessSite:
     """Agents by name, each with a log; the record of the run; their end in reverse order.  A context manager.
 
     ``folder`` is the run's; MachineError where it cannot be written.  ``seed``: of what the links draw.
+    ``owns_folder``: it goes with the site, and with ``ratebed clean`` where the harness was killed.
     """
 
-    def __init__(self, topology: Topology, folder: Path, state_folder: Path | None = None, seed: int = 0):
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        seed: int = 0,
+        owns_folder: bool = False,
+    ):
         self.topology, self.folder, self.seed = topology, folder, seed
         self.notes: list[str] = []  # what of the topology or of the wishes this machine does not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
@@ -44,6 +52,8 @@ class ProcessSite:
         self.state = RunState(state_folder)
         self._undo = ExitStack()  # what ``close`` does after the agents' end, the last first
         self._undo.callback(self._end)
+        if owns_folder:
+            self._own_folder()
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +100,7 @@ class ProcessSite:
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
 
-    def own_folder(self) -> None:
-        """The run's folder goes with the site, and with ``ratebed clean`` where the harness was killed."""
+    def _own_folder(self) -> None:
         number = self.state.making("folder", path=str(self.folder.resolve()), whole=True)
 
         def remove() -> None:

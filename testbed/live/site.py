@@ -82,10 +82,6 @@ class Site(Protocol):
         """Where an agent runs, or ran."""
         ...
 
-    def own_folder(self) -> None:
-        """From now on the run's folder is removed with the site."""
-        ...
-
     def counters(self) -> list[tuple[str, str, float]]:
         """Counters of links, delays and interfaces now: (host, metric, value)."""
         ...

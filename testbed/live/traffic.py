@@ -17,6 +17,7 @@ from testbed.live.site import Site
 
 CONNECT_S = 40.0  # thousands of connections on few cores
 COLLECT_S = 60.0
+STATUS_S = 10.0  # a host that says nothing for so long has stopped
 READY_S = 60.0
 
 Columns = dict[str, np.ndarray]
@@ -106,7 +107,7 @@ class Publishers(Crew):
 
     def done(self) -> bool:
         """Whether every emission is due, and acknowledged or given up."""
-        answers = self.ask_all("status", COLLECT_S, lambda host: {})
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
         return all(answer["done"] for answer in answers.values())
 
     def collect(self, tag: int) -> list[Columns]:
@@ -142,7 +143,7 @@ class Subscribers(Crew):
 
     def delivery_count(self) -> int:
         """Deliveries of all topics since the last ``collect``."""
-        answers = self.ask_all("status", COLLECT_S, lambda host: {})
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
         return sum(answer["delivery_count"] for answer in answers.values())
 
     def collect(self) -> "Deliveries":

@@ -46,13 +46,19 @@ class MininetSite(ProcessSite):
     """
 
     def __init__(
-        self, topology: Topology, folder: Path, state_folder: Path | None = None, delays: str = "", seed: int = 0
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        delays: str = "",
+        seed: int = 0,
+        owns_folder: bool = False,
     ):
         if delays not in ("", NETEM, USER_SPACE):
             raise SpecError(f"delays {delays!r}", f"take {NETEM!r} or {USER_SPACE!r}")
         self.delays = delays or (NETEM if find_capability("netem") else USER_SPACE)
         _check_delays(self.delays)
-        super().__init__(topology, folder, state_folder, seed)
+        super().__init__(topology, folder, state_folder, seed, owns_folder)
         self.network: Network | None = None
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up

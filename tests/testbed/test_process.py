@@ -161,8 +161,7 @@ def test_children_of_agents_end_with_the_site(tmp_path):
 
 def test_a_folder_of_its_own_goes_with_the_site_and_with_its_record(tmp_path):
     (tmp_path / "state").mkdir()
-    with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state") as site:
-        site.own_folder()
+    with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state", owns_folder=True) as site:
         site.start("n1", "a", COMMAND).ready()
         (left,) = all_states(tmp_path / "state")
         assert [thing["kind"] for thing in left.things.values()] == ["folder", "process"]
