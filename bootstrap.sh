@@ -70,7 +70,10 @@ make_packages() {
     say "installing Python packages into .venv (about 0.7 GB to download, once)"
     "$python" -m venv --clear .venv
     pip_install --require-hashes -r requirements-build.lock
-    pip_install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
+    # uv does not know pip's settings: where those lead to the packages and nothing else does, pip fetches them.
+    .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --no-build-isolation \
+        -r requirements.lock 2>/dev/null ||
+        pip_install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
     make_ourselves
     packages_key >.venv/ready
 }

@@ -52,6 +52,7 @@ _SETTINGS = {
     "spark.ui.retainedTasks": "50",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.shuffle.partitions": "4",
+    "spark.sql.codegen.cache.maxEntries": "5000",  # figures ask alike: what was compiled for one serves the next
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
     "spark.sql.execution.arrow.pyspark.enabled": "true",

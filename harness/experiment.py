@@ -87,6 +87,8 @@ class Scale:
         raise AssertionError(f"no grid for scale {self.name}")
 
 
+FEWER = {"quick": 3}  # repetitions of large figures of ours on which no claim hangs
+
 SCALES = {
     "tiny": Scale("tiny", 2),
     "small": Scale("small", 1, "small"),
@@ -120,9 +122,8 @@ class Experiment:
     options: tuple[Option, ...] = ()
     skip_reason: Callable[[Mapping[str, Any]], str] | None = None
     open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
-    repetitions: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by scale, where not the scale's: runs that take real time
+    # By scale, where not the scale's own: runs that take real time, or on which no claim hangs.
+    repetitions: Mapping[str, int] = field(default_factory=dict)
     analytic: bool = False  # its tables are computed from formulas alone: no points, and yet not skipped
 
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import SpecError
-from harness.experiment import Experiment, Option, RunSpec, Scale
+from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
 from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
 from paper_figs.beyond.load import OPTIONS as LOAD_OPTIONS
@@ -106,6 +106,7 @@ EXPERIMENT = Experiment(
     points,
     OPTIONS,
     open_to_systems=True,
+    repetitions=FEWER,
 )
 FIGURE = Figure(
     EXPERIMENT, tables, plane_drawing.draw,

@@ -24,7 +24,7 @@ import msgspec
 
 from analysis.verdicts import t_interval
 from core.units import SECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
@@ -251,7 +251,11 @@ def _log_x(axes: "Axes") -> None:
 
 
 EXPERIMENT = Experiment(
-    "crdt-ablations", "What each rule of the listings costs", "ours; CRDT thesis, Listings 3.1-4.8", points
+    "crdt-ablations",
+    "What each rule of the listings costs",
+    "ours; CRDT thesis, Listings 3.1-4.8",
+    points,
+    repetitions=FEWER,
 )
 FIGURE = Figure(
     EXPERIMENT, tables, draw,

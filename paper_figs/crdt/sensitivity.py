@@ -8,7 +8,7 @@ neighbour either way.  One row of panels a load of data set B, in units of c, so
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited, oracle
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY, ratio, with_seconds
@@ -132,7 +132,11 @@ def _capacity_axis(axes: "Axes", found: "pd.DataFrame") -> None:
 
 
 EXPERIMENT = Experiment(
-    "crdt-sensitivity", "What the thesis leaves open: capacity, choice of neighbour", "ours; CRDT 4.3.3, 3.1", points
+    "crdt-sensitivity",
+    "What the thesis leaves open: capacity, choice of neighbour",
+    "ours; CRDT 4.3.3, 3.1",
+    points,
+    repetitions=FEWER,
 )
 FIGURE = Figure(
     EXPERIMENT, tables, draw,
