@@ -84,7 +84,7 @@ def draw(found: FigureTables) -> "Drawing":
     drawing, axes = panels(1, 1)
     draw_percentiles(axes[0][0], found["latency"])
     slo_line(axes[0][0], slo_of(found["runs"]), in_legend=True)
-    axes[0][0].legend(fontsize=7, loc="upper right")
+    axes[0][0].legend(fontsize=7, loc="best")
     return drawing
 
 
