@@ -18,6 +18,7 @@ from time import time_ns
 from typing import Any
 
 from core.units import SECOND_NS
+from testbed.live.calls import CALL_TIMEOUT_S, Calls
 from testbed.live.publish_connection import Connection, Timers
 from testbed.live.publish_load import Load
 
@@ -26,7 +27,6 @@ SLEEP_NS_MAXIMUM = SECOND_NS
 SEND_BURST = 16  # emissions in a row, when late, before answers get a turn
 RECEIVE_BURST = 8  # sockets in a row before it is looked whether something is due
 STARTING_MAXIMUM = 128  # connections that are being made at once: brokers' queues of new ones are short
-CALL_TIMEOUT_S = 15.0
 _PR_SET_TIMERSLACK = 29
 
 
@@ -50,9 +50,8 @@ class Engine:
         self.timers = Timers()
         self.epoll = select.epoll()
         assert self.epoll.fileno() < 1024, "select takes small descriptors only"
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
-        self.epoll.register(self._wake, select.EPOLLIN)
-        self._calls: deque[Callable[[], None]] = deque()
+        self._calls = Calls()
+        self.epoll.register(self._calls.descriptor, select.EPOLLIN)
         self._queue: deque[Connection] = deque()
         self._starting_count = 0
         self._ending = False
@@ -66,27 +65,12 @@ class Engine:
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Run a function in the pacing thread and wait for what it returns or raises."""
-        done, outcome = threading.Event(), {}
-
-        def run() -> None:
-            try:
-                outcome["value"] = function()
-            except Exception as error:
-                outcome["error"] = error
-            done.set()
-
-        self._calls.append(run)
-        os.eventfd_write(self._wake, 1)
-        if not done.wait(CALL_TIMEOUT_S):
-            raise TimeoutError("the pacing thread " + ("does not answer" if self._thread.is_alive() else "has died"))
-        if "error" in outcome:
-            raise outcome["error"]
-        return outcome["value"]
+        return self._calls.call(function, self._thread)
 
     def stop(self) -> None:
         """End the thread and close all connections."""
         self._ending = True
-        os.eventfd_write(self._wake, 1)
+        self._calls.wake()
         self._thread.join(CALL_TIMEOUT_S)
 
     # --- in the pacing thread: commands ---------------------------------------------------------------
@@ -189,10 +173,8 @@ class Engine:
                 select.select([self.epoll], [], [], min(wait_ns, SLEEP_NS_MAXIMUM) / SECOND_NS)
             return
         for descriptor, what in events:
-            if descriptor == self._wake:
-                os.eventfd_read(self._wake)
-                while self._calls:
-                    self._calls.popleft()()
+            if descriptor == self._calls.descriptor:
+                self._calls.carry_out()
             elif descriptor in self.by_descriptor:
                 self.by_descriptor[descriptor].happened(what)
 

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,13 +25,13 @@ import numpy as np
 
 from testbed.live.accounts import sequence
 from testbed.live.agent import serve
+from testbed.live.calls import CALL_TIMEOUT_S, Calls
 from testbed.live.publish_host import allow_descriptors, write_columns
 from testbed.live.subscription import Rows, Subscription
 
 ROWS = 1_000_000
 SUBSCRIBE_WAIT_S = 10.0
 _POLL_S = 0.05
-_CALL_TIMEOUT_S = 15.0
 
 
 class SubscribeHost:
@@ -44,9 +43,8 @@ class SubscribeHost:
         self.topics: list[str] = []
         self.subscriptions: list[Subscription] = []
         self._epoll = select.epoll()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
-        self._epoll.register(self._wake, select.EPOLLIN)
-        self._calls: deque[Callable[[], None]] = deque()
+        self._calls = Calls()
+        self._epoll.register(self._calls.descriptor, select.EPOLLIN)
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="receiving", daemon=True)
         self._thread.start()
@@ -97,8 +95,8 @@ class SubscribeHost:
     def stop(self) -> dict[str, Any]:
         """Close everything."""
         self._ending = True
-        os.eventfd_write(self._wake, 1)
-        self._thread.join(_CALL_TIMEOUT_S)
+        self._calls.wake()
+        self._thread.join(CALL_TIMEOUT_S)
         return {}
 
     def _counters(self) -> dict[str, int]:
@@ -144,10 +142,8 @@ class SubscribeHost:
         events = self._epoll.poll(_POLL_S)
         by_descriptor = {its.socket.fileno(): its for its in self.subscriptions if its.socket is not None}
         for descriptor, what in events:
-            if descriptor == self._wake:
-                os.eventfd_read(self._wake)
-                while self._calls:
-                    self._calls.popleft()()
+            if descriptor == self._calls.descriptor:
+                self._calls.carry_out()
             elif descriptor in by_descriptor:
                 by_descriptor[descriptor].happened(what)
         now_ns = time_ns()
@@ -156,22 +152,7 @@ class SubscribeHost:
 
     def _call(self, function: Callable[[], Any]) -> Any:
         """Run a function in the receiving thread and wait for what it returns."""
-        done, outcome = threading.Event(), {}
-
-        def run() -> None:
-            try:
-                outcome["value"] = function()
-            except Exception as error:
-                outcome["error"] = error
-            done.set()
-
-        self._calls.append(run)
-        os.eventfd_write(self._wake, 1)
-        if not done.wait(_CALL_TIMEOUT_S):
-            raise TimeoutError("the receiving thread does not answer")
-        if "error" in outcome:
-            raise outcome["error"]
-        return outcome["value"]
+        return self._calls.call(function, self._thread)
 
 
 def _number(names: list[str], name: str) -> int:
