@@ -37,7 +37,8 @@ smoke: setup ## every figure at tiny scale, in out/smoke
 
 test: lint ## formatter, linter, type checker, then all tests, the fast ones first
 	@./bootstrap.sh test
-	@$(bin)/python -m pytest
+	@$(bin)/python -m pytest -m "not live" --numprocesses 2 --dist loadscope
+	@$(bin)/python -m pytest -m live
 
 lint: setup ## formatter (check only), linter, type checker
 	@$(bin)/ruff format --check .

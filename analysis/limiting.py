@@ -230,15 +230,17 @@ def rejections_over_time(requests: DataFrame, step_ns: int, by: Sequence[str] = 
 def rejection_gap_over_time(requests: DataFrame, oracles: DataFrame, step_ns: int) -> DataFrame:
     """The oracle's cumulative rejections less the run's (thesis, Fig. 5.3): 0 is ideal, above it too few.
 
-    Columns: run_id, t_ns, rejected_count, oracle_rejected_count, gap_count; t as in ``rejections_over_time``.
+    Columns: run_id, t_ns, rejected_count, offered_count, oracle_rejected_count, gap_count; t as in
+    ``rejections_over_time``.
     """
-    curves = rejections_over_time(requests, step_ns).drop("offered_count")
-    theirs = curves.withColumnsRenamed({"run_id": "oracle_run_id", "rejected_count": "oracle_rejected_count"})
+    curves = rejections_over_time(requests, step_ns)
+    renamed = {"run_id": "oracle_run_id", "rejected_count": "oracle_rejected_count"}
+    theirs = curves.drop("offered_count").withColumnsRenamed(renamed)
     gap = F.col("oracle_rejected_count") - F.col("rejected_count")
     return (
         curves.join(F.broadcast(oracles), "run_id")
         .join(theirs, ["oracle_run_id", "t_ns"])
-        .select("run_id", "t_ns", "rejected_count", "oracle_rejected_count", gap.alias("gap_count"))
+        .select(*curves.columns, "oracle_rejected_count", gap.alias("gap_count"))
     )
 
 

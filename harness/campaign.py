@@ -3,10 +3,10 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Protocol
@@ -62,16 +62,15 @@ class Campaign:
         return {run_id: spec for run_id, spec in self.wanted.items() if not (self.runs / run_id / MANIFEST).is_file()}
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
-        """Execute what is missing, the longest first; returns the failures.
+        """Execute what is missing; returns the failures.
 
-        A MachineError (full disk) ends the campaign: what is finished stays.
+        A MachineError (full disk) ends the campaign, in real time the second in a row: what is finished stays.
         """
         prepare_folder(self.runs)
         missing = self.missing()
-        order = sorted(missing, key=lambda run_id: -expected_seconds(missing[run_id]))
         failures = []
         try:
-            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in order]):
+            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in in_order(missing)]):
                 if finished.fatal:
                     raise MachineError(finished.error)
                 notify(finished)
@@ -80,6 +79,18 @@ class Campaign:
         finally:
             remove_partials(self.runs)  # of workers of a killed command that had not quite ended when this one began
         return failures
+
+
+def in_order(runs: Mapping[str, RunSpec]) -> list[str]:
+    """The ids of runs in the order to execute them: the longest first, but before all others one run of each system.
+
+    So the kernels of a system, which take seconds to compile, are compiled by one worker and not by all.
+    """
+    longest_first = sorted(runs, key=lambda run_id: -expected_seconds(runs[run_id]))
+    ahead: dict[str, str] = {}
+    for run_id in longest_first:
+        ahead.setdefault(runs[run_id].system, run_id)
+    return list(dict.fromkeys([*ahead.values(), *longest_first]))
 
 
 def prepare_folder(folder: Path) -> None:
@@ -101,6 +112,8 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     try:
         seconds = execute(spec, run_id, runs / run_id)
     except MachineError as error:
+        if load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
+            record_failure(runs / run_id, spec.to_json(), error)
         return Finished(spec, run_id, 0.0, str(error), fatal=True)
     except Exception as error:
         record_failure(runs / run_id, spec.to_json(), error)
@@ -135,8 +148,16 @@ class LocalExecutor:
         if live:
             with machine_lock():
                 remove_left()  # what killed campaigns have left would run beside us, and be measured
-                for item in live:
-                    yield work(*item)
+                yield from self._one_by_one(live)
+
+    @staticmethod
+    def _one_by_one(live: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+        """In real time a process may fail to come up; when that happens twice in a row, the machine is at fault."""
+        failed_before = False
+        for item in live:
+            finished = work(*item)
+            yield replace(finished, fatal=finished.fatal and failed_before)
+            failed_before = finished.fatal
 
     def _together(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
         if self.jobs == 1 or len(work_list) < 2:

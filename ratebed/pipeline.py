@@ -256,6 +256,7 @@ def _save(drawing: "Drawing", folder: Path, key: str) -> None:
     for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
         content = BytesIO()
         drawing.savefig(content, format=suffix, **options)
+        drawing.set_layout_engine("none")  # everything is in its place: laying out is most of the work
         replace_file(folder / f"{key}.{suffix}", content.getvalue())
     pyplot.close(drawing)
 

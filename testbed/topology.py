@@ -4,9 +4,10 @@ Registry: ``TOPOLOGIES``, name -> "module:builder".  A builder is a function of 
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -86,7 +87,6 @@ class Topology:
     name: str
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
-    _paths: dict[str, dict[str, Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check_hosts()
@@ -127,6 +127,10 @@ class Topology:
             self._paths[source] = _shortest_paths(self.links, source)
         return self._paths[source]
 
+    @cached_property
+    def _paths(self) -> dict[str, dict[str, Path]]:
+        return _paths_along(self.links)
+
     def _check_hosts(self) -> None:
         if not self.hosts:
             self._wrong("no hosts", "add one")
@@ -160,9 +164,15 @@ class Topology:
 
 
 def _no_twice(topology: str, kind: str, names: list[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SpecError(f"topology {topology}: {kind} {', '.join(twice)} is there twice", "give each a name of its own")
+
+
+@lru_cache(maxsize=16)
+def _paths_along(links: tuple[Link, ...]) -> dict[str, dict[str, Path]]:
+    """Source -> target -> path, filled as they are asked for: the runs of a process mostly have one topology."""
+    return {}
 
 
 def _shortest_paths(links: tuple[Link, ...], source: str) -> dict[str, Path]:

@@ -9,6 +9,13 @@ settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.envir
 settings.load_profile("ratebed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the slow tests last, each group in its own order, so that a typo shows within seconds."""
+    """Sort the slow tests last, each group in its own order, so that a typo shows within seconds.
+
+    All tests of a file that ``needs`` something of the machine are live: none of them runs beside another test.
+    """
+    for item in items:
+        if hasattr(getattr(item, "module", None), "needs"):
+            item.add_marker(pytest.mark.live)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)

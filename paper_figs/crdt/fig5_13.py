@@ -17,7 +17,17 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE
 from paper_figs.crdt.runs import PRECISION_NOTE, curves, per_run
-from paper_figs.crdt.usage import BANDWIDTH, MEMORY, USAGE_NOTE, draw_ratios, draw_usage, ratio, ratios, with_seconds
+from paper_figs.crdt.usage import (
+    BANDWIDTH,
+    MEMORY,
+    USAGE_NOTE,
+    draw_ratios,
+    draw_usage,
+    ratio,
+    ratios,
+    usage_rows,
+    with_seconds,
+)
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import samples
 from paper_figs.style import letter, panels, style_of
@@ -50,13 +60,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def tables(data: "Data") -> FigureTables:
     """``runs``: one row a run, with users and duration; ``curves`` by second; ``ratios``: areas over the counter's."""
-    from analysis.usage import usage_over_time
-
     runs = with_seconds(per_run(data, more={"users": "workload.users"}))
     runs["users"] = runs["users"].fillna(FULL_USERS).astype(int)
-    over_time = curves(data, usage_over_time(data.samples), "state_bytes", "sent_bytes", zero_after_end=True)
-    over_time = over_time[over_time.variant != ORACLE].reset_index(drop=True)
-    return {"runs": runs, "curves": over_time, "ratios": ratios(runs[runs.variant != ORACLE])}
+    limiters = runs[runs.variant != ORACLE]
+    over_time = curves(usage_rows(data), limiters, "state_bytes", "sent_bytes", zero_after_end=True)
+    return {"runs": runs, "curves": over_time, "ratios": ratios(limiters)}
 
 
 def draw(found: FigureTables) -> "Drawing":

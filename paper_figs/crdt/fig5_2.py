@@ -50,16 +50,18 @@ def tables(data: "Data") -> FigureTables:
     from pyspark.sql import functions as f
 
     from analysis.limiting import rejections_over_time
+    from analysis.spark import collect
 
     runs = per_run(data, used=False, more={"refill_cap": "system.refill_cap"})
     runs["variant"] = runs["variant"].where(runs["refill_cap"].isna(), PRINTED)
     runs["differing_count"] = runs["false_admit_count"] + runs["false_reject_count"] + runs["lost_count"]
     decisions = runs[runs.variant != ORACLE].sort_values(POINT, ignore_index=True)
     drawn = data.runs.where((f.col("factors")["workload.set"] == "A") & f.col("factors")["system.refill_cap"].isNull())
-    over_time = rejections_over_time(data.requests.join(drawn.select("run_id"), "run_id"), SECOND_NS)
+    rejections = rejections_over_time(data.requests.join(drawn.select("run_id"), "run_id"), SECOND_NS)
+    rows = collect(rejections, ["run_id", "t_ns"])
     return {
         "decisions": decisions[[*POINT, "offered_count", "rejected_count", "differing_count"]],
-        "curves": curves(data, over_time, "rejected_count", "offered_count"),
+        "curves": curves(rows, runs, "rejected_count", "offered_count"),
     }
 
 

@@ -47,21 +47,19 @@ def tables(data: "Data") -> FigureTables:
     from analysis import limiting
     from analysis.spark import collect
 
-    offered = limiting.rejections_over_time(data.requests, SECOND_NS).select("run_id", "t_ns", "offered_count")
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
+    rows = collect(gaps, ["run_id", "t_ns"])
     runs = per_run(data, used=False)
-    for frame in (_gap_marks(gaps), _late_admissions(data.requests)):
-        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    over_time = curves(data, gaps.join(offered, ["run_id", "t_ns"]), "rejected_count", "offered_count", "gap_count")
+    for frame in (_gap_marks(rows), collect(_late_admissions(data.requests), ["run_id"])):
+        runs = runs.merge(frame, on="run_id", how="left")
+    over_time = curves(rows, runs, "rejected_count", "offered_count", "gap_count")
     return {"runs": runs, "curves": over_time, "share": shares(runs)}
 
 
-def _gap_marks(gaps: "DataFrame") -> "DataFrame":
-    """A run's largest gap to the centralised limiter, and its last."""
-    from pyspark.sql import functions as f
-
-    last = f.max_by("gap_count", "t_ns").alias("gap_end_count")
-    return gaps.groupBy("run_id").agg(f.max("gap_count").alias("gap_peak_count"), last)
+def _gap_marks(gaps: "pd.DataFrame") -> "pd.DataFrame":
+    """A run's largest gap to the centralised limiter, and its last; ``gaps`` in the order of t_ns."""
+    marks = gaps.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last")
+    return marks.reset_index()
 
 
 def _late_admissions(requests: "DataFrame") -> "DataFrame":

@@ -8,7 +8,6 @@ from paper_figs.series import with_point
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame
 
     from analysis.spark import Data
 
@@ -21,6 +20,7 @@ FACTORS = {
     "linf": "system.linf",
     "frequency": "system.frequency",
 }
+POINT = ["variant", "data_set", "capacity", "gossip", "choice"]  # what names a point of most figures
 EXTENSIONS_NOTE = "F: the queue with frequency analysis (4.2.3), L: with LINF gossiping (4.2.4)."
 PRECISION_NOTE = (
     "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and "
@@ -68,22 +68,18 @@ def per_run(
     return found
 
 
-def curves(data: "Data", frame: "DataFrame", *values: str, zero_after_end: bool = False) -> "pd.DataFrame":
+def curves(rows: "pd.DataFrame", runs: "pd.DataFrame", *values: str, zero_after_end: bool = False) -> "pd.DataFrame":
     """Mean and standard deviation over repetitions of curves by ``t_ns``: one row a point and instant.
 
-    ``frame``: run_id, t_ns and ``values``.  Columns: variant, data_set, capacity, gossip, choice, t_s, and for
+    ``rows``: run_id, t_ns and ``values``; ``runs``: run_id and ``POINT``.  Columns: ``POINT``, t_s, and for
     each value ``x`` its mean ``x`` and standard deviation ``x_std``.  An instant's mean is over the runs that
     have it, or with ``zero_after_end`` over all, of which those that have ended count as 0 (the thesis' way, 5.2.4).
     """
-    from analysis.spark import collect
-
-    rows = collect(frame.select("run_id", "t_ns", *values), ["run_id", "t_ns"])
-    rows = rows.merge(points_of(data), on="run_id")
+    rows = rows[["run_id", "t_ns", *values]].merge(runs[["run_id", *POINT]], on="run_id")
     if zero_after_end:
         rows = _ended_as_zero(rows, list(values))
     rows["t_s"] = rows["t_ns"] / 1e9
-    keys = ["variant", "data_set", "capacity", "gossip", "choice", "t_s"]
-    aggregated = rows.groupby(keys, sort=True)[list(values)].agg(["mean", "std"])
+    aggregated = rows.groupby([*POINT, "t_s"], sort=True)[list(values)].agg(["mean", "std"])
     aggregated.columns = [value if how == "mean" else f"{value}_std" for value, how in aggregated.columns]
     return aggregated.fillna(0.0).reset_index()
 
@@ -92,7 +88,6 @@ def _ended_as_zero(rows: "pd.DataFrame", values: list[str]) -> "pd.DataFrame":
     """Rows of 0 for each run, from its own end to that of the last run of its point."""
     import pandas as pd
 
-    point = ["variant", "data_set", "capacity", "gossip", "choice"]
-    ends = rows.groupby([*point, "run_id"])["t_ns"].max().rename("end_ns").reset_index()
-    later = rows[[*point, "t_ns"]].drop_duplicates().merge(ends, on=point).query("t_ns > end_ns")
+    ends = rows.groupby([*POINT, "run_id"])["t_ns"].max().rename("end_ns").reset_index()
+    later = rows[[*POINT, "t_ns"]].drop_duplicates().merge(ends, on=POINT).query("t_ns > end_ns")
     return pd.concat([rows, later.assign(**dict.fromkeys(values, 0.0))], ignore_index=True)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
 
     from analysis.spark import Data
 
@@ -49,23 +48,30 @@ def tables(data: "Data") -> FigureTables:
     requests were over and nothing was queued or under way, or where that never was, the end of the run; ``converged``
     tells the two apart.  And memory_kept (below).
     """
-    from analysis.spark import collect
-    from analysis.usage import convergence, usage_over_time
-
-    usage = usage_over_time(data.samples)
     runs = with_seconds(per_run(data, decided=False))
-    kept = collect(memory_kept(usage, convergence(data.samples, data.runs)), ["run_id"])
-    over_time = curves(data, usage, "state_bytes", "sent_bytes", zero_after_end=True)
-    return {"runs": runs.merge(kept, on="run_id", how="left"), "curves": over_time, "ratios": ratios(runs)}
+    rows = usage_rows(data)
+    over_time = curves(rows, runs, "state_bytes", "sent_bytes", zero_after_end=True)
+    kept = runs.merge(memory_kept(rows, runs), on="run_id", how="left")
+    return {"runs": kept, "curves": over_time, "ratios": ratios(runs)}
 
 
-def memory_kept(usage: "DataFrame", ends: "DataFrame") -> "DataFrame":
+def usage_rows(data: "Data") -> "pd.DataFrame":
+    """Memory and bandwidth of a node: run_id, t_ns, state_bytes, sent_bytes, a row a second (``usage_over_time``)."""
+    from analysis.spark import collect
+    from analysis.usage import usage_over_time
+
+    usage = usage_over_time(data.samples).select("run_id", "t_ns", "state_bytes", "sent_bytes")
+    return collect(usage, ["run_id", "t_ns"])
+
+
+def memory_kept(rows: "pd.DataFrame", ends: "pd.DataFrame") -> "pd.DataFrame":
     """run_id and memory_kept: a node's mean memory in the last tenth of the load over that in the sixth."""
-    from pyspark.sql import functions as f
-
-    part = f.col("t_ns") / f.col("load_end_ns")
-    held = [f.avg(f.when((part > low) & (part <= low + 0.1), f.col("state_bytes"))) for low in (0.9, 0.5)]
-    return usage.join(ends, "run_id").groupBy("run_id").agg(f.try_divide(*held).alias("memory_kept"))
+    timed = rows.merge(ends[["run_id", "load_end_ns"]], on="run_id")
+    part = timed["t_ns"] / timed["load_end_ns"]
+    last, sixth = (
+        timed[(part > low) & (part <= low + 0.1)].groupby("run_id")["state_bytes"].mean() for low in (0.9, 0.5)
+    )
+    return (last / sixth.where(sixth > 0.0)).rename("memory_kept").reset_index()
 
 
 def with_seconds(runs: "pd.DataFrame") -> "pd.DataFrame":

@@ -92,9 +92,12 @@ def log_slope(p99: "dict[int, pd.Series]") -> list[float]:
 
 
 def draw_panels(points: "pd.DataFrame", systems: Sequence[str], highest_ms: float | None = None) -> "Drawing":
-    """(a) to (d) and their strips; points above ``highest_ms`` are written at the upper edge instead."""
-    drawing, places = panels_with_strips(2, 2, (7.0, 8.6))
-    for n, ((kind, batch), (top, strips)) in enumerate(zip(PANELS, places, strict=True)):
+    """(a) to (d), those that were run, and their strips; points above ``highest_ms`` are written at the upper edge."""
+    run = {(kind, batch) for kind, batch in zip(points.arrivals, points.batch, strict=True)}
+    present = [panel for panel in PANELS if panel in run] or PANELS
+    rows = -(-len(present) // 2)
+    drawing, places = panels_with_strips(rows, 2, (7.0, 4.3 * rows))
+    for n, ((kind, batch), (top, strips)) in enumerate(zip(present, places, strict=False)):
         found = points[(points.arrivals == kind) & (points.batch == batch)]
         draw_p99(top, found, "publishers", systems, slo_in_legend=True)
         log_axis(top, (1, 2, 5) if highest_ms is None else (1, 1.5, 2, 3, 5, 7))
@@ -104,7 +107,7 @@ def draw_panels(points: "pd.DataFrame", systems: Sequence[str], highest_ms: floa
         draw_strips(strips, found, "publishers", systems, labels=n % 2 == 0)
         if n % 2 == 0:
             top.set_ylabel("p99 end-to-end latency (ms)")
-        if n >= 2:
+        if n >= 2 * rows - 2:
             strips[-1].set_xlabel("publishers (thousands)")
     sizes = sorted(set(points.publishers))
     places[0][0].set_xticks(sizes, [f"{size / 1000:g}" for size in sizes])

@@ -68,8 +68,12 @@ def draw_strips(
 def draw_columns(
     columns: "Sequence[tuple[str, pd.DataFrame]]", x: str, label: str, systems: Sequence[str]
 ) -> "Drawing":
-    """Panels side by side with a common log axis, each a title and its points (see ``draw_p99``)."""
-    drawing, places = panels_with_strips(1, len(columns), (7.0 if len(columns) == 2 else 9.5, 3.4))
+    """Panels side by side with a common log axis, each a title and its points (see ``draw_p99``).
+
+    What was not run at this scale has no panel.
+    """
+    columns = [(title, found) for title, found in columns if len(found)] or columns[:1]
+    drawing, places = panels_with_strips(1, len(columns), (2.0 + 2.5 * len(columns), 3.4))
     at = sorted({value for _, found in columns for value in found[x]})
     for n, ((panel, strips), (title, found)) in enumerate(zip(places, columns, strict=True)):
         draw_p99(panel, found, x, systems, slo_in_legend=True)

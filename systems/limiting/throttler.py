@@ -104,7 +104,7 @@ class ThrottlerNode:
     def __init__(self, node_id: str, law: Law, config: Config, count: int, seed: int):
         self.node_id, self.law, self.config = node_id, law, config
         self.total = Ledger(law, config.l_total / count)
-        self.buckets = Buckets(node_id, count, config, seed)
+        self.buckets = Buckets(node_id, count, config, seed, self._open_ledger)
         self.ledgers: dict[str, Ledger] = {}  # of users
         self.closed_at_ns: int | None = None  # a cycle ended then and is not settled
         self._unsettled: dict[str, None] = {}  # users of whom something is known that is not applied yet
@@ -121,7 +121,7 @@ class ThrottlerNode:
             case Delivery(source, message) if source in self.law.pull:
                 return self._hear(source, message, now_ns)
             case Arrival(request):
-                admitted = self._bucket_for(request.user, now_ns).ask(request.user, request.cost, now_ns)
+                admitted = self.buckets.ask(request.user, request.cost, now_ns)
                 verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
                 return [verdict, *self._timers(now_ns)]
             case Report(Demand() as demand):
@@ -134,16 +134,10 @@ class ThrottlerNode:
                     self.ledgers.pop(user, None)
                 return self._timers(now_ns)
             case Start(snapshot):
-                return self._begin(snapshot, now_ns)
+                if snapshot is not None:
+                    self.buckets.restore(snapshot, now_ns)
+                return self._timers(now_ns)
         raise UnexpectedEvent(self.node_id, event)
-
-    def _begin(self, snapshot: KnownUsers | None, now_ns: int) -> list[Effect]:
-        """Empty, or with a peer's users."""
-        if snapshot is not None:
-            for user in snapshot.users:
-                self._bucket_for(user, now_ns)
-            self.buckets.restore(snapshot, now_ns)
-        return self._timers(now_ns)
 
     def _settle(self, at_ns: int) -> None:
         """x(k + 1), from ``at_ns`` on, by all that was heard up to the instant at which cycle k ended."""
@@ -157,9 +151,11 @@ class ThrottlerNode:
 
     def _carry(self, ledger: Ledger, bucket: Bucket, at_ns: int) -> None:
         """A user's flows, in whole parts and grains."""
-        flows = [self.buckets.flow(tokens, fill) for tokens, fill in ledger.flows()]
-        if flows:
-            parts, grains = (sum(column) for column in zip(*flows, strict=True))
+        parts = grains = 0
+        for tokens, fill in ledger.flows():
+            moved = self.buckets.flow(tokens, fill)
+            parts, grains = parts + moved[0], grains + moved[1]
+        if parts or grains:
             self.buckets.reshare(bucket, bucket.parts + parts, grains, at_ns)
             ledger.x = self.buckets.tokens_of(bucket.parts)
 
@@ -170,7 +166,7 @@ class ThrottlerNode:
                 return self._say_stopped(cycle)
             case UserMeasures(cycle, users):
                 for user, (p, most, fill, asked_cycle) in users.items():
-                    self._bucket_for(user, now_ns).touch(user, asked_cycle, now_ns)
+                    self.buckets.touch(user, asked_cycle, now_ns)
                     if self.ledgers[user].hear(source, cycle, (p, most, fill)):
                         self._unsettled[user] = None
                 return [*self._timers(now_ns), *self._say_users_stopped(cycle, users)]
@@ -202,12 +198,8 @@ class ThrottlerNode:
 
     # --- users -------------------------------------------------------------------------------------
 
-    def _bucket_for(self, user: str, now_ns: int) -> Buckets:
-        """The buckets, with a ledger for ``user`` that fits its bucket there."""
-        found = self.buckets.users.get(user)
-        if found is None or self.buckets.cycle_at(now_ns) - found.asked_cycle > self.buckets.forget:
-            self.ledgers[user] = Ledger(self.law, self.buckets.tokens_of(MILLION))
-        return self.buckets
+    def _open_ledger(self, user: str) -> None:
+        self.ledgers[user] = Ledger(self.law, self.buckets.tokens_of(MILLION))
 
     def _timers(self, now_ns: int) -> list[Effect]:
         """A cycle's end is due while a user is active or not settled, a sweep while a user is known."""

@@ -51,12 +51,15 @@ class Law:
         """What a server with limit ``x`` and demand ``r`` says; ``fill``: how full its bucket is."""
         return performance(self.measure, x, r), max(0.0, x) / len(self.pull) if self.pull else 0.0, fill
 
-    def flow(self, neighbour: str, mine: Words, theirs: Words) -> float:
-        """What the link brings in, below 0 what it takes: the negative of what the other end computes."""
+    def flow(self, neighbour: str, mine: Words, theirs: Words) -> Flow:
+        """What the link brings in, below 0 what it takes, and the fill of the end that gives.
+
+        The other end finds the very same, negative.
+        """
         wanted = self.pull[neighbour] * (mine[0] - theirs[0])
-        if not self.clamp:
-            return wanted
-        return min(wanted, theirs[1]) if wanted > 0.0 else max(wanted, -mine[1])
+        if wanted > 0.0:
+            return (theirs[1] if self.clamp and wanted > theirs[1] else wanted), theirs[2]
+        return (-mine[1] if self.clamp and wanted < -mine[1] else wanted), mine[2]
 
 
 def performance(measure: str, x: float, r: float) -> float:
@@ -141,11 +144,6 @@ class Ledger:
             del self.rounds[cycle]
         return found
 
-    def _flow(self, neighbour: str, mine: Words, theirs: Words) -> Flow:
-        """A link's flow, with the fill of the end that gives: the other end finds the very same, negative."""
-        flow = self.law.flow(neighbour, mine, theirs)
-        return flow, theirs[2] if flow > 0.0 else mine[2]
-
     def _round(self, cycle: int) -> _Round:
         found = self.rounds.get(cycle)
         if found is None:
@@ -164,11 +162,16 @@ class Ledger:
         for cycle, found in list(self.rounds.items()):
             if found.own is None or (law.freezes and found.stopped is None):
                 continue
-            for name in [n for n in found.heard if not law.freezes or n in found.heard_stopped]:
+            heard = found.heard
+            if law.freezes:
+                heard = {name: words for name, words in heard.items() if name in found.heard_stopped}
+            for name, words in heard.items():
                 if not found.stopped and not found.heard_stopped.get(name):
-                    flows.append(self._flow(name, found.own, found.heard[name]))
-                del found.heard[name]
-                found.settled += 1
+                    flows.append(law.flow(name, found.own, words))
+            found.settled += len(heard)
+            found.heard = (
+                {name: words for name, words in found.heard.items() if name not in heard} if law.freezes else {}
+            )
             if found.settled == len(law.pull):
                 del self.rounds[cycle]
         return flows
@@ -189,7 +192,7 @@ class Ledger:
         own.heard, own.heard_stopped = heard, stopped  # remembered until something newer is heard
         if own.stopped:
             return []
-        return [self._flow(name, own.own, words) for name, words in heard.items() if not stopped.get(name)]
+        return [self.law.flow(name, own.own, words) for name, words in heard.items() if not stopped.get(name)]
 
     def entries_count(self) -> int:
         """Entries that are kept for cycles not settled: what the state weighs beside the limit itself."""

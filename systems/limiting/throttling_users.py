@@ -22,7 +22,7 @@ A user whom nobody asked for during c/r is forgotten: a bucket of its limit woul
 shares are then 1/n each at every node, as in the beginning.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, isfinite
@@ -106,9 +106,18 @@ class Buckets:
     ``phase`` ``random``: this node's cycles begin at an instant of its own; ``aligned``: at multiples of the
     cycle on its clock.  ``average``: the time constant of demand, "0s" = the last cycle alone (the paper's
     r_i(k)).  ``linger``: how long after its last request, at any node, a user is active, that is, spoken of.
+    ``made`` is told of each user that gets a bucket, the first one or anew.
     """
 
-    def __init__(self, node_id: str, count: int, config: "UserOptions", seed: int):
+    def __init__(
+        self,
+        node_id: str,
+        count: int,
+        config: "UserOptions",
+        seed: int,
+        made: Callable[[str], None] = lambda user: None,
+    ):
+        self.made = made
         self.limit = config.limit
         self.whole = portion.Bucket(self.limit, count)
         self.most_per_part = self.limit.capacity * self.limit.token_ticks  # grains
@@ -147,24 +156,30 @@ class Buckets:
 
     def touch(self, user: str, cycle: int, now_ns: int) -> Bucket:
         """The bucket of a user whom somebody asked for in ``cycle``; a full one for a user unknown or forgotten."""
-        found = self.users.get(user)
-        if found is None or self.cycle_at(now_ns) - found.asked_cycle > self.forget:
+        found, current = self.users.get(user), self.cycle_at(now_ns)
+        if found is None or current - found.asked_cycle > self.forget:
             found = self.users[user] = Bucket(MILLION, self.burst(MILLION), cycle, now_ns)
-        found.asked_cycle = max(found.asked_cycle, cycle)
-        if self.cycle_at(now_ns) - found.asked_cycle <= self.linger:
+            self.made(user)
+        if cycle > found.asked_cycle:
+            found.asked_cycle = cycle
+        if current - found.asked_cycle <= self.linger:
             self.active[user] = None
         return found
 
     def burst(self, parts: int) -> int:
         """The grains that a bucket of so many parts holds."""
-        return max(self.least_burst, self.most_per_part * max(0, parts))
+        grains = self.most_per_part * parts
+        return grains if grains > self.least_burst else self.least_burst
 
     def fill(self, bucket: Bucket, now_ns: int) -> None:
         """The tokens of now; a clock that was set back adds none until it is where it was."""
         if now_ns > bucket.filled_at_ns:
-            bucket.grains += self.limit.ticks_per_ns * max(0, bucket.parts) * (now_ns - bucket.filled_at_ns)
+            if bucket.parts > 0:
+                bucket.grains += self.limit.ticks_per_ns * bucket.parts * (now_ns - bucket.filled_at_ns)
             bucket.filled_at_ns = now_ns
-        bucket.grains = min(bucket.grains, self.burst(bucket.parts))
+        most = self.burst(bucket.parts)
+        if bucket.grains > most:
+            bucket.grains = most
 
     def reshare(self, bucket: Bucket, parts: int, grains: int, now_ns: int) -> None:
         """So many parts from now on, and the ``grains`` that come or go with them; what does not fit spills.

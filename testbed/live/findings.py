@@ -59,7 +59,8 @@ class Findings:
         """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
         epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
         seen = self.observation(probes)
-        end_ns = max((at_ns for at_ns, *_ in self.rows), default=0)
+        ends_ns = [end_ns - epoch_ns for _, end_ns in self.spans_ns] if epoch_ns is not None else []
+        end_ns = max([0, *ends_ns, *(at_ns for at_ns, *_ in self.rows)])  # counters are of the whole run
         rows = [
             *self.rows,
             *((end_ns, name, metric, float(value)) for name, stats in self.broker_stats.items()

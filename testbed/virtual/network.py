@@ -13,7 +13,8 @@ Randomness is named by path; loss, jitter and disorder are apart: traffic of one
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,16 +39,35 @@ class Parcel(NamedTuple):
     target_incarnation: int
 
 
-@dataclass
 class _Route:
-    """One direction between two nodes."""
+    """One direction between two nodes.
 
-    path: Path
-    cut: bool
-    loss: np.random.Generator
-    jitter: np.random.Generator
-    disorder: np.random.Generator  # doubling and holding back
-    last_arrival_ns: int = 0  # streams: nothing arrives before this
+    What every message needs is added up once; generators, dear to make, are made where something is drawn.
+    ``through``: the probability that a message is not lost.  ``last_arrival_ns``: of a stream, nothing arrives before.
+    """
+
+    def __init__(self, seed: int, source: str, target: str, path: Path, cut: bool, through: float):
+        self._seed, self._ends = seed, (source, target)
+        self.path, self.cut, self.through = path, cut, through
+        self.last_arrival_ns = 0
+        self.one_way_delay_ns = path.one_way_delay_ns
+        self.jittery = [link.jitter_ns for link in path.links if link.jitter_ns]
+        self.is_slow = any(link.rate_bps for link in path.links)
+
+    @cached_property
+    def loss(self) -> np.random.Generator:
+        """Draws who is lost."""
+        return generator(self._seed, "network", "loss", *self._ends)
+
+    @cached_property
+    def jitter(self) -> np.random.Generator:
+        """Draws who is how late."""
+        return generator(self._seed, "network", "jitter", *self._ends)
+
+    @cached_property
+    def disorder(self) -> np.random.Generator:
+        """Draws who is doubled, and who is held back."""
+        return generator(self._seed, "network", "disorder", *self._ends)
 
 
 class Network:
@@ -76,12 +96,12 @@ class Network:
             return []
         at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
         if stream:
-            first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.path.one_way_delay_ns
+            first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.one_way_delay_ns
             at_ns = max(at_ns + (2**tries - 1) * first_wait_ns, route.last_arrival_ns)
             route.last_arrival_ns = at_ns
         elif self._reordering:
             at_ns += self._held_back_ns(route)
-        return [at_ns] * (1 + self._is_doubled(route))
+        return [at_ns, at_ns] if self._duplication and self._is_doubled(route) else [at_ns]
 
     def partition(self, side: tuple[str, ...]) -> None:
         """Cut the hosts of ``side`` off."""
@@ -107,6 +127,8 @@ class Network:
                     self._duplication[link] = probability
                 case LinkReordering(reordering_probability=probability, hold_ns=hold_ns):
                     self._reordering[link] = probability, hold_ns
+        for route in self._routes.values():
+            route.through = self._through(route.path)
 
     def crash(self, node: str) -> None:
         """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
@@ -124,28 +146,28 @@ class Network:
         return len(self._held)
 
     def _route(self, source: str, target: str) -> _Route:
-        if (source, target) not in self._routes:
-            path = self.topology.path(source, target)
-            loss, jitter, disorder = (
-                generator(self.seed, "network", what, source, target) for what in ("loss", "jitter", "disorder")
-            )
-            self._routes[source, target] = _Route(path, self._is_cut(source, target), loss, jitter, disorder)
-        return self._routes[source, target]
+        found = self._routes.get((source, target))
+        if found is None:
+            path, cut = self.topology.path(source, target), self._is_cut(source, target)
+            found = _Route(self.seed, source, target, path, cut, self._through(path))
+            self._routes[source, target] = found
+        return found
 
-    def _tries(self, route: _Route, again_maximum: int) -> int | None:
+    def _through(self, path: Path) -> float:
+        return prod(1.0 - self._loss[_ends(link)] for link in path.links)
+
+    @staticmethod
+    def _tries(route: _Route, again_maximum: int) -> int | None:
         """How often the parcel is lost before it comes through; None if that is too often."""
-        through = 1.0
-        for link in route.path.links:
-            through *= 1.0 - self._loss[_ends(link)]
-        if through == 1.0:
+        if route.through == 1.0:
             return 0
         for tries in range(again_maximum + 1):
-            if route.loss.random() < through:
+            if route.loss.random() < route.through:
                 return tries
         return None
 
     def _is_doubled(self, route: _Route) -> bool:
-        chances = [self._duplication.get(_ends(link), 0.0) for link in route.path.links] if self._duplication else []
+        chances = [self._duplication.get(_ends(link), 0.0) for link in route.path.links]
         return any([chance > 0 and bool(route.disorder.random() < chance) for chance in chances])
 
     def _held_back_ns(self, route: _Route) -> int:
@@ -154,10 +176,11 @@ class Network:
 
     @staticmethod
     def _delay_ns(route: _Route, size_bytes: int) -> int:
-        delay = route.path.one_way_delay_ns + route.path.transmission_ns(size_bytes)
-        for link in route.path.links:
-            if link.jitter_ns:
-                delay += int(route.jitter.integers(-link.jitter_ns, link.jitter_ns, endpoint=True))
+        delay = route.one_way_delay_ns
+        if route.is_slow:
+            delay += route.path.transmission_ns(size_bytes)
+        for jitter_ns in route.jittery:
+            delay += int(route.jitter.integers(-jitter_ns, jitter_ns, endpoint=True))
         return delay
 
     def _hosts(self, names: tuple[str, ...]) -> frozenset[str]:

@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from core.errors import MachineError
-from harness.campaign import Campaign, LocalExecutor
+from harness import campaign as campaign_module
+from harness.campaign import Campaign, Finished, LocalExecutor, in_order
 from tests.harness.common import parquet_hashes, small
 
 SPECS = [small(repetition, system=system) for repetition in range(3) for system in ("lb", "conc", "srtm")]
@@ -133,3 +134,19 @@ def test_the_longest_runs_come_first(tmp_path):
     long = small(workload_options={"publishers": 3000, "batch": 10})
     _, finished, _ = run(tmp_path, [small(), long])
     assert finished[0].spec == long
+
+
+def test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end(monkeypatch, tmp_path):
+    errors = iter((True, False, True, True))
+    monkeypatch.setattr(
+        campaign_module, "work", lambda spec, run_id, runs: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
+    )
+    items = [(small(n, testbed="local"), str(n), tmp_path) for n in range(4)]
+    assert [found.fatal for found in LocalExecutor(2).map(items)] == [False, False, False, True]
+
+
+def test_before_all_others_comes_one_run_of_each_system():
+    longer = {"workload_options": {"publishers": 3000, "batch": 10}}
+    runs = {"a": small(system="lb"), "b": small(system="lb", **longer), "c": small(1, system="lb", **longer),
+            "d": small(system="conc")}  # fmt: skip
+    assert in_order(runs) == ["b", "d", "c", "a"]

@@ -104,16 +104,17 @@ def spark() -> Any:
     return session()
 
 
-def test_memory_kept_compares_the_end_of_the_load_with_its_middle(spark: Any) -> None:
-    held = spark.createDataFrame([("a", t * SECOND_NS, 10.0 if t <= 60 else 2.0) for t in range(1, 121)],
-                                 "run_id string, t_ns long, state_bytes double")  # fmt: skip
-    ends = spark.createDataFrame([("a", 100 * SECOND_NS)], "run_id string, load_end_ns long")
-    assert [tuple(row) for row in usage.memory_kept(held, ends).collect()] == [("a", 0.2)]
+def test_memory_kept_compares_the_end_of_the_load_with_its_middle() -> None:
+    held = [(run, t * SECOND_NS, early if t <= 60 else 2.0) for run, early in (("a", 10.0), ("b", 0.0))
+            for t in range(1, 121)]  # fmt: skip
+    ends = pd.DataFrame({"run_id": ["a", "b"], "load_end_ns": [100 * SECOND_NS] * 2})
+    found = usage.memory_kept(pd.DataFrame(held, columns=["run_id", "t_ns", "state_bytes"]), ends)
+    assert found.memory_kept[0] == 0.2 and pd.isna(found.memory_kept[1])  # over nothing
 
 
 def test_gaps_and_late_admissions(spark: Any) -> None:
-    gaps = spark.createDataFrame([("a", 0, 0), ("a", 1, 7), ("a", 2, 3)], "run_id string, t_ns long, gap_count long")
-    assert [tuple(row) for row in precision._gap_marks(gaps).collect()] == [("a", 7, 3)]
+    gaps = pd.DataFrame({"run_id": ["a"] * 3, "t_ns": [0, 1, 2], "gap_count": [0, 7, 3]})
+    assert precision._gap_marks(gaps).to_numpy().tolist() == [["a", 7, 3]]
     at = [("a", 29, "admit"), ("a", 30, "admit"), ("a", 40, "reject"), ("b", 50, "lost")]
     rows = [(run, second * SECOND_NS, decision) for run, second, decision in at]
     requests = spark.createDataFrame(rows, "run_id string, intended_at_ns long, decision string")

@@ -201,8 +201,10 @@ def test_the_measures_are_those_of_the_matrices(measure: str, x: float, r: float
 def test_both_ends_of_a_link_compute_the_same_flow() -> None:
     one, other = Law("throttled", {"b": 0.1, "c": 0.1}), Law("throttled", {"a": 0.1})
     for x, y, r, s in ((10.0, 3.0, 900.0, 5.0), (2.0, 50.0, 0.0, 700.0), (5.0, 5.0, 5.0, 6.0)):
-        mine, theirs = one.words(x, r), other.words(y, s)
-        assert one.flow("b", mine, theirs) == -other.flow("a", theirs, mine)
+        mine, theirs = one.words(x, r, 300), other.words(y, s, 700)
+        (here, fill), (there, its_fill) = one.flow("b", mine, theirs), other.flow("a", theirs, mine)
+        assert here == -there
+        assert here == 0.0 or fill == its_fill == (700 if here > 0.0 else 300)  # of the end that gives
 
 
 # --- users ------------------------------------------------------------------------------------------------
