@@ -17,9 +17,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,15 +71,25 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
     ``master``: ``local[*]``, or the URL of a cluster whose workers see the run folders under the same
     paths.  ``memory``: of the driver.  MachineError where Java is missing, too old or does not start.
     """
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     # It has not tried this pandas, and says so often; our tests have.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     warnings.filterwarnings("ignore", module=r"pyspark\.sql\.pandas")  # what it and pandas say of each other
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    with _starting:
+        if SparkContext._active_spark_context is not None:
+            return SparkSession.builder.getOrCreate()
+        return _started(master, memory)
+
+
+_starting = threading.Lock()
+
+
+def _started(master: str, memory: str) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
     settings = {**_SETTINGS, "spark.master": master, "spark.driver.memory": memory}
     settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
     if master.startswith("local"):
@@ -88,6 +99,16 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
         _start_java(conf, find_java(), master)
     with _environment({"PYSPARK_PYTHON": sys.executable} if master.startswith("local") else {}):  # not just any python3
         return SparkSession(SparkContext(conf=conf))
+
+
+def warm_up(master: str = "local[*]") -> None:
+    """Start the session, and make Java load what queries need, while something else goes on.
+
+    Errors are left to whoever asks for the session.
+    """
+    with suppress(Exception):
+        numbers = session(master).range(9).selectExpr("id", "id % 3 as part")
+        numbers.groupBy("part").count().join(numbers, "part").orderBy("id").toPandas()
 
 
 def _start_java(conf: Any, java_home: Path, master: str) -> None:

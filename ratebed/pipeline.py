@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, fields
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,7 +34,7 @@ from ratebed.options import Request
 from ratebed.progress import Progress
 from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
-from testbed import calibration_path
+from testbed import calibration_path, load_testbed
 from testbed.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
@@ -123,8 +124,22 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
 
 def run(plan: Plan, request: Request) -> list[Finished]:
     """Execute what is missing, with progress; returns the failures."""
+    _warm_up(plan, request)
     with Progress(plan.campaign.missing(), total=len(plan.campaign.wanted), jobs=request.jobs) as progress:
         return plan.campaign.run(LocalExecutor(request.jobs), progress.finished)
+
+
+def _warm_up(plan: Plan, request: Request) -> None:
+    """Start Spark beside the runs, so that drawing need not wait for it; runs in real time are left alone."""
+    missing = plan.campaign.missing().values()
+    if missing and not any(load_testbed(spec.testbed).real_time for spec in missing):
+        from analysis.spark import warm_up
+
+        Thread(target=warm_up, args=(_master(request),), daemon=True).start()
+
+
+def _master(request: Request) -> str:
+    return request.spark_master or "local[*]"
 
 
 def draw(plan: Plan, request: Request, failures: list[Finished]) -> dict[str, str]:
@@ -218,7 +233,7 @@ def _spark(plan: Plan, request: Request, missing: Mapping[str, RunSpec]) -> "Ite
     from analysis.spark import load, session
 
     runs = request.out / "runs"
-    spark = session(request.spark_master or "local[*]")
+    spark = session(_master(request))
     try:
         with TemporaryDirectory(dir=runs, prefix="together", suffix=f"{PARTIAL}{os.getpid()}") as scratch:
             yield load(spark, folders, Path(scratch).resolve())

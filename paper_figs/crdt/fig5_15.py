@@ -60,7 +60,7 @@ def point(system: str, draw: int = 0, nodes: int = NODES, delay: str = "0ms", **
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
-    draws = scale.pick(tiny=1, quick=2, paper=8)
+    draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)
     found = [point(ORACLE)]
     for mode in scale.pick(small=(PLAIN, ALIGNED), tiny=tuple(MODES)):

@@ -34,7 +34,7 @@ PUBLISHED_P99_MS = {"conc": 1.50, "max-min": 0.87}
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Panels x publishers x systems."""
-    sizes = scale.pick(tiny=[4_000, 8_000], quick=[2_000, 4_000, 8_000], paper=[2_000, 4_000, 6_000, 8_000, 10_000])
+    sizes = scale.pick(tiny=[4_000, 8_000], quick=[4_000, 8_000, 10_000], paper=[2_000, 4_000, 6_000, 8_000, 10_000])
     loads = scale.pick(small=SMALL_LOADS_RPS, tiny=INITIAL_LOADS_RPS)
     specs = [
         topic(system, kind, size, batch, loads) for kind, batch in shown(scale) for size in sizes for system in SYSTEMS

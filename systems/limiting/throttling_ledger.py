@@ -158,21 +158,19 @@ class Ledger:
     def _matched_flows(self) -> list[Flow]:
         """The flows of all cycles of which both ends' words are there, each once."""
         flows: list[Flow] = []
-        law = self.law
+        law, links, freezes = self.law, len(self.law.pull), self.law.freezes
         for cycle, found in list(self.rounds.items()):
-            if found.own is None or (law.freezes and found.stopped is None):
-                continue
-            heard = found.heard
-            if law.freezes:
-                heard = {name: words for name, words in heard.items() if name in found.heard_stopped}
-            for name, words in heard.items():
-                if not found.stopped and not found.heard_stopped.get(name):
-                    flows.append(law.flow(name, found.own, words))
-            found.settled += len(heard)
-            found.heard = (
-                {name: words for name, words in found.heard.items() if name not in heard} if law.freezes else {}
-            )
-            if found.settled == len(law.pull):
+            own, told = found.own, found.heard
+            if own is None or (freezes and found.stopped is None) or (links and not told):
+                continue  # nothing new: where messages are lost most rounds are like that
+            if freezes:
+                told = {name: words for name, words in told.items() if name in found.heard_stopped}
+            for name, words in told.items():
+                if not (freezes and (found.stopped or found.heard_stopped[name])):
+                    flows.append(law.flow(name, own, words))
+            found.settled += len(told)
+            found.heard = {name: words for name, words in found.heard.items() if name not in told} if freezes else {}
+            if found.settled == links:
                 del self.rounds[cycle]
         return flows
 
