@@ -1,6 +1,7 @@
 """What all tests share: the fast ones run first; in CI, Hypothesis draws the same examples every time."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,3 +20,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if hasattr(getattr(item, "module", None), "needs"):
             item.add_marker(pytest.mark.live)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+@pytest.fixture
+def spark() -> Any:
+    """The Spark session of this process; where a test's command has stopped it, another."""
+    from analysis.spark import session
+
+    return session()

@@ -1,17 +1,9 @@
-"""One Spark session for all tests of the analysis."""
+"""Spark frames made of columns, for all tests of the analysis."""
 
 import pyarrow as pa
 import pytest
 
-from analysis import spark as analysis_spark
 from collectors.schema import TABLES
-
-
-@pytest.fixture(scope="session")
-def spark():
-    session = analysis_spark.session()
-    yield session
-    session.stop()
 
 
 @pytest.fixture

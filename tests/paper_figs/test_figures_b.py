@@ -72,13 +72,6 @@ SEARCH = [  # iteration, round, publishers of brokers 1 to 3
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def spark() -> Any:
-    from analysis.spark import session
-
-    return session()
-
-
 def decisions(spark: Any, search: list[tuple[int, int, tuple[int, ...]]]) -> Any:
     """The decisions of one search, and the final rows of its judged minute."""
     rows = [

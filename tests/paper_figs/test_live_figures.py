@@ -11,15 +11,6 @@ from tests.live import needs
 pytestmark = [needs("brokerd"), pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def spark():
-    from analysis.spark import session
-
-    found = session()
-    yield found
-    found.stop()
-
-
 def made(key, spark, folder):
     """The figure's tables, of runs made now."""
     from analysis.spark import load

@@ -97,13 +97,6 @@ def test_ratios_are_over_the_counter() -> None:
     assert found[usage.MEMORY] == 4.5 and found[usage.BANDWIDTH] == 1.0
 
 
-@pytest.fixture(scope="module")
-def spark() -> Any:
-    from analysis.spark import session
-
-    return session()
-
-
 def test_memory_kept_compares_the_end_of_the_load_with_its_middle() -> None:
     held = [(run, t * SECOND_NS, early if t <= 60 else 2.0) for run, early in (("a", 10.0), ("b", 0.0))
             for t in range(1, 121)]  # fmt: skip
