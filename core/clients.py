@@ -1,0 +1,72 @@
+"""What the clients of topics do: who publishes and who subscribes, where from, and when that changes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Role(StrEnum):
+    """What a client is to a topic."""
+
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+
+
+@dataclass(frozen=True)
+class TopicLoad:
+    """A topic and what each of its producers sends on it, evenly spaced."""
+
+    name: str
+    rate_rps: float  # of one producer
+    size_bytes: int
+    bound_ns: int  # on end-to-end latency (ePulsar, Table 1: L_th)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A handover: from now on the client is at another site."""
+
+    at_ns: int
+    client: str
+    site: int  # 0 is the topology's first
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The client begins to publish on the topic, or to subscribe to it."""
+
+    at_ns: int
+    client: str
+    topic: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Left:
+    """The client stops publishing on the topic, or subscribing to it."""
+
+    at_ns: int
+    client: str
+    topic: str
+    role: Role
+
+
+Happening = Moved | Joined | Left
+
+
+class ClientLoad(Protocol):
+    """A workload of the placement family; it knows nothing of the system that places the topics.
+
+    ``homes``: client -> the site where it begins, a number below ``site_count``.
+    """
+
+    homes: dict[str, int]
+    topics: tuple[TopicLoad, ...]
+    site_count: int
+
+    def happenings(self, until_ns: int) -> list[Happening]:
+        """All that happens up to and including ``until_ns``, in order; at 0 join those who are there from the start.
+
+        Asking twice gives the same; a longer ask has the shorter one's answer at its beginning.
+        """
+        ...
