@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from systems.parts.vivaldi import Coordinate
+from systems.parts.vivaldi import SERF, Coordinate
 
 Array = NDArray[np.float64]
 
@@ -22,9 +22,10 @@ class Coordinates(NamedTuple):
 
 def stacked(coordinates: Sequence[Coordinate]) -> Coordinates:
     """The coordinates of single nodes, row by row."""
-    vec = np.array([one.vec for one in coordinates], float)
-    rest = np.array([(one.height, one.adjustment, one.error) for one in coordinates], float).reshape(-1, 3)
-    return Coordinates(vec.reshape(len(rest), -1), *(np.ascontiguousarray(column) for column in rest.T))
+    dimensions = len(coordinates[0].vec) if coordinates else SERF.dimensions
+    vec = np.array([one.vec for one in coordinates], float).reshape(-1, dimensions)
+    parts = [[getattr(one, name) for one in coordinates] for name in Coordinates._fields[1:]]
+    return Coordinates(vec, *(np.array(part, float) for part in parts))
 
 
 def one_of(coordinates: Coordinates, i: int) -> Coordinate:
