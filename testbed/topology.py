@@ -22,6 +22,8 @@ TOPOLOGIES = {
     "dumbbell": "testbed.topology:dumbbell",
     "tree": "testbed.topology:tree",
     "wan": "testbed.wan:wan",
+    "city-mec": "testbed.mec:city_mec",
+    "us-cities": "testbed.us_cities:us_cities",
 }
 
 SWITCH = "switch"  # the role of a host that only forwards: no node runs there

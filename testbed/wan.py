@@ -14,6 +14,7 @@ from pathlib import Path
 from core.errors import SpecError
 from core.registry import hint
 from core.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS, duration_ns
+from testbed.delays import Pair, between
 from testbed.topology import SWITCH, Host, Link, Topology
 from workloads.text_columns import open_bytes, readable
 
@@ -25,8 +26,6 @@ ACCESS_NS = 250 * MICROSECOND_NS  # ours: one way, node to city
 EARTH_RADIUS_KM = 6371.0088  # mean
 
 _HEADERS = ("ms", "rtt_ms", "one_way_ms")  # of the third column of a table
-
-Pair = frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,14 @@ def wan(
     brokers: str | list[str] = "",
     publishers: str | list[str] = "",
     subscribers: str | list[str] = "",
+    repair: str = "",
 ) -> Topology:
     """Nodes ``n1`` ... ``nN`` spread in turn over ``cities``, between which is a full mesh.
 
     Each city is a switch with an access link of 0.25 ms to each of its nodes.  Between cities are the
     derived delays, or those of the measured ``table`` (a file: see ``read_table``; ``servers`` names
-    its places).  A path takes a detour through a third city where a table makes that faster.
-    ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is a share of the delay ("10%") or
+    its places; ``repair`` = ``detour`` fills its holes).  A path takes a detour through a third city
+    where a table makes that faster.  ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is a share of the delay ("10%") or
     a duration; it and ``loss_probability`` are of the links between cities.
 
     For a topic: ``brokers``, ``publishers`` and ``subscribers`` name the cities of such hosts, ``broker1`` and so on
@@ -70,7 +70,7 @@ def wan(
         what = f"topology wan: delay_factor = {delay_factor}, route_factor = {route_factor}"
         raise SpecError(what, "give a delay_factor from 0 on and a route_factor from 1 on")
     wanted = _names(cities)
-    delays = _measured(wanted, table, servers) if table else _derived(wanted, route_factor)
+    delays = _measured(wanted, table, servers, repair) if table else _derived(wanted, route_factor)
     of_roles = _hosts_of_roles(wanted, {"broker": brokers, "publisher": publishers, "subscriber": subscribers}, cores)
     if of_roles:
         placed, places = of_roles, [place for place in wanted if place in [city for _, city in of_roles]]
@@ -79,12 +79,12 @@ def wan(
         placed = [(Host(f"n{i + 1}", cores, "node"), places[i % len(places)]) for i in range(nodes)]
     hosts = [host for host, _ in placed]
     access_ns = round(ACCESS_NS * delay_factor)
-    links = [Link(host.name, _slug(place), access_ns) for host, place in placed]
+    links = [Link(host.name, slug(place), access_ns) for host, place in placed]
     for i, a in enumerate(places):
         for b in places[i + 1 :]:
             delay_ns = round(delays[frozenset((a, b))] * delay_factor)
-            links.append(Link(_slug(a), _slug(b), delay_ns, _jitter_ns(jitter, delay_ns), loss_probability))
-    return Topology("wan", (*hosts, *(Host(_slug(place), role=SWITCH) for place in places)), tuple(links))
+            links.append(Link(slug(a), slug(b), delay_ns, _jitter_ns(jitter, delay_ns), loss_probability))
+    return Topology("wan", (*hosts, *(Host(slug(place), role=SWITCH) for place in places)), tuple(links))
 
 
 def _hosts_of_roles(wanted: list[str], roles: dict[str, str | list[str]], cores: int) -> list[tuple[Host, str]]:
@@ -99,9 +99,9 @@ def _hosts_of_roles(wanted: list[str], roles: dict[str, str | list[str]], cores:
     return placed
 
 
-def known_cities() -> dict[str, City]:
-    """The shipped table: name -> city."""
-    text = files("testbed").joinpath("latencies", "cities.csv").read_text(encoding="utf-8")
+def known_cities(table: str = "cities.csv") -> dict[str, City]:
+    """A shipped table, of the world or of the United States (``us_cities.csv``): name -> city."""
+    text = files("testbed").joinpath("latencies", table).read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return {
         row["city"]: City(row["city"], row["country"], float(row["latitude"]), float(row["longitude"])) for row in rows
@@ -134,22 +134,10 @@ def _derived(wanted: Iterable[str], route_factor: float) -> dict[Pair, int]:
     }
 
 
-def _measured(wanted: Iterable[str], table: str, servers: str) -> dict[Pair, int]:
+def _measured(wanted: Iterable[str], table: str, servers: str, repair: str) -> dict[Pair, int]:
     """Of a table: the mean of both directions, less the access links at the ends."""
-    found = read_table(table, servers)
-    known = {name for ends in found for name in ends}
-    for name in wanted:
-        if name not in known:
-            raise SpecError(f"{table}: no city {name!r}", hint(name, known))
-    delays = {}
-    for a in wanted:
-        for b in wanted:
-            if a < b:
-                both = [found[ends] for ends in ((a, b), (b, a)) if ends in found]
-                if not both:
-                    raise SpecError(f"{table}: nothing about {a} and {b}", "leave one of them out of cities")
-                delays[frozenset((a, b))] = max(0, sum(both) // len(both) - 2 * ACCESS_NS)
-    return delays
+    delays, _ = between(table, read_table(table, servers), list(wanted), repair)
+    return {ends: max(0, delay_ns - 2 * ACCESS_NS) for ends, delay_ns in delays.items()}
 
 
 def read_table(table: str, servers: str = "") -> dict[tuple[str, str], int]:
@@ -279,7 +267,8 @@ def _names(cities: str | list[str]) -> list[str]:
     return names
 
 
-def _slug(city: str) -> str:
+def slug(city: str) -> str:
+    """The name of a city's switch."""
     return city.lower().replace(" ", "-")
 
 
