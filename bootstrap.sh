@@ -2,7 +2,7 @@
 # Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
 #
 #   ./bootstrap.sh         for running on the virtual testbed
-#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis …, Go (.go), the broker (.brokerd)
+#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper …, Go (.go), the broker (.brokerd)
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
@@ -28,7 +28,7 @@ apt_install() {
     } </dev/null 2>&1 9<&-) || { tail -n 5 <<<"$said" >&2; return 1; } # a daemon must not keep our lock
 }
 
-# A daemon that comes with a package (Redis) is not to run: we start our own where we need one.
+# A daemon that comes with a package (Redis, Serf) is not to run: we start our own where we need one.
 policy=/usr/sbin/policy-rc.d
 keep_daemons_down() {
     local ours="by Ratebed's bootstrap.sh, while it installs"
@@ -137,14 +137,20 @@ EOF
 # What is not there and cannot be had stops nobody: `ratebed doctor` lists it, and tests say why they are skipped.
 make_live() {
     [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
-    install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server
+    install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server \
+        serf serf  /usr/share/java/zookeeper.jar libzookeeper-java
     go_is_ready || make_go || say "no Go: live brokers cannot be built"
     make_broker
 }
 
-has_program() { PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null; }
+has_program() {
+    case "$1" in
+        /*) [ -f "$1" ] ;;
+        *) PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null ;;
+    esac
+}
 
-# Pairs of a program and the Debian package that brings it.
+# Pairs of a program (or a file of Java's) and the Debian package that brings it.
 install_missing() {
     local wanted=() missing=() package
     while [ $# -gt 0 ]; do
@@ -159,9 +165,10 @@ install_missing() {
         [ ${#missing[@]} = 0 ] ||
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
-    if [[ " ${wanted[*]} " = *" redis-server "* ]] && command -v update-rc.d >/dev/null; then
-        update-rc.d redis-server disable >/dev/null 2>&1 || true # nor at the next start of the machine
-    fi
+    command -v update-rc.d >/dev/null || return 0
+    for package in redis-server serf; do
+        [[ " ${wanted[*]} " != *" $package "* ]] || update-rc.d "$package" disable >/dev/null 2>&1 || true # nor at the next start
+    done
 }
 
 go_is_ready() { .venv/bin/python -c 'from testbed.brokerd.build import find_go; find_go()' 2>/dev/null; }

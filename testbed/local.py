@@ -79,5 +79,5 @@ def probe() -> list[Finding]:
     where = find_capability("linux")
     return [
         Finding("processes", where is not None, "on loopback" if where else CAPABILITIES["linux"].fix),
-        *probe_capabilities("go", "brokerd", "redis", "pinning", "realtime", needed=False),
+        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
     ]

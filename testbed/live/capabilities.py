@@ -17,6 +17,8 @@ from typing import NamedTuple
 from core.errors import HarnessError
 
 TRY_TIMEOUT_S = 20.0
+CHECKOUT = Path(__file__).resolve().parents[2]
+ZOOKEEPER_JAR = Path("/usr/share/java/zookeeper.jar")  # of Debian's libzookeeper-java; its manifest names the others
 
 
 class Finding(NamedTuple):
@@ -128,6 +130,16 @@ def _brokerd() -> str | None:
     return str(build.BINARY) if build.BINARY.is_file() else None
 
 
+def _java() -> str | None:
+    """The one that this checkout has made for Spark, or one on the path."""
+    own = CHECKOUT / ".java" / "bin" / "java"
+    return str(own) if os.access(own, os.X_OK) else tool("java")
+
+
+def _zookeeper() -> str | None:
+    return str(ZOOKEEPER_JAR) if ZOOKEEPER_JAR.is_file() and _java() else None
+
+
 def _linux() -> str | None:
     return os.uname().release if Path("/proc/self/stat").is_file() and hasattr(os, "pidfd_open") else None
 
@@ -151,7 +163,9 @@ CAPABILITIES = {
     "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokerd.build)"),
     "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),
-    "java": Capability("Java", lambda: tool("java"), "make setup"),
+    "serf": Capability("Serf", lambda: tool("serf"), "apt-get install serf"),
+    "zookeeper": Capability("ZooKeeper", _zookeeper, "apt-get install libzookeeper-java", "java"),
+    "java": Capability("Java", _java, "make setup"),
 }
 
 

@@ -35,7 +35,7 @@ def probe() -> list[Finding]:
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
     return [
         *probe_capabilities(*NEEDED, *delays),
-        *probe_capabilities("go", "brokerd", "redis", "pinning", "realtime", needed=False),
+        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
     ]
 
 

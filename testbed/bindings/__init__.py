@@ -1,0 +1,1 @@
+"""Real servers of others behind our own interfaces: Serf's agents, and ZooKeeper."""
