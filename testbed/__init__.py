@@ -57,6 +57,20 @@ class Backend(Protocol):
         """Tell the nodes of a throttler their ``demands`` of every cycle; returns columns of ``samples()``."""
         ...
 
+    def check_locate(self, topology: Any, locating: Any) -> None:
+        """SpecError where ``locate`` could not work: no agents, hosts that cannot hand over here."""
+        ...
+
+    def locate(self, topology: Any, seed: int, locating: Any) -> Any:
+        """Coordinate agents on nodes of ``topology``, as a ``testbed.locating.Locating`` wants them.
+
+        Returns a ``testbed.locating.Located``: of each read each agent's *own* coordinate at that instant, not what
+        others remember of it.  A live testbed starts an agent a node, waits until all have joined, verifies the
+        links, counts time from then on, probes once ``interval_ns`` or says that it cannot, and says in the evidence
+        whether the run can be trusted: a read that came late, an agent that died.
+        """
+        ...
+
     def verify(self, topology: Any, seed: int) -> Evidence:
         """Make the links of ``topology``, measure every path, take them down: nothing is offered."""
         ...

@@ -7,6 +7,7 @@ between their nodes.  Serf cuts distances to whole nanoseconds on its way; here 
 """
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import dist, hypot, isfinite
 
@@ -92,6 +93,14 @@ class Vivaldi:
         if not self.coordinate.is_finite:
             self.coordinate, self.reset_count = self._origin, self.reset_count + 1
         return True
+
+    def resume(
+        self, coordinate: Coordinate, offsets: Sequence[float], heard: Mapping[str, Sequence[float]], reset_count: int
+    ) -> None:
+        """Go on from where another got to: its ``offsets`` and what it ``heard`` of each peer, oldest first."""
+        self.coordinate, self.reset_count = coordinate, reset_count
+        self._offsets.extend(offsets)
+        self._heard = {peer: deque(rtts_s, maxlen=self.rules.samples) for peer, rtts_s in heard.items()}
 
     def forget(self, peer: str) -> None:
         """``peer`` has left: what was measured of it no longer counts."""

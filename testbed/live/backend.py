@@ -113,6 +113,14 @@ class LiveBackend:
         """Throttlers are told demands, not sent requests: there is nothing to put on sockets."""
         raise SpecError(f"testbed {self.name} runs no throttlers", "use --testbed virtual")
 
+    def check_locate(self, topology: Topology, locating: Any) -> None:
+        """See ``testbed.Backend``: no agents yet."""
+        raise SpecError(f"testbed {self.name} runs no coordinate agents", "use --testbed virtual")
+
+    def locate(self, topology: Topology, seed: int, locating: Any) -> Any:
+        """See ``testbed.Backend``."""
+        self.check_locate(topology, locating)
+
     def verify(self, topology: Topology, seed: int) -> Evidence:
         """See ``testbed.Backend``."""
         with self.up(topology, seed) as site:

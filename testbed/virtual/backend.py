@@ -10,6 +10,7 @@ from testbed.evidence import Evidence
 from testbed.virtual.far import Far, far_of
 
 if TYPE_CHECKING:
+    from testbed.locating import Located, Locating
     from testbed.topology import Topology
     from testbed.virtual.deployment import Deployment
     from testbed.virtual.request_run import RequestJournal
@@ -88,6 +89,18 @@ class VirtualBackend:
         from testbed.virtual.cycle_run import run_cycles
 
         return run_cycles(system, config, topology, demands, **more)
+
+    def check_locate(self, topology: "Topology", locating: "Locating") -> None:
+        """See ``testbed.Backend``."""
+        from testbed.locating import check_locating
+
+        check_locating(topology, locating)
+
+    def locate(self, topology: "Topology", seed: int, locating: "Locating") -> "Located":
+        """See ``testbed.Backend``."""
+        from testbed.virtual.locating import located
+
+        return located(topology, seed, locating)
 
     def verify(self, topology: "Topology", seed: int) -> Evidence:
         """See ``testbed.Backend``: the model's network, probed like a real one."""
