@@ -15,4 +15,7 @@ SYSTEMS = {
     "throttler": "systems.limiting.throttler:SYSTEM",
     "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
+    "pulsar": "systems.placement.pulsar:SYSTEM",
+    "all-pairs": "systems.placement.all_pairs:SYSTEM",
+    "epulsar": "systems.placement.epulsar:SYSTEM",
 }

@@ -4,9 +4,7 @@ Every agent probes one other a period, in turn over a shuffled list of all (memb
 coordinate with each answer.  Membership is taken as known: Serf's gossip about it is not modelled.
 """
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -16,10 +14,11 @@ from systems.placement.messages import Ack, Here, Ping, WhereAmI
 
 
 class AgentNode:
-    """One agent.  ``vivaldi``: where it is at the start, warmed up or at the origin."""
+    """One agent.  ``vivaldi`` is where it is: at the origin, until a testbed puts a warmed-up one there."""
 
-    def __init__(self, node_id: str, peers: Sequence[str], probe_ns: int, vivaldi: Vivaldi, seed: int):
-        self.node_id, self.probe_ns, self.vivaldi = node_id, probe_ns, vivaldi
+    def __init__(self, node_id: str, peers: Sequence[str], probe_ns: int, seed: int):
+        self.node_id, self.probe_ns = node_id, probe_ns
+        self.vivaldi = Vivaldi(generator(seed, "vivaldi", node_id))
         self._peers = [peer for peer in peers if peer != node_id]
         self._rng = generator(seed, "agent", node_id)
         self._turn: list[str] = []
@@ -53,13 +52,3 @@ class AgentNode:
         peer = self._turn.pop()
         self._asked = peer, self._number, now_ns
         return [Send(peer, Ping(self._number))]
-
-
-def agents(names: Sequence[str], probe_ns: int, seed: int, warm: Mapping[str, Vivaldi]) -> dict[str, AgentNode]:
-    """An agent of each name; those of ``warm`` begin where they are."""
-
-    def fresh(name: str) -> Vivaldi:
-        rng: np.random.Generator = generator(seed, "vivaldi", name)
-        return warm.get(name) or Vivaldi(rng)
-
-    return {name: AgentNode(name, names, probe_ns, fresh(name), seed) for name in names}

@@ -111,7 +111,7 @@ class Changed(Message):
 
 @dataclass(frozen=True)
 class Lookup(Message):
-    """Client to load manager: who owns the topic?"""
+    """Client to load manager: name the owner of the topic."""
 
     topic: str
     coordinate: Coordinate | None = None

@@ -1,0 +1,52 @@
+"""All nodes of one deployment of the placement family, by the roles of their names."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from core.errors import SpecError
+from systems.api import Node, System, Transport
+from systems.placement.agent import AgentNode
+from systems.placement.broker import BrokerNode
+from systems.placement.cast import STORE, cast_of
+from systems.placement.client import ClientNode
+from systems.placement.manager import ManagerNode
+from systems.placement.messages import MESSAGES, AtSite, Traffic, Wanted
+from systems.placement.monitoring import Strategy
+from systems.placement.options import Options
+from systems.placement.store import StoreNode
+
+MakeStrategy = Callable[[Sequence[str], Any], Strategy]  # of the brokers and the system's options
+
+
+def cluster(names: Sequence[str], options: Options, seed: int, strategy: Strategy) -> dict[str, Node]:
+    """A node of each name.  SpecError where a role is missing."""
+    cast = cast_of(names)
+    for role, wanted in (("manager", cast.managers), ("broker", cast.brokers), (STORE, cast.stores)):
+        if not wanted:
+            raise SpecError(f"no {role} among the nodes", "use a topology of sites, such as city-mec")
+    store = cast.stores[0]
+    write_ns, session_ns = options.span("store_write"), options.span("session")
+    return {
+        **{name: StoreNode(name, write_ns, session_ns) for name in cast.stores},
+        **{name: ManagerNode(name, store, cast.brokers, strategy, options) for name in cast.managers},
+        **{name: BrokerNode(name, store, strategy, options, seed) for name in cast.brokers},
+        **{name: AgentNode(name, cast.agents, options.span("probe"), seed) for name in cast.agents},
+        **{name: ClientNode(name, cast.managers, options, seed) for name in cast.clients},
+    }
+
+
+def system(key: str, summary: str, config: type, strategy: MakeStrategy) -> System:
+    """A system of the family; ``config``: its options, a subclass of ``Options``."""
+
+    def nodes(names: list[str], options: Any, seed: int) -> dict[str, Node]:
+        return cluster(names, options, seed, strategy(cast_of(names).brokers, options))
+
+    return System(
+        key,
+        summary,
+        config=config,
+        nodes=nodes,
+        messages=MESSAGES,
+        transport=Transport.STREAM,
+        inputs=(AtSite, Wanted, Traffic),
+    )
