@@ -144,8 +144,9 @@ def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> 
             return super().create_connection(*arguments, **options) if connect is None else connect()
 
     host, port = at
-    quiet = logging.getLogger("ratebed.zookeeper")  # lost connections are what runs are about, and not for the terminal
+    # Lost connections are what runs are about, and not for the terminal.  Not ``getLogger``: where Mininet has been
+    # imported, that makes loggers of Mininet's own class, which print.
+    quiet = logging.Logger("zookeeper")
     quiet.addHandler(logging.NullHandler())
-    quiet.propagate = False
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
     return KazooClient(f"{host}:{port}", timeout=session_s, handler=Handler(), connection_retry=again, logger=quiet)
