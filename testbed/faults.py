@@ -7,7 +7,7 @@ from typing import Any
 from core.errors import SpecError
 from core.registry import configure, hint
 from core.units import duration_ns
-from testbed.topology import Topology
+from testbed.topology import SWITCH, Topology
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,15 @@ class LinkReordering:
 
 
 @dataclass(frozen=True)
+class Handover:
+    """From now on the only link of ``host`` leads to ``point``, a switch; its properties stay."""
+
+    at_ns: int
+    host: str
+    point: str
+
+
+@dataclass(frozen=True)
 class ClockSkew:
     """From now on a node's clock is ``offset_ns`` ahead of true time, or behind it."""
 
@@ -90,7 +99,7 @@ class ClockSkew:
 
 
 LinkFault = LinkLoss | LinkDuplication | LinkReordering
-Fault = Crash | Restart | Partition | Heal | LinkFault | ClockSkew
+Fault = Crash | Restart | Partition | Heal | LinkFault | Handover | ClockSkew
 EVERY = "*"
 
 KINDS: dict[str, type[Any]] = {
@@ -101,6 +110,7 @@ KINDS: dict[str, type[Any]] = {
     "link-loss": LinkLoss,
     "link-duplication": LinkDuplication,
     "link-reordering": LinkReordering,
+    "handover": Handover,
     "clock-skew": ClockSkew,
 }
 
@@ -170,6 +180,8 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                 _check_link(a, b, probability, fault, topology)
                 if hold_ns <= 0:
                     raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
+            case Handover(_, host, point):
+                _check_handover(host, point, fault, topology)
             case ClockSkew(_, node, _):
                 _known_node(node, fault, topology)
     return ordered
@@ -180,6 +192,15 @@ def _check_link(a: str, b: str, probability: float, fault: Fault, topology: Topo
         raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", "name two hosts that a link joins, or * and *")
     if not 0 <= probability <= 1:
         raise SpecError(f"{fault}: probability {probability}", "give a value from 0 to 1")
+
+
+def _check_handover(host: str, point: str, fault: Fault, topology: Topology) -> None:
+    links = [link for link in topology.links if host in (link.a, link.b)]
+    if len(links) != 1:
+        raise SpecError(f"{fault}: {host} has {len(links)} links", "only a host with one link can move")
+    switches = [other.name for other in topology.hosts if other.role == SWITCH]
+    if point not in switches:
+        raise SpecError(f"{fault}: no access point {point!r}", hint(point, switches))
 
 
 def _known_node(node: str, fault: Fault, topology: Topology) -> None:

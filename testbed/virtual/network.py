@@ -13,6 +13,7 @@ Randomness is named by path; loss, jitter and disorder are apart: traffic of one
 """
 
 from collections import Counter
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -48,8 +49,12 @@ class _Route:
 
     def __init__(self, seed: int, source: str, target: str, path: Path, cut: bool, through: float):
         self._seed, self._ends = seed, (source, target)
-        self.path, self.cut, self.through = path, cut, through
-        self.last_arrival_ns = 0
+        self.cut, self.last_arrival_ns = cut, 0
+        self.lead(path, through)
+
+    def lead(self, path: Path, through: float) -> None:
+        """From now on messages take this path."""
+        self.path, self.through = path, through
         self.one_way_delay_ns = path.one_way_delay_ns
         self.jittery = [link.jitter_ns for link in path.links if link.jitter_ns]
         self.is_slow = any(link.rate_bps for link in path.links)
@@ -82,6 +87,7 @@ class Network:
         self._reordering: dict[frozenset[str], tuple[float, int]] = {}  # probability, how long it is held back
         self._sides: list[frozenset[str]] = []  # hosts cut off from the others
         self._held: list[Parcel] = []
+        self._moved: dict[str, Link] = {}  # host -> its link, where that leads elsewhere than in the topology
 
     def send(self, parcel: Parcel, now_ns: int) -> list[int]:
         """The instants at which the parcel arrives: none (lost, or held until a partition ends), one, or two."""
@@ -130,6 +136,20 @@ class Network:
         for route in self._routes.values():
             route.through = self._through(route.path)
 
+    def move(self, host: str, point: str) -> None:
+        """A handover: the only link of ``host`` leads to ``point`` from now on; what is under way arrives as it was.
+
+        Streams go on in order.
+        """
+        (mine,) = (link for link in self.topology.links if host in (link.a, link.b))
+        moved = replace(mine, a=host, b=point)
+        self._loss[_ends(moved)] = self._loss[_ends(self._moved.get(host, mine))]
+        self._moved[host] = moved
+        for (source, target), route in self._routes.items():
+            if host in (self.topology.host_of(source), self.topology.host_of(target)):
+                path = self._path(source, target)
+                route.lead(path, self._through(path))
+
     def crash(self, node: str) -> None:
         """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
         for parcel in self._held:
@@ -148,10 +168,19 @@ class Network:
     def _route(self, source: str, target: str) -> _Route:
         found = self._routes.get((source, target))
         if found is None:
-            path, cut = self.topology.path(source, target), self._is_cut(source, target)
+            path, cut = self._path(source, target), self._is_cut(source, target)
             found = _Route(self.seed, source, target, path, cut, self._through(path))
             self._routes[source, target] = found
         return found
+
+    def _path(self, source: str, target: str) -> Path:
+        """The path between two nodes, from where their hosts are now."""
+        ends = self.topology.host_of(source), self.topology.host_of(target)
+        first, last = (self._moved.get(end) for end in ends)
+        if ends[0] == ends[1] or not (first or last):
+            return self.topology.path(source, target)
+        between = self.topology.path(first.b if first else ends[0], last.b if last else ends[1])
+        return Path((*((first,) if first else ()), *between.links, *((last,) if last else ())))
 
     def _through(self, path: Path) -> float:
         return prod(1.0 - self._loss[_ends(link)] for link in path.links)

@@ -35,7 +35,7 @@ from systems.api import (
     Verdict,
 )
 from systems.referee import Referee
-from testbed.faults import ClockSkew, Crash, Fault, Heal, LinkFault, Partition, Restart, check_faults
+from testbed.faults import ClockSkew, Crash, Fault, Handover, Heal, LinkFault, Partition, Restart, check_faults
 from testbed.member import answer, encoded
 from testbed.virtual.network import Network, Parcel
 
@@ -315,6 +315,8 @@ class EventLoop:
             case Heal(_, side):
                 for parcel in self._network.heal(side):
                     self._dispatch(parcel)
+            case Handover(_, host, point):
+                self._network.move(host, point)
             case ClockSkew(_, node, offset_ns):
                 self._members[node].clock_offset_ns = offset_ns
             case _:
