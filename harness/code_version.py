@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
 _FILES = (
-    *(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles", "links")),
+    *(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles", "links", "coordinates")),
     "requirements.lock",
 )
 

@@ -20,6 +20,7 @@ KILOBYTES_PER_RUN = 40
 SECONDS_PER_REQUEST = 5e-5
 SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
+SECONDS_PER_PROBE = 2e-6  # of a coordinate agent, and its share of what is kept
 _EXACT = ("instants", "probes")
 _GOSSIPING = ("crdt-counter", "crdt-queue", "sliding-log")
 _DATA_SETS = {  # requests at c = 300, and how long they take
@@ -59,6 +60,8 @@ def expected_seconds(spec: RunSpec) -> float:
         return SECONDS_PER_RUN + _limiter_seconds(spec)
     if spec.procedure == "cycles":
         return SECONDS_PER_RUN + float(spec.procedure_options.get("cycles", 1000)) * SECONDS_PER_CYCLE
+    if spec.procedure == "coordinates":
+        return SECONDS_PER_RUN + _probe_rounds(spec) * _agents(spec) * SECONDS_PER_PROBE
     rounds = 1 if spec.system_options.get("brokers") else _ROUNDS.get(spec.system, 5)
     return SECONDS_PER_RUN + rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
 
@@ -82,12 +85,24 @@ def _live_seconds(spec: RunSpec) -> float:
         _, span = _requests_and_span(spec)
         nodes = float(spec.topology_options.get("nodes", 10))
         return duration_ns(str(spec.procedure_options.get("duration") or span)) / SECOND_NS + nodes * SECONDS_PER_NODE
+    if spec.procedure == "coordinates":
+        interval_ns = duration_ns(str(spec.procedure_options.get("interval", "1s")))
+        return _probe_rounds(spec) * interval_ns / SECOND_NS + _agents(spec) * SECONDS_PER_NODE
     if spec.procedure == "adapt":
         return duration_ns(str(spec.procedure_options.get("duration", "120s"))) / SECOND_NS
     rounds = 1 if spec.system_options.get("brokers") else _FEW_ROUNDS.get(spec.system, 4)
     if spec.system == "srtm" and int(spec.workload_options.get("group_size", 1)) <= _SMALL_GROUP:
         rounds = min(rounds, 2)
     return rounds * (duration_ns(spec.round) / SECOND_NS + SECONDS_PER_LIVE_ROUND)
+
+
+def _probe_rounds(spec: RunSpec) -> float:
+    return float(spec.procedure_options.get("rounds", 600))
+
+
+def _agents(spec: RunSpec) -> float:
+    options: dict[str, Any] = spec.topology_options
+    return float(options.get("nodes", options.get("fanout", 10))) + float(spec.procedure_options.get("clients", 0))
 
 
 def _limiter_seconds(spec: RunSpec) -> float:

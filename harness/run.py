@@ -33,6 +33,8 @@ PROCEDURES = {
     "requests": "harness.requests:PROCEDURE",
     "cycles": "harness.cycles:PROCEDURE",
     "links": "harness.links:PROCEDURE",
+    "placement-study": "harness.placement_study:PROCEDURE",
+    "coordinates": "harness.coordinates:PROCEDURE",
 }
 
 

@@ -44,3 +44,8 @@ def distances_s(one: Coordinates, other: Coordinates) -> Array:
     adjusted = raw + one.adjustment[:, None] + other.adjustment[None, :]
     found: Array = np.where(adjusted > 0.0, adjusted, raw)
     return found
+
+
+def raised(coordinates: Coordinates, above_s: Array | float) -> Coordinates:
+    """Of nodes that are ``above_s`` (n,) further from everybody: clients behind a proxy (ePulsar, Section 4)."""
+    return coordinates._replace(height=coordinates.height + above_s)

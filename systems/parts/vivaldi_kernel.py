@@ -20,6 +20,8 @@ from systems.parts.vivaldi import NEAR_S, RTT_MAXIMUM_S, SERF, Vivaldi
 DIMENSIONS, SAMPLES, WINDOW = SERF.dimensions, SERF.samples, SERF.window
 ERROR_MAXIMUM, ERROR_GAIN, FORCE_GAIN = SERF.error_maximum, SERF.error_gain, SERF.force_gain
 HEIGHT_MINIMUM_S, GRAVITY_S = SERF.height_minimum_s, SERF.gravity_s
+ORIGIN = np.zeros(DIMENSIONS)
+assert SAMPLES == 3, "of so many _median is made"
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -142,8 +144,7 @@ def update(state, i, j, rtt_s, rng):
         return
     state.heard[i, j, state.heard_count[i, j] % SAMPLES] = rtt_s
     state.heard_count[i, j] += 1
-    count = min(state.heard_count[i, j], SAMPLES)
-    filtered_s = max(np.sort(state.heard[i, j, :count])[count // 2], NEAR_S)
+    filtered_s = max(_median(state, i, j), NEAR_S)
     _pull(state, i, j, filtered_s, rng)
     state.offsets[i, state.oldest[i]] = filtered_s - _raw(state, i, j)
     state.oldest[i] = (state.oldest[i] + 1) % WINDOW
@@ -153,9 +154,21 @@ def update(state, i, j, rtt_s, rng):
     state.adjustment[i] = total / (2.0 * WINDOW)
     _fall(state, i, rng)
     if not _is_finite(state, i):
-        state.vec[i], state.height[i], state.adjustment[i] = 0.0, HEIGHT_MINIMUM_S, 0.0
-        state.error[i] = ERROR_MAXIMUM
+        for k in range(DIMENSIONS):
+            state.vec[i, k] = 0.0
+        state.height[i], state.adjustment[i], state.error[i] = HEIGHT_MINIMUM_S, 0.0, ERROR_MAXIMUM
         state.reset_count[i] += 1
+
+
+@njit(cache=True)
+def _median(state, i, j):
+    """Of the last three round-trip times; of two, the larger."""
+    one, two, three = state.heard[i, j, 0], state.heard[i, j, 1], state.heard[i, j, 2]
+    if state.heard_count[i, j] == 1:
+        return one
+    if state.heard_count[i, j] == 2:
+        return max(one, two)
+    return max(min(one, two), min(max(one, two), three))
 
 
 @njit(cache=True)
@@ -189,31 +202,37 @@ def _fall(state, i, rng):
     away_s = raw + state.adjustment[i]
     if not away_s > 0.0:
         away_s = raw
-    _push(state, i, -((away_s / GRAVITY_S) ** 2), np.zeros(DIMENSIONS), HEIGHT_MINIMUM_S, rng)
+    _push(state, i, -((away_s / GRAVITY_S) ** 2), ORIGIN, HEIGHT_MINIMUM_S, rng)
 
 
 @njit(cache=True)
 def _push(state, i, force_s, vec, height, rng):
     """Move node ``i`` away from ``vec`` by ``force_s``."""
-    away = state.vec[i] - vec
-    apart_s = sqrt((away**2).sum())
+    square = 0.0
+    for k in range(DIMENSIONS):
+        square += (state.vec[i, k] - vec[k]) ** 2
+    apart_s = sqrt(square)
     if apart_s > NEAR_S:
-        away /= apart_s
         rise = (state.height[i] + height) * force_s / apart_s
         state.height[i] = max(HEIGHT_MINIMUM_S, state.height[i] + rise)
-    else:
         for k in range(DIMENSIONS):
-            away[k] = rng.random() - 0.5
-        length = sqrt((away**2).sum())
+            state.vec[i, k] += (state.vec[i, k] - vec[k]) / apart_s * force_s
+        return
+    away, square = np.empty(DIMENSIONS), 0.0
+    for k in range(DIMENSIONS):
+        away[k] = rng.random() - 0.5
+        square += away[k] ** 2
+    length = sqrt(square)
+    for k in range(DIMENSIONS):
         if length > NEAR_S:
-            away /= length
-        else:
-            away[:] = 0.0
-            away[0] = 1.0
-    state.vec[i] += away * force_s
+            state.vec[i, k] += away[k] / length * force_s
+        elif k == 0:
+            state.vec[i, k] += force_s
 
 
 @njit(cache=True)
 def _is_finite(state, i):
-    rest = state.height[i] + state.adjustment[i] + state.error[i]  # far from overflow, so finite if all are
-    return isfinite(rest) and np.all(np.isfinite(state.vec[i]))
+    total = state.height[i] + state.adjustment[i] + state.error[i]  # far from overflow: finite if all are
+    for k in range(DIMENSIONS):
+        total += state.vec[i, k]
+    return isfinite(total)
