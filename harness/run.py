@@ -33,6 +33,7 @@ PROCEDURES = {
     "requests": "harness.requests:PROCEDURE",
     "cycles": "harness.cycles:PROCEDURE",
     "links": "harness.links:PROCEDURE",
+    "place": "harness.placement:PROCEDURE",
     "placement-study": "harness.placement_study:PROCEDURE",
     "coordinates": "harness.coordinates:PROCEDURE",
 }

@@ -1,0 +1,118 @@
+"""Many random placements of clients, and what each policy makes of them: the inner loops of ``placement_study``.
+
+For every topic the brokers that the policies choose, and over all pairs of a producer and a consumer the worst delay
+and the share above the bound, by estimate and in truth.  ``placement_twin`` of the tests is the same out of
+``systems.parts.topic_placement``.
+"""
+
+# mypy: allow-untyped-defs, allow-untyped-calls
+from math import sqrt
+
+import numpy as np
+
+from core.compiled import njit
+from systems.parts.vivaldi import NEAR_S
+
+PULSAR, ALL_PAIRS, EPULSAR, OPTIMAL = range(4)  # rows of what is found
+ESTIMATED_WORST, ESTIMATED_VIOLATION, TRUE_WORST, TRUE_VIOLATION, FEASIBLE = range(5)  # and columns
+
+
+@njit(cache=True)
+def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_s, share, shortcut, only_violated):
+    """Float64 (placements, 4 policies, 5 measures): delays in seconds, shares of pairs and of topics.
+
+    ``placements`` int64 (placements, clients): the site of each client.  ``roles``: four int64 arrays, the producers
+    of all topics, where each topic's begin, and likewise consumers.  ``hashed`` (topics,): Pulsar's brokers.
+    ``estimated_s``, ``true_s`` (sites, brokers): of a message.  ``sites``, ``brokers``: their coordinates (vec,
+    height, adjustment).  ``share``, ``shortcut``: see ``topic_placement.Policy``.  ``only_violated``: a topic whose
+    estimated delay at Pulsar's broker is within the bound stays there.
+    """
+    producers, producer_start, consumers, consumer_start = roles
+    topics, broker_count = len(hashed), len(brokers[1])
+    found = np.zeros((len(placements), 4, 5))
+    worst_s, true_worst_s, expected_s = np.empty(broker_count), np.empty(broker_count), np.empty(broker_count)
+    for k in range(len(placements)):
+        pairs = 0
+        for t in range(topics):
+            of = placements[k][producers[producer_start[t] : producer_start[t + 1]]]
+            to = placements[k][consumers[consumer_start[t] : consumer_start[t + 1]]]
+            pairs += len(of) * len(to)
+            _expect(of, to, sites, brokers, share, shortcut, expected_s)
+            _farthest(of, to, estimated_s, worst_s)
+            _farthest(of, to, true_s, true_worst_s)
+            chosen = (hashed[t], np.argmin(worst_s), np.argmin(expected_s), np.argmin(true_worst_s))
+            found[k, ALL_PAIRS, FEASIBLE] += worst_s.min() < bound_s
+            found[k, EPULSAR, FEASIBLE] += expected_s.min() < bound_s
+            found[k, OPTIMAL, FEASIBLE] += true_worst_s.min() < bound_s
+            stays = only_violated and worst_s[hashed[t]] <= bound_s
+            for policy in range(4):
+                broker = hashed[t] if stays and policy in (ALL_PAIRS, EPULSAR) else chosen[policy]
+                row = found[k, policy]
+                row[ESTIMATED_WORST] = max(row[ESTIMATED_WORST], worst_s[broker])
+                row[TRUE_WORST] = max(row[TRUE_WORST], true_worst_s[broker])
+                if worst_s[broker] > bound_s:
+                    row[ESTIMATED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s)
+                if true_worst_s[broker] > bound_s:
+                    row[TRUE_VIOLATION] += _violations(of, to, true_s, broker, bound_s)
+        found[k, :, ESTIMATED_VIOLATION] /= pairs
+        found[k, :, TRUE_VIOLATION] /= pairs
+        found[k, :, FEASIBLE] /= topics
+    return found
+
+
+@njit(cache=True)
+def _expect(of, to, sites, brokers, share, shortcut, expected_s):
+    """W(t, b) for all brokers, of a topic with producers at the sites ``of`` and consumers at the sites ``to``."""
+    expected_s[:] = 0.0
+    for members in (of, to):
+        vec = np.zeros(sites[0].shape[1])
+        height = adjustment = 0.0
+        for site in members:
+            for i in range(len(vec)):
+                vec[i] += sites[0][site, i]
+            height += sites[1][site]
+            adjustment += sites[2][site]
+        vec /= len(members)
+        height, adjustment = height / len(members), adjustment / len(members)
+        deviation_s = 0.0
+        for site in members:
+            away_s = _distance(vec, height, adjustment, sites, site, shortcut)
+            deviation_s = max(deviation_s, away_s)
+        for broker in range(len(expected_s)):
+            there_s = _distance(vec, height, adjustment, brokers, broker, shortcut)
+            expected_s[broker] += share * (there_s + deviation_s)
+
+
+@njit(cache=True)
+def _distance(vec, height, adjustment, others, other, shortcut):
+    square = 0.0
+    for i in range(len(vec)):
+        square += (vec[i] - others[0][other, i]) ** 2
+    between = sqrt(square)
+    if shortcut and between < NEAR_S:
+        return 0.0
+    raw = between + height + others[1][other]
+    adjusted = raw + adjustment + others[2][other]
+    return adjusted if adjusted > 0.0 else raw
+
+
+@njit(cache=True)
+def _farthest(of, to, delay_s, worst_s):
+    """The worst pair's delay over each broker."""
+    for broker in range(len(worst_s)):
+        there_s = back_s = 0.0
+        for site in of:
+            there_s = max(there_s, delay_s[site, broker])
+        for site in to:
+            back_s = max(back_s, delay_s[site, broker])
+        worst_s[broker] = there_s + back_s
+
+
+@njit(cache=True)
+def _violations(of, to, delay_s, broker, bound_s):
+    """How many pairs are above the bound."""
+    count = 0
+    for producer in of:
+        for consumer in to:
+            count += delay_s[producer, broker] + delay_s[consumer, broker] > bound_s
+    return count
