@@ -71,6 +71,17 @@ class Backend(Protocol):
         """
         ...
 
+    def check_place(self, system: Any) -> None:
+        """SpecError where ``place`` could not work."""
+        ...
+
+    def place(self, system: Any, config: Any, topology: Any, load: Any, placing: Any) -> Any:
+        """Let ``system`` place the topics of ``load`` (``core.clients.ClientLoad``) while its clients come, go and move.
+
+        ``placing`` is a ``testbed.placing.Placing``; returns a ``testbed.placing.PlacementJournal``.
+        """
+        ...
+
     def verify(self, topology: Any, seed: int) -> Evidence:
         """Make the links of ``topology``, measure every path, take them down: nothing is offered."""
         ...

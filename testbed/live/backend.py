@@ -121,6 +121,14 @@ class LiveBackend:
         """See ``testbed.Backend``."""
         self.check_locate(topology, locating)
 
+    def check_place(self, system: Any) -> None:
+        """See ``testbed.Backend``."""
+        raise SpecError(f"testbed {self.name} places no topics", "use --testbed virtual")
+
+    def place(self, system: Any, config: Any, topology: Topology, load: Any, placing: Any) -> Any:
+        """See ``testbed.Backend``."""
+        self.check_place(system)
+
     def verify(self, topology: Topology, seed: int) -> Evidence:
         """See ``testbed.Backend``."""
         with self.up(topology, seed) as site:

@@ -10,6 +10,7 @@ from testbed.evidence import Evidence
 from testbed.virtual.far import Far, far_of
 
 if TYPE_CHECKING:
+    from testbed.placing import PlacementJournal
     from testbed.locating import Located, Locating
     from testbed.topology import Topology
     from testbed.virtual.deployment import Deployment
@@ -101,6 +102,15 @@ class VirtualBackend:
         from testbed.virtual.locating import located
 
         return located(topology, seed, locating)
+
+    def check_place(self, system: Any) -> None:
+        """See ``testbed.Backend``."""
+
+    def place(self, system: Any, config: Any, topology: "Topology", load: Any, placing: Any) -> "PlacementJournal":
+        """See ``testbed.Backend``."""
+        from testbed.virtual.placement_run import run_placement
+
+        return run_placement(system, config, topology, load, placing)
 
     def verify(self, topology: "Topology", seed: int) -> Evidence:
         """See ``testbed.Backend``: the model's network, probed like a real one."""

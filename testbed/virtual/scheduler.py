@@ -328,6 +328,8 @@ class EventLoop:
         member.alive = False
         member.timers.clear()
         self._network.crash(name)
+        if hasattr(self._plane, "crash"):
+            self._plane.crash(name, self.now_ns)
 
     def _restart(self, name: str, copy_from: str) -> None:
         self._restarts_count += 1

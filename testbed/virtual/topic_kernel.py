@@ -1,0 +1,208 @@
+"""What became of every message of a run of topics, topic by topic over arrays.
+
+A producer sends a message at its instant, or as soon as it is attached again; on a connection nothing overtakes.  A
+broker accepts what arrives before it fences the topic; what comes later is sent again to the next broker.  Each broker
+serves what it accepts first come first served, ``1 / out_rps`` of a second for each consumer to be served.  A consumer
+that is subscribed gets a message a path's delay later; one that is cut off, when it is subscribed again: the
+subscription outlives the move.  A message's latency counts from its instant until the last consumer has it (ePulsar,
+5.8); a consumer is owed what is served from its first subscription on, until it leaves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.clients import Role
+from core.seeds import generator
+from core.units import SECOND_NS
+from testbed.virtual.topic_plane import Span, TopicPlane, TopicSpans
+
+Int64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+NEVER_NS = 2**62
+
+
+@dataclass(frozen=True)
+class Roads:
+    """Delays between sites and brokers, one way.
+
+    ``delay_ns``: int64 (sites, brokers); ``cuts``: (site, broker) -> spans in which nothing passes between them: what
+    is sent then arrives after the end.
+    """
+
+    brokers: tuple[str, ...]
+    access_ns: int
+    delay_ns: Int64
+    cuts: Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
+
+    def arrivals(self, sent_ns: Int64, site: Int64, broker: int) -> Int64:
+        """When what is sent between sites and a broker is there: int64 of the shape of ``sent_ns``."""
+        departs = sent_ns.copy()
+        for (cut_site, cut_broker), spans in self.cuts.items():
+            if cut_broker == broker:
+                for start_ns, end_ns in spans:
+                    departs[(site == cut_site) & (sent_ns >= start_ns) & (sent_ns < end_ns)] = end_ns
+        return departs + self.access_ns + self.delay_ns[site, broker]
+
+
+class Messages(NamedTuple):
+    """A topic's messages: int64 arrays (n,), in the order of acceptance."""
+
+    born_ns: Int64
+    accepted_ns: Int64
+    broker: Int64  # its number
+
+
+class Fate(NamedTuple):
+    """A topic's messages, in the order of ``born_ns``: arrays (n,).  No consumer: not in here."""
+
+    born_ns: Int64
+    latency_ns: Int64  # until the last consumer has it; -1: somebody never got it
+    late_count: Int64  # consumers that had it later than the bound, or never
+    consumer_count: Int64
+
+
+def fates(plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int) -> dict[str, Fate]:
+    """What became of the messages born before ``until_ns``, by topic; ``out_rps``: of each broker."""
+    accepted = {name: _accepted(plane, spans, roads, until_ns, seed) for name, spans in plane.topics.items()}
+    served = _served(accepted, plane.topics, len(roads.brokers), out_rps)
+    return {name: _fate(plane, spans, roads, accepted[name], served[name]) for name, spans in plane.topics.items()}
+
+
+# --- to the broker -----------------------------------------------------------------------------------
+
+
+def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
+    parts = []
+    for (client, role), wanted in topic.wanted.items():
+        if role is Role.PRODUCER:
+            phase = generator(seed, "messages", topic.load.name, client).random()
+            born_ns = np.concatenate([_instants(span, topic.load.rate_rps, phase, until_ns) for span in wanted])
+            parts.append(_sent(plane, topic, roads, client, born_ns))
+    if not parts:
+        return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
+    found = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    order = np.argsort(found.accepted_ns, kind="stable")
+    return Messages(*(column[order] for column in found))
+
+
+def _instants(span: Span, rate_rps: float, phase: float, until_ns: int) -> Int64:
+    """Evenly spaced, at the topic's rate."""
+    length_ns = max(0, min(span.end_ns, until_ns) - span.start_ns)
+    count = int(np.ceil(length_ns * rate_rps / SECOND_NS - phase))
+    return span.start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
+
+
+def _sent(plane: TopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
+    """A producer's messages, through its connections one after the other; those that never arrive are left out."""
+    found, rest = [], born_ns
+    for span in topic.attached.get(client, []):
+        ready = np.searchsorted(rest, span.end_ns)
+        mine, rest = rest[:ready], rest[ready:]
+        broker = roads.brokers.index(span.broker)
+        sent_ns = np.maximum(mine, span.start_ns)
+        arrived_ns = np.maximum.accumulate(roads.arrivals(sent_ns, _sites(plane, client, sent_ns), broker))
+        accepted = np.searchsorted(arrived_ns, _fenced_ns(topic, span))
+        found.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
+        rest = np.concatenate([mine[accepted:], rest])
+    if not found:
+        return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
+    return Messages(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+
+
+def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
+    """When the broker stopped to accept what a producer sends that was let in at the start of ``attached``."""
+    ends = [span.end_ns for span in topic.open if span.broker == attached.broker and span.start_ns <= attached.start_ns]
+    return ends[-1] if ends else 0
+
+
+def _sites(plane: TopicPlane, client: str, at_ns: Int64) -> Int64:
+    """Where the client was at those instants."""
+    since_ns, site = (np.array(column) for column in zip(*plane.places[client], strict=True))
+    found: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
+    return found
+
+
+# --- in the broker -----------------------------------------------------------------------------------
+
+
+def _served(
+    accepted: Mapping[str, Messages], topics: Mapping[str, TopicSpans], brokers: int, out_rps: float
+) -> dict[str, Int64]:
+    """When each message is served: int64 arrays as ``accepted``; one queue a broker for all topics."""
+    works = {name: _fanout(topics[name], messages) * (SECOND_NS / out_rps) for name, messages in accepted.items()}
+    found = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
+    for broker in range(brokers):
+        mine = {name: np.flatnonzero(messages.broker == broker) for name, messages in accepted.items()}
+        arrived_ns = np.concatenate([accepted[name].accepted_ns[rows] for name, rows in mine.items()])
+        work_ns = np.concatenate([works[name][rows] for name, rows in mine.items()])
+        order = np.argsort(arrived_ns, kind="stable")
+        served_ns = np.empty(len(order), np.int64)
+        served_ns[order] = _queue(arrived_ns[order], work_ns[order])
+        start = 0
+        for name, rows in mine.items():
+            found[name][rows] = served_ns[start : start + len(rows)]
+            start += len(rows)
+    return found
+
+
+def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:
+    """When a server that takes one after the other is done with each (Lindley's recursion)."""
+    if not len(arrived_ns):
+        return arrived_ns
+    origin_ns = arrived_ns[0]
+    total_ns = np.cumsum(work_ns)
+    begun_ns = np.maximum.accumulate(arrived_ns - origin_ns - (total_ns - work_ns))
+    return origin_ns + np.ceil(begun_ns + total_ns - 1e-3).astype(np.int64)
+
+
+def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:
+    """How many consumers were subscribed when each message was accepted."""
+    spans = [span for spans in topic.subscribed.values() for span in spans]
+    starts, ends = np.sort([span.start_ns for span in spans]), np.sort([span.end_ns for span in spans])
+    at_ns = messages.accepted_ns
+    return (np.searchsorted(starts, at_ns, side="right") - np.searchsorted(ends, at_ns, side="right")).astype(float)
+
+
+# --- to the consumers --------------------------------------------------------------------------------
+
+
+def _fate(plane: TopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
+    order = np.argsort(served_ns, kind="stable")
+    served_ns, born_ns = served_ns[order], messages.born_ns[order]
+    count = len(order)
+    last_ns, late, consumers = np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+    for (client, role), wanted in topic.wanted.items():
+        if role is not Role.CONSUMER:
+            continue
+        for span in wanted:
+            spans = [one for one in topic.subscribed.get(client, []) if span.start_ns <= one.start_ns < span.end_ns]
+            if not spans:
+                continue
+            low, high = np.searchsorted(served_ns, (spans[0].start_ns, span.end_ns))
+            received_ns = _received(plane, roads, client, spans, served_ns[low:high])
+            consumers[low:high] += 1
+            late[low:high] += received_ns - born_ns[low:high] > topic.load.bound_ns
+            last_ns[low:high] = np.maximum(last_ns[low:high], received_ns)
+    mine = np.flatnonzero(consumers)
+    mine = mine[np.argsort(born_ns[mine], kind="stable")]
+    latency_ns = np.where(last_ns[mine] >= NEVER_NS, -1, last_ns[mine] - born_ns[mine])
+    return Fate(born_ns[mine], latency_ns, late[mine], consumers[mine])
+
+
+def _received(plane: TopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
+    """When a consumer has each message; ``NEVER_NS`` where it was cut off and did not come back."""
+    starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start_ns", "end_ns"))
+    number = np.searchsorted(ends, served_ns, side="right")
+    received_ns = np.full(len(served_ns), NEVER_NS, np.int64)
+    for i, span in enumerate(spans):
+        low, high = np.searchsorted(number, (i, i + 1))
+        departs_ns = np.maximum(served_ns[low:high], starts[i])
+        broker = roads.brokers.index(span.broker)
+        arrivals_ns = roads.arrivals(departs_ns, _sites(plane, client, departs_ns), broker)
+        received_ns[low:high] = np.maximum.accumulate(arrivals_ns)
+    return received_ns

@@ -1,0 +1,112 @@
+"""The data plane of topics in virtual time: who was connected where, and when; messages are reckoned out afterwards.
+
+Rates are known in advance and nothing that a control plane sees depends on a single message, so that while the run
+lasts only spans are kept: a broker accepts a topic, a producer is attached, a consumer is subscribed.  What became of
+each message follows from them (``topic_kernel``).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role, TopicLoad
+from core.errors import SystemFault
+from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed
+
+EVER_NS = 2**62  # the end of what has not ended
+
+
+@dataclass
+class Span:
+    """From an instant up to another, with respect to a broker ("" where there is none)."""
+
+    start_ns: int
+    end_ns: int = EVER_NS
+    broker: str = ""
+
+
+@dataclass
+class TopicSpans:
+    """All that decides what becomes of a topic's messages.  Spans of one name are in order and do not overlap."""
+
+    load: TopicLoad
+    open: list[Span] = field(default_factory=list)  # accepted by a broker
+    attached: dict[str, list[Span]] = field(default_factory=dict)  # producer -> connected to a broker
+    subscribed: dict[str, list[Span]] = field(default_factory=dict)  # consumer -> served by a broker
+    wanted: dict[tuple[str, Role], list[Span]] = field(default_factory=dict)  # client and role -> in use
+
+
+class TopicPlane:
+    """The spans of a run; ``happenings``: what clients do, in order, all of it known in advance."""
+
+    def __init__(self, load: ClientLoad, brokers: Sequence[str], happenings: Sequence[Happening]):
+        self.brokers, self.now_ns = brokers, 0
+        self.topics = {topic.name: TopicSpans(topic) for topic in load.topics}
+        self.places = {client: [(0, site)] for client, site in load.homes.items()}  # client -> since when at which site
+        for happening in happenings:
+            match happening:
+                case Moved(at_ns, client, site):
+                    self.places[client].append((at_ns, site))
+                case Joined(at_ns, client, topic, role):
+                    self.topics[topic].wanted.setdefault((client, role), []).append(Span(at_ns))
+                case Left(at_ns, client, topic, role):
+                    self.topics[topic].wanted[client, role][-1].end_ns = at_ns
+
+    def advance(self, until_ns: int) -> None:
+        """Messages go on as the spans say."""
+        self.now_ns = until_ns
+
+    def report(self) -> Iterable[tuple[str, Any]]:
+        """The rates of now: what producers attached to a topic's broker send, and what its consumers get."""
+        found = []
+        for name, topic in self.topics.items():
+            broker = topic.open[-1].broker if topic.open and _lasts(topic.open) else ""
+            if broker:
+                producers = sum(_lasts(spans) and spans[-1].broker == broker for spans in topic.attached.values())
+                consumers = sum(_lasts(spans) and spans[-1].broker == broker for spans in topic.subscribed.values())
+                in_rps = producers * topic.load.rate_rps
+                found.append((broker, Traffic(name, in_rps, in_rps * consumers)))
+        return found
+
+    def actuate(self, node: str, command: Any, now_ns: int) -> None:
+        """A broker opens or closes a topic or serves a client; a client connects to a broker or is cut off."""
+        topic = self.topics.get(getattr(command, "topic", ""))
+        if topic is None:
+            raise SystemFault(f"{node} commanded {command}", f"topics are {', '.join(self.topics)}")
+        match command:
+            case Open():
+                topic.open.append(Span(now_ns, broker=node))
+            case Fence():
+                _end([span for span in topic.open if span.broker == node], now_ns)
+                for spans in topic.subscribed.values():
+                    _end([span for span in spans if span.broker == node], now_ns)
+            case Attach(_, broker):
+                _end(topic.attached.setdefault(node, []), now_ns)
+                topic.attached[node].append(Span(now_ns, broker=broker))
+            case Detach():
+                _end(topic.attached.get(node, []), now_ns)
+            case Subscribed(_, client):
+                _end(topic.subscribed.setdefault(client, []), now_ns)
+                topic.subscribed[client].append(Span(now_ns, broker=node))
+            case Unsubscribed(_, client):
+                _end([span for span in topic.subscribed.get(client, []) if span.broker == node], now_ns)
+            case _:
+                raise SystemFault(f"{node} commanded {command}", "see systems.placement.messages")
+
+    def crash(self, node: str, now_ns: int) -> None:
+        """What the node accepted, sent or served ends."""
+        for topic in self.topics.values():
+            _end([span for span in topic.open if span.broker == node], now_ns)
+            _end(topic.attached.get(node, []), now_ns)
+            _end(topic.subscribed.get(node, []), now_ns)
+            for spans in topic.subscribed.values():
+                _end([span for span in spans if span.broker == node], now_ns)
+
+
+def _lasts(spans: list[Span]) -> bool:
+    return bool(spans) and spans[-1].end_ns == EVER_NS
+
+
+def _end(spans: list[Span], now_ns: int) -> None:
+    if _lasts(spans):
+        spans[-1].end_ns = now_ns
