@@ -8,6 +8,8 @@ Mobile clients, if there are any, are paired with the brokers, else every agent 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from testbed.locating import Handover, Located, Locating, trips
 from testbed.sites import AGENT, sites, with_clients
 from testbed.topology import Topology
 
-Row = tuple[int, str, str, float]  # of samples
+Rows = tuple[int, list[str], str, Any]  # of samples: instant, nodes, metric, a value a node
 
 
 @dataclass(frozen=True)
@@ -131,21 +133,25 @@ def _handovers(config: Config, homes: Mapping[str, int], places: list[str], seed
 def run(point: Point, plan: Plan) -> Journal:
     """Let the agents probe, and keep every read."""
     found = point.backend.locate(plan.topology, point.spec.seed, plan.locating)
-    rows = [row for part in (_pairs(plan, found), _shifts(found)) for row in part]
-    columns = zip(*rows, strict=True)
-    samples = {name: list(column) for name, column in zip(("at_ns", "node", "metric", "value"), columns, strict=True)}
+    samples: dict[str, list[Any]] = {"at_ns": [], "node": [], "metric": [], "value": []}
+    for at_ns, nodes, metric, values in chain(_pairs(plan, found), _shifts(found)):
+        samples["at_ns"] += [at_ns] * len(nodes)
+        samples["node"] += nodes
+        samples["metric"] += [metric] * len(nodes)
+        samples["value"] += np.rint(values).tolist()
     return Journal({"samples": samples}, "done", evidence=found.evidence)
 
 
-def _pairs(plan: Plan, found: Located) -> Iterator[Row]:
+def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
     """Estimate and truth of every pair at every read."""
     moves = list(plan.handovers)
     attached: dict[str, str] = {}
     nodes = [*plan.clients, *agents(plan.topology)]
-    ends = [(i, j) for i in range(len(nodes)) for j in range(i + 1, len(nodes))]
+    here, there = np.triu_indices(len(nodes), 1)
     if plan.clients:
-        ours = {name + AGENT for name in plan.topology.node_names("broker")}
-        ends = [(i, j) for i, j in ends if nodes[i] in plan.homes and nodes[j] in ours]
+        brokers = [nodes.index(name) for name in plan.topology.node_names("broker") if name.endswith(AGENT)]
+        here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.clients)), brokers, indexing="ij"))
+    names = [f"{nodes[i]} {nodes[j]}" for i, j in zip(here, there, strict=True)]
     truth_ns = trips(plan.topology, nodes).rtt_ns
     for at_ns, coordinates in zip(found.at_ns, found.coordinates, strict=True):
         due = [move for move in moves if move.at_ns < at_ns]
@@ -154,11 +160,8 @@ def _pairs(plan: Plan, found: Located) -> Iterator[Row]:
             attached |= {move.host: move.to for move in due}
             truth_ns = trips(plan.topology, nodes, attached).rtt_ns
         where = _coordinates_of(plan, nodes, coordinates, attached)
-        estimate_ns = distances_s(where, where) * SECOND_NS
-        for i, j in ends:
-            pair = f"{nodes[i]} {nodes[j]}"
-            yield at_ns, pair, "estimated_rtt_ns", float(np.rint(estimate_ns[i, j]))
-            yield at_ns, pair, "true_rtt_ns", float(truth_ns[i, j])
+        yield at_ns, names, "estimated_rtt_ns", distances_s(where, where)[here, there] * SECOND_NS
+        yield at_ns, names, "true_rtt_ns", truth_ns[here, there]
 
 
 def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: Mapping[str, str]) -> Coordinates:
@@ -173,13 +176,11 @@ def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: 
     return raised(Coordinates(*(part[rows] for part in found)), above_s)
 
 
-def _shifts(found: Located) -> Iterator[Row]:
+def _shifts(found: Located) -> Iterator[Rows]:
     """How far each agent's coordinate is from where it was at the read before."""
-    for k in range(1, len(found.at_ns)):
-        before, now = found.coordinates[k - 1], found.coordinates[k]
+    for at_ns, (before, now) in zip(found.at_ns[1:], pairwise(found.coordinates), strict=True):
         shift_s = np.linalg.norm(now.vec - before.vec, axis=1) + np.abs(now.height - before.height)
-        for node, value in zip(found.nodes, shift_s.tolist(), strict=True):
-            yield found.at_ns[k], node, "shift_ns", float(round(value * SECOND_NS))
+        yield at_ns, list(found.nodes), "shift_ns", shift_s * SECOND_NS
 
 
 PROCEDURE = Procedure(configured, run)
