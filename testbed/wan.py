@@ -58,8 +58,8 @@ def wan(
     Each city is a switch with an access link of 0.25 ms to each of its nodes.  Between cities are the
     derived delays, or those of the measured ``table`` (a file: see ``read_table``; ``servers`` names
     its places; ``repair`` = ``detour`` fills its holes).  A path takes a detour through a third city
-    where a table makes that faster.  ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is a share of the delay ("10%") or
-    a duration; it and ``loss_probability`` are of the links between cities.
+    where a table makes that faster.  ``delay_factor`` stretches all delays.  ``jitter``, plus or minus, is
+    a share of the delay ("10%") or a duration; it and ``loss_probability`` are of the links between cities.
 
     For a topic: ``brokers``, ``publishers`` and ``subscribers`` name the cities of such hosts, ``broker1`` and so on
     in that order; there are then no other nodes, and of ``cities`` only those that are named.

@@ -18,6 +18,10 @@ WORKLOADS = {
     "load-curve": "workloads.load_curve:WORKLOAD",
     "instants": "workloads.instants:WORKLOAD",
     "probes": "workloads.probes:WORKLOAD",
+    "uav-swarms": "workloads.uav_swarms:WORKLOAD",
+    "mmog": "workloads.mmog:WORKLOAD",
+    "static-topics": "workloads.static_topics:WORKLOAD",
+    "topic-churn": "workloads.topic_churn:WORKLOAD",
 }
 
 

@@ -38,9 +38,9 @@ class Workload:
 
 
 def input_files(config: Any) -> dict[str, str]:
-    """Field and path of the files that a config names (fields with ``INPUT_FILE`` as metadata)."""
+    """Field and path of the files that a config names (fields with ``INPUT_FILE`` as metadata that are not empty)."""
     fields = [field.name for field in dataclasses.fields(config) if field.metadata.get("input_file")]
-    return {name: getattr(config, name) for name in fields}
+    return {name: getattr(config, name) for name in fields if getattr(config, name)}
 
 
 def workload_id(key: str, config: Any, seed: int) -> str:
