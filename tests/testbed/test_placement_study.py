@@ -112,8 +112,9 @@ def test_by_hand() -> None:
     found = study.results(places, where, scenario, np.array([[1, 1, 1]]), setting)[0]
     hashed = ranges_of(scenario.topics, 2).tolist()
     away = hashed.count(0) / 2  # of the pairs, half are of either topic
-    assert found[0, :4] == pytest.approx([0.076 if away else 0.016, away, 0.076 if away else 0.016, away])
+    far = 0.076 if away else 0.016
+    assert found[0, :5] == pytest.approx([far, away, away, far, away])
     for row in (1, 2, 3):
-        assert found[row, :4] == pytest.approx([0.016, 0, 0.016, 0])
+        assert found[row, :5] == pytest.approx([0.016, 0, 0, 0.016, 0])  # 32 ms there and back
     # The centroid of clients at one place has their height as well: 16 ms of access are counted as 48.
-    assert found[:, 4].tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert found[:, 5].tolist() == [0.0, 1.0, 0.0, 1.0]
