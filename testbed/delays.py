@@ -14,6 +14,7 @@ REPAIRS = ("", "detour")  # of a pair that was not measured in either direction:
 
 # Topologies that mend what they read: name -> a function of the same options that says what it mended.
 NOTES = {
+    "matrix-sites": "testbed.matrix_sites:matrix_sites_notes",
     "us-cities": "testbed.us_cities:us_cities_notes",
 }
 
@@ -28,7 +29,8 @@ class Repairs:
     uneven: int = 0  # the directions differ by more than 10 % of their mean, which is taken
     one_direction: int = 0  # only one direction was measured; it stands for both
     filled: int = 0  # neither was; the best detour through a third place stands for it
-    shortened: int = 0  # some detour is shorter than the direct delay: messages take it
+    shortened: int = 0  # some detour is shorter than the direct delay (the triangle inequality is violated)
+    detours: bool = False  # whether messages take such detours
 
     def notes(self) -> tuple[str, ...]:
         """A sentence for each kind of repair that was needed."""
@@ -36,7 +38,8 @@ class Repairs:
             "uneven": "of {} pairs {} have directions more than 10 % apart: the mean is taken",
             "one_direction": "of {} pairs {} were measured in one direction only: it stands for both",
             "filled": "of {} pairs {} were not measured: the best detour through a third place stands for them",
-            "shortened": "of {} pairs {} have a detour shorter than the direct delay: messages take it",
+            "shortened": "of {} pairs {} have a detour shorter than the direct delay: "
+            + ("messages take it" if self.detours else "messages go the direct way"),
         }
         counts = {field.name: getattr(self, field.name) for field in fields(self)}
         return tuple(said[name].format(self.pairs, counts[name]) for name in said if counts[name])
@@ -78,13 +81,13 @@ def between(
     return delays, Repairs(len(delays), uneven, one_direction, filled)
 
 
-def with_detours(repairs: Repairs, delays: Mapping[Pair, int], places: Sequence[str]) -> Repairs:
-    """``repairs`` with the pairs counted between which a detour over other ``places`` is shorter."""
+def with_detours(repairs: Repairs, delays: Mapping[Pair, int], places: Sequence[str], taken: bool = False) -> Repairs:
+    """``repairs`` with the pairs counted for which a detour over other ``places`` is shorter, and maybe ``taken``."""
     direct = matrix_of(delays, places)
     best = direct.copy()
     for via in range(len(places)):  # Floyd and Warshall
         np.minimum(best, best[:, via, None] + best[None, via, :], out=best)
-    return replace(repairs, shortened=int(np.count_nonzero(best < direct)) // 2)
+    return replace(repairs, shortened=int(np.count_nonzero(best < direct)) // 2, detours=taken)
 
 
 def matrix_of(delays: Mapping[Pair, int], places: Sequence[str]) -> np.ndarray:

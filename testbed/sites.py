@@ -6,7 +6,7 @@ and its coordinate agent ``brokerN-agent``), ``proxy`` (``proxyN``, the agent of
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.topology import Host, Link, Topology
 
@@ -31,7 +31,7 @@ def with_clients(topology: Topology, homes: Mapping[str, int], access_ns: int) -
     places = sites(topology)
     hosts = tuple(Host(client, role="client") for client in homes)
     links = tuple(Link(client, places[home].name, access_ns) for client, home in homes.items())
-    return Topology(topology.name, (*topology.hosts, *hosts), (*topology.links, *links))
+    return replace(topology, hosts=(*topology.hosts, *hosts), links=(*topology.links, *links))
 
 
 def _only_switch(topology: Topology, host: str) -> str:

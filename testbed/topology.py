@@ -24,6 +24,7 @@ TOPOLOGIES = {
     "wan": "testbed.wan:wan",
     "city-mec": "testbed.mec:city_mec",
     "us-cities": "testbed.us_cities:us_cities",
+    "matrix-sites": "testbed.matrix_sites:matrix_sites",
 }
 
 SWITCH = "switch"  # the role of a host that only forwards: no node runs there
@@ -84,11 +85,16 @@ class Path:
 
 @dataclass(frozen=True)
 class Topology:
-    """Hosts and links, checked: SpecError names what is wrong."""
+    """Hosts and links, checked: SpecError names what is wrong.
+
+    ``direct``: paths have the fewest links rather than the least delay, so that none takes a detour over a third place
+    that happens to be faster: the Internet does not route by delay, and measured tables are full of such places.
+    """
 
     name: str
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
+    direct: bool = False
 
     def __post_init__(self) -> None:
         self._check_hosts()
@@ -116,7 +122,10 @@ class Topology:
         return self._host_of[node]
 
     def path(self, source: str, target: str) -> Path:
-        """The path of least delay between two nodes or hosts (then of fewest links, then the first declared)."""
+        """The path of least delay between two nodes or hosts (then of fewest links, then the first declared).
+
+        Where the topology is ``direct``, of fewest links (then of least delay, then the first declared).
+        """
         return self._paths_from(self.host_of(source))[self.host_of(target)]
 
     @cached_property
@@ -126,12 +135,12 @@ class Topology:
 
     def _paths_from(self, source: str) -> dict[str, Path]:
         if source not in self._paths:
-            self._paths[source] = _shortest_paths(self.links, source)
+            self._paths[source] = _shortest_paths(self.links, source, self.direct)
         return self._paths[source]
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, Path]]:
-        return _paths_along(self.links)
+        return _paths_along(self.links, self.direct)
 
     def _check_hosts(self) -> None:
         if not self.hosts:
@@ -172,13 +181,13 @@ def _no_twice(topology: str, kind: str, names: list[str]) -> None:
 
 
 @lru_cache(maxsize=16)
-def _paths_along(links: tuple[Link, ...]) -> dict[str, dict[str, Path]]:
+def _paths_along(links: tuple[Link, ...], direct: bool) -> dict[str, dict[str, Path]]:
     """Source -> target -> path, filled as they are asked for: the runs of a process mostly have one topology."""
     return {}
 
 
-def _shortest_paths(links: tuple[Link, ...], source: str) -> dict[str, Path]:
-    """Dijkstra's algorithm by (delay, number of links, order of declaration)."""
+def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[str, Path]:
+    """Dijkstra's algorithm by (delay, number of links, order of declaration); ``direct``: by number of links first."""
     neighbours: dict[str, list[tuple[str, Link]]] = {}
     for link in links:
         neighbours.setdefault(link.a, []).append((link.b, link))
@@ -187,13 +196,14 @@ def _shortest_paths(links: tuple[Link, ...], source: str) -> dict[str, Path]:
     serial = 0
     heap: list[tuple[int, int, int, str, tuple[Link, ...]]] = [(0, 0, serial, source, ())]
     while heap:
-        delay, hops, _, here, taken = heapq.heappop(heap)
+        first, second, _, here, taken = heapq.heappop(heap)
         if here in found:
             continue
         found[here] = Path(taken)
         for there, link in neighbours.get(here, ()):
             serial += 1
-            heapq.heappush(heap, (delay + link.one_way_delay_ns, hops + 1, serial, there, (*taken, link)))
+            more = (1, link.one_way_delay_ns) if direct else (link.one_way_delay_ns, 1)
+            heapq.heappush(heap, (first + more[0], second + more[1], serial, there, (*taken, link)))
     return found
 
 

@@ -27,6 +27,7 @@ def us_cities(
     access: str = "5ms",
     control: str = "New York",
     managers: int = 1,
+    detours: bool = False,
 ) -> Topology:
     """US cities with a broker and edge sites each; managers and store in New York (ePulsar 5.8.2).
 
@@ -35,7 +36,8 @@ def us_cities(
     through, those of the first city first.  The paper's 5 ms between broker and game server is taken one way (it does
     not say).  Between cities is a full mesh: half the round trips of ``table`` (``servers`` names its places; see
     ``testbed.wan.read_table``), or fibre ``route_factor`` times as long as the great circle and 0.5 ms.  A pair that
-    ``table`` lacks is an error, unless ``repair`` is ``detour``.  ``control``: the city of managers and store.
+    ``table`` lacks is an error, unless ``repair`` is ``detour``.  Messages go the direct way, unless ``detours`` lets
+    them take a faster one through a third city.  ``control``: the city of managers and store.
     """
     at_least(NAME, "edge_sites", edge_sites, 1)
     at_least(NAME, "managers", managers, 1)
@@ -55,7 +57,7 @@ def us_cities(
     links += [Link(slug(a), slug(b), delays[frozenset((a, b))]) for a, b in pairs]
     switches = [f"site{n}" for n in range(1, count + 1)] + [slug(name) for name in names]
     hosts = [host for host, _ in placed] + [Host(name, role=SWITCH) for name in switches]
-    return Topology(NAME, tuple(hosts), tuple(links))
+    return Topology(NAME, tuple(hosts), tuple(links), direct=not detours)
 
 
 def us_cities_notes(
@@ -68,11 +70,12 @@ def us_cities_notes(
     access: str = "5ms",
     control: str = "New York",
     managers: int = 1,
+    detours: bool = False,
 ) -> Repairs:
     """What the topology of these options mended."""
     names = _chosen(cities)
     delays, repairs = _delays(names, table, servers, repair, route_factor)
-    return with_detours(repairs, delays, names)
+    return with_detours(repairs, delays, names, detours)
 
 
 def _delays(

@@ -117,9 +117,8 @@ class Paths:
         return found
 
     def _replace(self, new: dict[Link, Link]) -> None:
-        topology = self.topology
-        links = tuple(new.get(link, link) for link in topology.links)
-        self.topology = Topology(topology.name, topology.hosts, links)
+        links = tuple(new.get(link, link) for link in self.topology.links)
+        self.topology = replace(self.topology, links=links)
 
 
 def rate_bps(path: Path) -> int | None:

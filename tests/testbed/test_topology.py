@@ -94,6 +94,14 @@ def test_a_tree_is_as_deep_and_wide_as_asked(depth: int, fanout: int) -> None:
         assert topology.path("n1", "n2").one_way_delay_ns == 2 * 10**6
 
 
+def test_a_direct_topology_takes_no_detours() -> None:
+    hosts = (Host("a"), Host("b"), Host("c"), Host("d"))
+    links = (Link("a", "b", 9), Link("a", "c", 2), Link("c", "b", 3), Link("b", "d", 4), Link("c", "d", 1))
+    short, direct = Topology("t", hosts, links), Topology("t", hosts, links, direct=True)
+    delays = [[topology.path("a", to).one_way_delay_ns for to in ("b", "c", "d")] for topology in (short, direct)]
+    assert delays == [[5, 2, 3], [9, 2, 3]]  # to d in two links over c, not over b
+
+
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_every_registered_topology_builds_by_default(name: str) -> None:
     topology = load_topology(name)
