@@ -26,7 +26,10 @@ from systems.api import Report, System
 from systems.loader import is_file, load_system
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "procedure", "slo", "round")
-_INPUT_FILES = (("workload_options", "path"), ("topology_options", "table"), ("topology_options", "servers"))
+_INPUT_FILES = (
+    *(("workload_options", "path"), ("workload_options", "towers")),
+    *(("topology_options", "table"), ("topology_options", "servers")),
+)
 _OPTIONS = ("system_options", "workload_options", "topology_options", "procedure_options")
 
 

@@ -11,10 +11,9 @@ from core.registry import hint
 from testbed.delays import Pair, Repairs, between, with_detours
 from testbed.site_hosts import at_least, broker, manager, one_way, proxy, store
 from testbed.topology import SWITCH, Host, Link, Topology
-from testbed.wan import ACCESS_NS, fibre_delay_ns, great_circle_km, known_cities, read_table, slug
+from testbed.wan import ACCESS_NS, ROUTE_FACTOR, fibre_delay_ns, great_circle_km, known_cities, read_table, slug
 
 NAME = "us-cities"
-US_ROUTE_FACTOR = 2.14  # fitted to pairs of these cities: latencies/README.md
 
 
 def us_cities(
@@ -23,7 +22,7 @@ def us_cities(
     table: str = "",
     servers: str = "",
     repair: str = "",
-    route_factor: float = US_ROUTE_FACTOR,
+    route_factor: float = ROUTE_FACTOR,
     access: str = "5ms",
     control: str = "New York",
     managers: int = 1,
@@ -66,7 +65,7 @@ def us_cities_notes(
     table: str = "",
     servers: str = "",
     repair: str = "",
-    route_factor: float = US_ROUTE_FACTOR,
+    route_factor: float = ROUTE_FACTOR,
     access: str = "5ms",
     control: str = "New York",
     managers: int = 1,
