@@ -59,6 +59,11 @@ FIGURES = {
     "dst-law": "paper_figs.dst.law:FIGURE",
     "dst-fig5": "paper_figs.dst.fig5:FIGURE",
     "dst-fig7": "paper_figs.dst.fig7:FIGURE",
+    "epulsar-fig2": "paper_figs.epulsar.fig2:FIGURE",
+    "epulsar-fig3": "paper_figs.epulsar.fig3:FIGURE",
+    "epulsar-fig4": "paper_figs.epulsar.fig4:FIGURE",
+    "epulsar-fig5": "paper_figs.epulsar.fig5:FIGURE",
+    "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
@@ -73,12 +78,13 @@ PAPERS = {
     "srtm": "Distributed rate limiting and load distribution (SRTM)",
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
+    "epulsar": "Topics placed near their clients (ePulsar)",
     "limiters": "Beyond the sources: all limiters on one testbed",
     "redis": "Beyond the sources: all limiters on one testbed",
     "link": "Testbeds: how far the emulated one can be trusted",
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
-CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "W": "limiters"}
+CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters"}
 
 
 def load_figure(key: str) -> "Figure":

@@ -47,7 +47,15 @@ STYLES = {
     "leases": Style("leases", "#661100", "p", "--"),
     "throttler": Style("throttler", "#CC79A7", "h", "-"),
     "redis-gcra": Style("Redis", "#D55E00", "^", "-"),
+    "pulsar": Style("Pulsar", "#D55E00", "s", ":"),
+    "all-pairs": Style("AllPairs", "#0072B2", "o", "--"),
+    "epulsar": Style("ePulsar", "#009E73", "D", "-"),
+    "optimal": Style("optimal (ours)", "#000000", "x", "-."),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
+    "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
+    "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),
+    "epulsar": Style("ePulsar", "#009E73", "D", "-"),
+    "optimal": Style("best by true delays", "#000000", "x", ":"),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
 PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}
