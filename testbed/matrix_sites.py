@@ -123,10 +123,14 @@ def _one_way_ns(table: str, line: int, column: int, text: str) -> int:
     """0 where it was not measured."""
     if text.lower() in HOLES:
         return 0
-    if not _number(text) or float(text) < 0:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not (isfinite(value) and value >= 0):
         what = f"{table}, line {line}, field {column}: {text!r}"
         raise SpecError(what, "give milliseconds, 0 or more, or nan where it was not measured")
-    return round(float(text) * MILLISECOND_NS / 2)
+    return round(value * MILLISECOND_NS / 2)
 
 
 def _chosen(

@@ -193,6 +193,7 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
         neighbours.setdefault(link.a, []).append((link.b, link))
         neighbours.setdefault(link.b, []).append((link.a, link))
     found: dict[str, Path] = {}
+    best: dict[str, tuple[int, int]] = {}
     serial = 0
     heap: list[tuple[int, int, int, str, tuple[Link, ...]]] = [(0, 0, serial, source, ())]
     while heap:
@@ -203,7 +204,10 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
         for there, link in neighbours.get(here, ()):
             serial += 1
             more = (1, link.one_way_delay_ns) if direct else (link.one_way_delay_ns, 1)
-            heapq.heappush(heap, (first + more[0], second + more[1], serial, there, (*taken, link)))
+            cost = first + more[0], second + more[1]
+            if there not in best or cost < best[there]:  # an equal one was declared earlier
+                best[there] = cost
+                heapq.heappush(heap, (*cost, serial, there, (*taken, link)))
     return found
 
 
