@@ -135,10 +135,11 @@ def run(point: Point, plan: Plan) -> Journal:
     found = point.backend.locate(plan.topology, point.spec.seed, plan.locating)
     samples: dict[str, list[Any]] = {"at_ns": [], "node": [], "metric": [], "value": []}
     for at_ns, nodes, metric, values in chain(_pairs(plan, found), _shifts(found)):
-        samples["at_ns"] += [at_ns] * len(nodes)
-        samples["node"] += nodes
-        samples["metric"] += [metric] * len(nodes)
-        samples["value"] += np.rint(values).tolist()
+        known = np.isfinite(values)  # of an agent that was lost, nobody knows where it is
+        samples["at_ns"] += [at_ns] * int(known.sum())
+        samples["node"] += [node for node, there in zip(nodes, known, strict=True) if there]
+        samples["metric"] += [metric] * int(known.sum())
+        samples["value"] += np.rint(values[known]).tolist()
     return Journal({"samples": samples}, "done", evidence=found.evidence)
 
 

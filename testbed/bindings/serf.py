@@ -4,8 +4,9 @@ Debian's serf 0.9.4.  An agent gossips over UDP and TCP at its host's address an
 (profile ``lan``; every five seconds with ``wan``): each probe that is answered moves its coordinate.
 """
 
+import time
 from collections.abc import Sequence
-from functools import partial
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +19,7 @@ GOSSIP_PORT, RPC_PORT = 7946, 7373  # Serf's own
 PROBE_EVERY_S = {"lan": 1.0, "wan": 5.0, "local": 1.0}  # memberlist's profiles (config.go)
 START_S = 20.0  # many start at once, on few cores
 JOIN_S = 30.0
+_LOOK_AGAIN_S = 0.3
 SEEDS = 2  # ours: whom the others call to join; with one alone, nobody could join while it is down
 
 
@@ -29,9 +31,10 @@ class SerfServer:
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
         self.node, self._site, self._profile = node, site, profile
         self._host = site.topology.host_of(node)
-        address = site.address(node)
-        self.gossip = f"{address}:{port_on(address, GOSSIP_PORT)}"
-        self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT)
+        address, (host,) = site.address(node), (h for h in site.topology.hosts if h.name == self._host)
+        number = host.node_names.index(node)  # several agents may share a host
+        self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
+        self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
         self.rpc_at = address, self._rpc_port  # for nodes on other hosts
         self._seeds: tuple[str, ...] = ()
         self.process = ServerProcess(site, self._host, f"serf-{node}", self._command)
@@ -88,16 +91,18 @@ class SerfCluster:
             server.start(self._seeds)
         for server in self.servers.values():
             server.wait()
+        until_s = time.monotonic() + timeout_s
         for node, server in self.servers.items():
-            try:
-                server.process.wait_for(partial(self._knows_all, server), timeout_s)
-            except MachineError as problem:
-                known = server.rpc.alive() if server.process.alive else []
-                missing = ", ".join(sorted(set(self.servers) - set(known)))
-                raise MachineError(f"the Serf agent {node} has not met {missing}", problem.fix) from None
+            while missing := self._unknown_to(server):
+                if time.monotonic() > until_s:
+                    fix = f"see the log of {server.process.name}"
+                    raise MachineError(f"the Serf agent {node} has not met {', '.join(sorted(missing))}", fix)
+                time.sleep(_LOOK_AGAIN_S)
+                with suppress(MachineError):  # gossip may get lost, and all is exchanged only every 30 s by itself
+                    server.rpc.join(self._seeds)
 
-    def _knows_all(self, server: SerfServer) -> bool:
-        return set(self.servers) <= set(server.rpc.alive())
+    def _unknown_to(self, server: SerfServer) -> set[str]:
+        return set(self.servers) - set(server.rpc.alive())
 
     def restart(self, node: str) -> None:
         """Start the agent of a node that was killed: it joins again, and knows nothing."""

@@ -4,7 +4,7 @@ A small blocking client with one call under way at a time: an agent answers with
 """
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -44,6 +44,10 @@ class Member(msgspec.Struct, rename="pascal", frozen=True):
     status: str  # alive | leaving | left | failed | none
     port: int = 0
     tags: dict[str, str] = {}
+
+
+class _Joined(msgspec.Struct, rename="pascal"):
+    num: int
 
 
 class _Members(msgspec.Struct, rename="pascal"):
@@ -87,6 +91,11 @@ class SerfRpc:
         """All that the agent knows of, failed ones too."""
         found: _Members = self._call("members", None, _Members)
         return found.members
+
+    def join(self, addresses: Sequence[str]) -> int:
+        """Let the agent exchange all it knows with those at ``addresses`` now; returns how many there answered."""
+        found: _Joined = self._call("join", {"Existing": list(addresses), "Replay": False}, _Joined)
+        return found.num
 
     def alive(self) -> list[str]:
         """The names of the members that answer, in order."""

@@ -114,12 +114,22 @@ class LiveBackend:
         raise SpecError(f"testbed {self.name} runs no throttlers", "use --testbed virtual")
 
     def check_locate(self, topology: Topology, locating: Any) -> None:
-        """See ``testbed.Backend``: no agents yet."""
-        raise SpecError(f"testbed {self.name} runs no coordinate agents", "use --testbed virtual")
+        """See ``testbed.Backend``; agents probe as often as a profile of Serf's says."""
+        from testbed.live.locating import profile_of
+        from testbed.locating import check_locating
+
+        check_locating(topology, locating)
+        profile_of(locating.interval_ns)
+        if not self.has_links:
+            fix = "use --testbed mininet, or virtual"
+            raise SpecError(f"{self.name} has no links whose delays coordinate agents could estimate", fix)
 
     def locate(self, topology: Topology, seed: int, locating: Any) -> Any:
-        """See ``testbed.Backend``."""
-        self.check_locate(topology, locating)
+        """See ``testbed.Backend``: real Serf agents."""
+        from testbed.live.locating import locate_live
+
+        with self.up(topology, seed) as site:
+            return locate_live(site, locating)
 
     def check_place(self, system: Any) -> None:
         """See ``testbed.Backend``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import MachineError, SpecError
-from testbed.faults import Fault
+from testbed.faults import Fault, Handover
 from testbed.link_check import check_links, raise_problems
 from testbed.live.agent import Agent
 from testbed.live.capabilities import Finding, find_capability, probe_capabilities, tool
@@ -120,6 +120,9 @@ class MininetSite(ProcessSite):
 
     def apply(self, fault: Fault) -> None:
         """See ``testbed.live.site.Site.apply``."""
+        if isinstance(fault, Handover):
+            self.move_host(fault.host, fault.point)
+            return
         with self._changing:
             self._paths.apply(fault)
             self._update()
