@@ -64,6 +64,7 @@ FIGURES = {
     "epulsar-fig4": "paper_figs.epulsar.fig4:FIGURE",
     "epulsar-fig5": "paper_figs.epulsar.fig5:FIGURE",
     "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
+    "epulsar-fig8": "paper_figs.epulsar.fig8:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
