@@ -3,8 +3,9 @@
 Times count from the instant at which the agents begin to probe: on live testbeds, when all have joined.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.parts.coordinates import Coordinates
 from testbed.evidence import NOTHING, Evidence
-from testbed.topology import SWITCH, Link, Topology
+from testbed.topology import SWITCH, Link, Path, Topology
 
 LAN_NS = SECOND_NS  # between two probes of a node: memberlist's profile lan (ePulsar, Section 5.3)
 PROBE_TIMEOUT_NS = SECOND_NS // 2  # of the same profile: a slower answer moves no coordinate
@@ -51,7 +52,7 @@ class Located:
 
 
 class Trips(NamedTuple):
-    """Paths between n nodes and back: arrays (n, n), symmetric, with zeros between nodes of one host."""
+    """Paths between n nodes and back: arrays (n, n), with zeros between nodes of one host."""
 
     rtt_ns: NDArray[np.int64]  # both ways' delays
     jitter_ns: NDArray[np.int64]  # of one way, plus or minus
@@ -83,29 +84,46 @@ def check_locating(topology: Topology, locating: Locating) -> None:
 
 def trips(topology: Topology, nodes: Sequence[str], attached: Mapping[str, str] | None = None) -> Trips:
     """The trips between ``nodes``, where the hosts in ``attached`` hang on those switches instead of their own."""
-    attached = attached or {}
     hosts = [topology.host_of(node) for node in nodes]
-    ends = [attached.get(host, host) for host in hosts]
-    spurs = [links_of(topology, host)[0] if host in attached else None for host in hosts]
-    shape = len(nodes), len(nodes)
-    found = Trips(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape))
-    between: dict[tuple[str, str], tuple[int, int, float]] = {}  # many nodes share their ends
-    for i, here in enumerate(ends):
-        for j in range(i):
-            if hosts[i] == hosts[j]:
-                continue
-            pair = (here, ends[j])
-            if pair not in between:
-                path = topology.path(*pair)
-                between[pair] = (path.one_way_delay_ns, path.jitter_ns, 1.0 - path.loss_probability)
-            delay_ns, jitter_ns, through = between[pair]
-            for spur in filter(None, (spurs[i], spurs[j])):
-                delay_ns, jitter_ns = delay_ns + spur.one_way_delay_ns, jitter_ns + spur.jitter_ns
-                through *= 1.0 - spur.loss_probability
-            for a, b in ((i, j), (j, i)):
-                found.rtt_ns[a, b], found.jitter_ns[a, b] = 2 * delay_ns, jitter_ns
-                found.loss_probability[a, b] = 1.0 - through * through
+    roots = _roots(topology, attached or {})
+    ends = sorted({roots[host][0] for host in hosts})
+    paths = [[topology.path(here, there) for there in ends] for here in ends]  # few: most hosts share a switch
+    row = np.array([ends.index(roots[host][0]) for host in hosts], int)
+    spurs = [roots[host][1] for host in hosts]
+    apart = np.array(hosts)[:, None] != np.array(hosts)[None, :]
+
+    def sums(of_path: Callable[[Path], int], of_link: Callable[[Link], int]) -> NDArray[np.int64]:
+        between = np.array([[of_path(path) for path in line] for line in paths], np.int64)
+        spur = np.array([sum(map(of_link, links)) for links in spurs], np.int64)
+        found: NDArray[np.int64] = (between[np.ix_(row, row)] + spur[:, None] + spur[None, :]) * apart
+        return found
+
+    delay_ns = sums(lambda path: path.one_way_delay_ns, lambda link: link.one_way_delay_ns)
+    jitter_ns = sums(lambda path: path.jitter_ns, lambda link: link.jitter_ns)
+    between = np.array([[1.0 - path.loss_probability for path in line] for line in paths])
+    through = np.array([prod(1.0 - link.loss_probability for link in links) for links in spurs])
+    loss = 1.0 - (between[np.ix_(row, row)] * through[:, None] * through[None, :]) ** 2
+    return Trips(2 * delay_ns, jitter_ns, loss * apart)
+
+
+def _roots(topology: Topology, attached: Mapping[str, str]) -> dict[str, tuple[str, list[Link]]]:
+    """Where each host's paths begin, and what comes before: one with a single link to a switch hangs on that."""
+    switches = {host.name for host in topology.hosts if host.role == SWITCH}
+    links: dict[str, list[Link]] = {host.name: [] for host in topology.hosts}
+    for link in topology.links:
+        links[link.a].append(link)
+        links[link.b].append(link)
+    found: dict[str, tuple[str, list[Link]]] = {}
+    for host, its in links.items():
+        end = attached.get(host) or _other_end(its, host)
+        hangs = len(its) == 1 and end in switches and host not in switches
+        found[host] = (end, its) if hangs else (host, [])
     return found
+
+
+def _other_end(links: list[Link], host: str) -> str:
+    """Of the first link; a host alone has none."""
+    return next((link.b if link.a == host else link.a for link in links), host)
 
 
 def links_of(topology: Topology, host: str) -> list[Link]:

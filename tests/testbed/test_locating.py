@@ -34,6 +34,23 @@ def test_a_trip_is_there_and_back() -> None:
     assert trips(TWO_SITES, ["a", "a-agent"]).rtt_ns.tolist() == [[0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "nodes", "rtts_ms"),
+    [
+        ("full-mesh", {"nodes": 2}, ["n1", "n2"], [10]),
+        ("star", {"nodes": 2}, ["hub", "n1", "n2"], [10, 10, 20]),
+        ("dumbbell", {"nodes": 3}, ["n1", "n2", "n3"], [4, 44, 44]),
+        ("wan", {"nodes": 6, "cities": "London, Tokyo"}, ["n1", "n3"], [1]),
+    ],
+)
+def test_trips_are_those_of_the_paths(name: str, options: dict[str, Any], nodes: list[str], rtts_ms: list[int]) -> None:
+    topology = load_topology(name, options)
+    found = trips(topology, nodes).rtt_ns
+    paths = [[2 * topology.path(a, b).one_way_delay_ns for b in nodes] for a in nodes]
+    assert found.tolist() == paths
+    assert found[np.triu_indices(len(nodes), 1)].tolist() == [ms * MS for ms in rtts_ms]
+
+
 def test_who_hands_over_takes_the_access_link_along() -> None:
     moved = Topology("moved", TWO_SITES.hosts, (*TWO_SITES.links[:2], replace(TWO_SITES.links[2], b="s2"),
                                                 TWO_SITES.links[3]))  # fmt: skip

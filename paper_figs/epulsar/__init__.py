@@ -1,0 +1,1 @@
+"""ePulsar: topics placed near their clients, by network coordinates."""
