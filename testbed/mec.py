@@ -1,4 +1,4 @@
-"""The topology ``city-mec``: edge sites of one city, and a cloud (ePulsar 5.8.1; multi-access edge computing)."""
+"""The topology ``city-mec``: edge sites of one city, and a cloud (ePulsar 5.1.1; multi-access edge computing)."""
 
 from core.errors import SpecError
 from testbed.site_hosts import at_least, broker, manager, one_way, proxy, store
@@ -16,7 +16,7 @@ def city_mec(
     managers: int = 1,
     cloud_brokers: int = 0,
 ) -> Topology:
-    """Edge sites of one city, each with a broker and a coordinate proxy; managers and store in a cloud (ePulsar 5.8.1).
+    """Edge sites of one city, each with a broker and a coordinate proxy; managers and store in a cloud (ePulsar 5.1.1).
 
     Sites are joined by a city switch, ``site_rtt`` (both ways) from each other, and the cloud is ``cloud_delay``
     (one way) from each.  Site N has ``brokerN`` and ``proxyN``; ``brokers`` names the sites that have a broker

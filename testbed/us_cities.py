@@ -1,4 +1,4 @@
-"""The topology ``us-cities``: edge sites in cities of the United States (ePulsar 5.8.2).
+"""The topology ``us-cities``: edge sites in cities of the United States (ePulsar 5.1.2).
 
 The paper names neither its cities nor its latencies, only their source.  Delays are derived from the shipped table of
 cities (``latencies/README.md`` says how well), or those of a measured table.
@@ -28,7 +28,7 @@ def us_cities(
     managers: int = 1,
     detours: bool = False,
 ) -> Topology:
-    """US cities with a broker and edge sites each; managers and store in New York (ePulsar 5.8.2).
+    """US cities with a broker and edge sites each; managers and store in New York (ePulsar 5.1.2).
 
     ``cities``: so many of the shipped table, the largest first, or their names.  City N is a switch with ``brokerN``
     on it, and with ``edge_sites`` site switches, each with a coordinate proxy, ``access`` from it; sites are numbered

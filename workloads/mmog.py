@@ -1,4 +1,4 @@
-"""mmog: avatars of an online game in groups that change (ePulsar 5.5.2, 5.8.2; after Destiny 2).
+"""mmog: avatars of an online game in groups that change (ePulsar 5.1.2, 5.8.2; after Destiny 2).
 
 An avatar has a topic of its own, on which its game server publishes its state; the servers of the other avatars of its
 group subscribe to it.  After a while it joins another group, drawn at random.  A group's size varies.
@@ -25,7 +25,7 @@ class MmogConfig:
     avatars: int = 64
     groups: int = 8  # groups of 8 on average: 1024 clients, 128 groups in Section 5.5.2
     sites: int = 5  # of all cities together; 5 cities, "several" edge sites in each
-    stay: str = "uniform:30s:60s"  # in a group: Section 5.8.2; exponential in 5.5.2, without a mean
+    stay: str = "uniform:30s:60s"  # in a group: Section 5.8.2; exponential in 5.1.2, without a mean
     rate_rps: float = 300.0  # of each avatar
     size_bytes: int = 998
     bound: str = "100ms"  # end to end

@@ -1,6 +1,6 @@
 """Cell towers of a city, in km: a generated city, or a list with latitudes and longitudes.
 
-The paper's towers of Atlanta (ePulsar 5.8.1) are not published with it.
+The paper's towers of Atlanta (ePulsar 5.1.1) are not published with it.
 """
 
 import csv

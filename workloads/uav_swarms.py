@@ -1,4 +1,4 @@
-"""uav-swarms: swarms of drones over the zones of a city, each with a leader (ePulsar 5.8.1).
+"""uav-swarms: swarms of drones over the zones of a city, each with a leader (ePulsar 5.1.1, 5.8.1).
 
 A swarm flies together, by random waypoint over the box of the city's towers; its members change their site when they
 cross the border between two zones.  Zones are the cells of the k-means centres of the towers.
@@ -31,7 +31,7 @@ class UavSwarmsConfig:
     pause: str = "0s"  # ours: at a waypoint; not given
     rate_rps: float = 200.0  # of each UAV
     size_bytes: int = 1_000  # "1 KB"
-    bound: str = "40ms"  # end to end, Section 5.5.1
+    bound: str = "40ms"  # end to end, Section 5.1.1
     towers: str = field(default="", metadata=INPUT_FILE)  # a list of cell towers; empty = a generated city
     columns: dict[str, str | int] | str = field(default_factory=dict)  # of the list: "latitude=lat,longitude=lon"
     skip_bad: bool = False  # pass over lines of the list that are no towers, and count them
