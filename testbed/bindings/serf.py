@@ -4,6 +4,7 @@ Debian's serf 0.9.4.  An agent gossips over UDP and TCP at its host's address an
 (profile ``lan``; every five seconds with ``wan``): each probe that is answered moves its coordinate.
 """
 
+import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,7 +39,11 @@ class SerfServer:
         self.rpc_at = address, self._rpc_port  # for nodes on other hosts
         self._seeds: tuple[str, ...] = ()
         self.process = ServerProcess(site, self._host, f"serf-{node}", self._command)
-        self.rpc = SerfRpc(lambda timeout_s: site.connect(self._host, self._rpc_port, timeout_s), node)
+        self.rpc = SerfRpc(self.connect, node)
+
+    def connect(self, timeout_s: float) -> socket.socket:
+        """To its RPC, from the harness."""
+        return self._site.connect(self._host, self._rpc_port, timeout_s)
 
     def start(self, seeds: Sequence[str] = ()) -> None:
         """Start it; it joins whoever of ``seeds`` (gossip addresses) is there, and tries again until one is."""
