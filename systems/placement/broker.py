@@ -24,6 +24,7 @@ from systems.placement.messages import (
     Delete,
     Disconnect,
     Done,
+    Drained,
     Expired,
     Fence,
     Here,
@@ -48,6 +49,7 @@ class State(Enum):
 
     ACQUIRING = "acquiring"
     OWNED = "owned"
+    DRAINING = "draining"  # fenced; what was accepted is being delivered
     RELEASING = "releasing"
 
 
@@ -60,6 +62,7 @@ class _Unit:
     waiting: list[tuple[str, str, Role]] = field(default_factory=list)  # who is not let in yet: client, topic, role
     manager: str = ""  # who asked for the release
     next_broker: str = ""
+    draining: set[str] = field(default_factory=set)  # topics that the data plane still delivers
 
 
 class BrokerNode:
@@ -67,7 +70,7 @@ class BrokerNode:
 
     def __init__(self, node_id: str, store: str, strategy: Strategy, options: Options, seed: int):
         self.node_id, self.store, self.strategy = node_id, store, strategy
-        self.hint, self.proactive = options.hint, options.proactive
+        self.hint, self.proactive, self.drain = options.hint, options.proactive, options.drain
         self.report_ns, self.locate_ns = options.span("report"), options.span("locate")
         self.beat_ns = options.span("session") // 3
         self._rng = generator(seed, "broker", node_id)
@@ -98,6 +101,8 @@ class BrokerNode:
             case Report(Traffic(topic, in_rps, out_rps)):
                 self._rates[topic] = Rates(in_rps, out_rps)
                 return []
+            case Report(Drained(topic)):
+                return self._drained(topic)
             case Delivery(source, message):
                 return self._heard(source, message)
         raise UnexpectedEvent(self.node_id, event)
@@ -164,13 +169,26 @@ class BrokerNode:
         return [Send(self.store, Create(self._new_ticket(name), OWNERS + name, self.node_id))]
 
     def _release(self, manager: str, name: str, next_broker: str) -> list[Effect]:
-        """Step 2: fence, then give the ownership back; clients stay until that is done."""
+        """Step 2: fence, drain, then give the ownership back; clients stay until that is done."""
         unit = self._units.get(name)
         if unit is None or unit.state is not State.OWNED:
             return [Send(manager, Released(name))]
-        unit.state, unit.manager, unit.next_broker = State.RELEASING, manager, next_broker
+        unit.state, unit.manager, unit.next_broker = State.DRAINING, manager, next_broker
+        unit.draining = set(unit.topics) if self.drain else set()
         fences: list[Effect] = [Actuate(Fence(topic)) for topic in unit.topics]
-        return [*fences, Send(self.store, Delete(self._new_ticket(name), OWNERS + name))]
+        return fences if unit.draining else [*fences, *self._give_up(name, unit)]
+
+    def _drained(self, topic: str) -> list[Effect]:
+        name = self.strategy.unit_of(topic)
+        unit = self._units.get(name)
+        if unit is None or unit.state is not State.DRAINING:
+            return []
+        unit.draining.discard(topic)
+        return [] if unit.draining else self._give_up(name, unit)
+
+    def _give_up(self, name: str, unit: _Unit) -> list[Effect]:
+        unit.state = State.RELEASING
+        return [Send(self.store, Delete(self._new_ticket(name), OWNERS + name))]
 
     def _done(self, name: str, worked: bool) -> list[Effect]:
         unit = self._units.get(name)

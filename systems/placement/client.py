@@ -20,12 +20,14 @@ from systems.placement.messages import (
     Connected,
     Detach,
     Disconnect,
+    Follow,
     Found,
     Here,
     Located,
     Lookup,
     Noted,
     Refused,
+    Unfollow,
     Wanted,
     WhereAmI,
 )
@@ -146,7 +148,7 @@ class ClientNode:
         if link.connected:
             return []
         link.connected, self._heard_at_ns[source] = True, now_ns
-        effects: list[Effect] = [Actuate(Attach(key[0], source))] if key[1] is Role.PRODUCER else []
+        effects: list[Effect] = [Actuate((Attach if key[1] is Role.PRODUCER else Follow)(key[0], source))]
         if link.closed_at_ns is not None:
             effects.append(Sample("client_downtime_ns", now_ns - link.closed_at_ns))
             link.closed_at_ns = None
@@ -158,7 +160,7 @@ class ClientNode:
         effects: list[Effect] = []
         if link.connected:
             link.closed_at_ns = now_ns
-            effects += [Actuate(Detach(key[0]))] if key[1] is Role.PRODUCER else []
+            effects.append(_cut_off(key))
         link.broker, link.connected = "", False
         if next_broker:
             return [*effects, *self._connect(key, next_broker, now_ns)]
@@ -168,8 +170,7 @@ class ClientNode:
 
     @staticmethod
     def _leave(key: Key, broker: str) -> list[Effect]:
-        detach: list[Effect] = [Actuate(Detach(key[0]))] if key[1] is Role.PRODUCER else []
-        return [*detach, Send(broker, Disconnect(*key))]
+        return [_cut_off(key), Send(broker, Disconnect(*key))]
 
     # --- what did not happen -------------------------------------------------------------------------
 
@@ -202,3 +203,7 @@ class ClientNode:
     def idle(self) -> bool:
         """Connected to all that it wants."""
         return all(link.connected for link in self._links.values())
+
+
+def _cut_off(key: Key) -> Effect:
+    return Actuate((Detach if key[1] is Role.PRODUCER else Unfollow)(key[0]))

@@ -10,7 +10,7 @@ from systems.placement.broker import BrokerNode
 from systems.placement.cast import STORE, cast_of
 from systems.placement.client import ClientNode
 from systems.placement.manager import ManagerNode
-from systems.placement.messages import MESSAGES, AtSite, Traffic, Wanted
+from systems.placement.messages import MESSAGES, AtSite, Drained, Traffic, Wanted
 from systems.placement.monitoring import Strategy
 from systems.placement.options import Options
 from systems.placement.store import StoreNode
@@ -48,5 +48,5 @@ def system(key: str, summary: str, config: type, strategy: MakeStrategy) -> Syst
         nodes=nodes,
         messages=MESSAGES,
         transport=Transport.STREAM,
-        inputs=(AtSite, Wanted, Traffic),
+        inputs=(AtSite, Wanted, Traffic, Drained),
     )

@@ -234,6 +234,13 @@ class Traffic:
     out_rps: float
 
 
+@dataclass(frozen=True)
+class Drained:
+    """To a broker, of its data plane: all that a fenced topic had accepted is delivered."""
+
+    topic: str
+
+
 # --- to the data plane, as commands ---------------------------------------------------------------------
 
 
@@ -278,5 +285,20 @@ class Attach:
 @dataclass(frozen=True)
 class Detach:
     """A producer has nowhere to send to: it keeps its messages."""
+
+    topic: str
+
+
+@dataclass(frozen=True)
+class Follow:
+    """A consumer receives from the broker from now on."""
+
+    topic: str
+    broker: str
+
+
+@dataclass(frozen=True)
+class Unfollow:
+    """A consumer has nobody to receive from, for now or for ever."""
 
     topic: str

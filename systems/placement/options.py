@@ -31,6 +31,7 @@ class Options:
     executors: int = 16  # migrations at a time (Fig. 7a)
     hint: bool = True  # step 3: the old broker tells clients the new one
     proactive: bool = True  # step 4: the old broker tells the new one to acquire
+    drain: bool = False  # ours: ownership goes back when what was accepted is delivered (live testbeds wait for it)
     guard: str = "5s"  # public code: a topic that was moved is left alone for so long
     periodic: str = ""  # the microbenchmark's load manager (5.7): all topics to the next broker, every so often
     # --- overload (ePulsar 3.4.2)

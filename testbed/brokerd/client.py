@@ -90,6 +90,26 @@ class BrokerClient:
         assert len(table) == answer["rows"], "the broker says how many it wrote"
         return {name: table[:, i] for i, name in enumerate(COLUMNS)}, answer["dropped_rows"]
 
+    def open(self, topic: str, channels: Sequence[str] = ()) -> None:
+        """Let a topic accept messages from now on; each of ``channels`` gets them from the first on.
+
+        Of one that is open, add the channels.
+        """
+        self._ask("open", topic=topic, channels=list(channels))
+
+    def fence(self, topic: str) -> None:
+        """Let a topic accept no message any more (publishers are answered E_FENCED); what it has, it delivers."""
+        self._ask("fence", topic=topic)
+
+    def leave(self, topic: str, channels: Sequence[str]) -> None:
+        """Delete channels of a topic."""
+        self._ask("leave", topic=topic, channels=list(channels))
+
+    def queues(self) -> dict[str, dict[str, int]]:
+        """What the broker holds of each topic (README.md has the keys); ``drained``: fenced, and all delivered."""
+        topics: dict[str, dict[str, int]] = self._ask("queues")["topics"]
+        return topics
+
     def stats(self) -> dict[str, int]:
         """Counters of the process, since its start."""
         answer = self._ask("stats")

@@ -128,11 +128,13 @@ func (c *connection) countPublication() {
 	}
 }
 
-func (c *connection) answer(text string) {
+func (c *connection) answer(text string) { c.say(frameResponse, text) }
+
+func (c *connection) say(kind uint32, text string) {
 	if len(c.output)+8+len(text) > outputBytes {
 		_ = c.flush() // the next wait fails, too
 	}
-	c.output = appendFrame(c.output, frameResponse, text)
+	c.output = appendFrame(c.output, kind, text)
 }
 
 func (c *connection) flush() error {

@@ -108,6 +108,7 @@ type answer map[string]any
 type request struct {
 	Do         string
 	Topic      string
+	Channels   []string
 	Rate       *int64 // units a nanosecond; null = no limit
 	Capacity   int64  // units
 	Full       bool
@@ -134,6 +135,10 @@ var commands = map[string]func(*session, request) (answer, error){
 	"record":     (*session).record,
 	"collect":    (*session).collect,
 	"stats":      (*session).stats,
+	"open":       (*session).open,
+	"fence":      (*session).fence,
+	"leave":      (*session).leave,
+	"queues":     (*session).queues,
 }
 
 func (s *session) carryOut(line []byte) (answer, error) {

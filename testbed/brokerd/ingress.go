@@ -94,6 +94,12 @@ func (in *ingress) forget(c *connection) {
 
 // enter gives a connection the topic that it publishes.
 func (in *ingress) enter(c *connection, name string) (*topic, error) {
+	in.mutex.Lock()
+	fenced := c.holding(name)
+	in.mutex.Unlock()
+	if fenced != nil {
+		return fenced, nil
+	}
 	t, err := in.acquire(name)
 	if err == nil {
 		in.mutex.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -90,7 +91,14 @@ func (c *connection) publish(name []byte, read func() error) error {
 		return err
 	}
 	c.countPublication()
-	if err := c.topic.admit(c.batch, c.publisher, c.reader.reading); err != nil {
+	err := c.topic.admit(c.batch, c.publisher, c.reader.reading)
+	if errors.Is(err, errFenced) { // and so is all that comes after: the publisher keeps its order
+		clear(c.batch)
+		counters.errors.Add(1)
+		c.say(frameError, "E_FENCED "+c.topic.name)
+		return nil
+	}
+	if err != nil {
 		return refusal{"E_PUB_FAILED", err.Error()}
 	}
 	clear(c.batch)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nsqio/nsq/nsqd"
 )
@@ -33,6 +34,8 @@ type topic struct {
 	ready        []*nsqd.Message // of drain
 	sequence     uint64
 	released     bool
+	fenced       bool
+	emptySince   time.Time // nsqd holds nothing of it; zero if it does, or nobody has looked
 	record       *record
 	observations []*observation
 }
@@ -58,6 +61,9 @@ func (t *topic) admit(messages []*nsqd.Message, publisher int64, read reading) e
 	defer t.mutex.Unlock()
 	if t.released {
 		return errReleased
+	}
+	if t.fenced {
+		return errFenced
 	}
 	if t.line.length+len(messages) > waitingMaximum {
 		return errWaiting

@@ -11,7 +11,17 @@ from typing import Any
 
 from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role, TopicLoad
 from core.errors import SystemFault
-from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed
+from systems.placement.messages import (
+    Attach,
+    Detach,
+    Fence,
+    Follow,
+    Open,
+    Subscribed,
+    Traffic,
+    Unfollow,
+    Unsubscribed,
+)
 
 EVER_NS = 2**62  # the end of what has not ended
 
@@ -90,6 +100,8 @@ class TopicPlane:
                 topic.subscribed[client].append(Span(now_ns, broker=node))
             case Unsubscribed(_, client):
                 _end([span for span in topic.subscribed.get(client, []) if span.broker == node], now_ns)
+            case Follow() | Unfollow():
+                pass  # brokers deliver of their own accord
             case _:
                 raise SystemFault(f"{node} commanded {command}", "see systems.placement.messages")
 
