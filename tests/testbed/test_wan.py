@@ -181,6 +181,13 @@ def test_a_broken_table_is_a_spec_error_with_its_line(tmp_path: Path, text: str,
         load_topology("wan", {"nodes": 2, "cities": "here,there", "table": str(path)})
 
 
+def test_a_hole_may_be_filled_by_the_best_detour(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("here,far,30\nfar,there,20\nhere,further,40\nfurther,there,40\n")
+    topology = load_topology("wan", {"nodes": 2, "cities": "here, there", "table": str(path), "repair": "detour"})
+    assert topology.path("n1", "n2").one_way_delay_ns == 25 * MILLISECOND_NS
+
+
 def _changed(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
 
