@@ -35,8 +35,7 @@ class Config:
     access_in_height: bool = True  # 4: the client-proxy latency is added to the height; the public code does not
     permutations: int = 1_000  # 5.5.1
     rounds: int = 600  # of probes: ten minutes (5.5.1) at one a second (Serf's LAN profile)
-    site_access: str = "5ms"  # ours: site to broker, one way, where the topology has no sites
-    shuffled: bool = False  # ours: deal the delays between brokers anew; only where the topology has no sites
+    shuffled: bool = False  # ours: deal the delays between brokers anew among their pairs
     only_violated: bool = False  # ours: begin at Pulsar's brokers and move what violates the bound, as Algorithm 1 does
     literal: bool = False  # as systems.parts.topic_placement.Policy
     shortcut: bool = False
@@ -50,7 +49,7 @@ class Config:
         for name, least in (("groups", 1), ("members", 2), ("permutations", 1), ("rounds", 0)):
             if getattr(self, name) < least:
                 raise SpecError(f"procedure placement-study: {name} = {getattr(self, name)}", f"give at least {least}")
-        for name in ("bound", "access", "site_access"):
+        for name in ("bound", "access"):
             _seconds(name, getattr(self, name))
 
 
@@ -66,11 +65,11 @@ def configured(point: Point) -> Config:
     config: Config = configure("procedure placement-study", Config, point.spec.procedure_options)
     if point.spec.testbed != "virtual":
         raise SpecError(f"procedure placement-study on {point.spec.testbed}", "it computes: use the testbed virtual")
-    has_sites = bool(point.topology.node_names("proxy"))
-    if has_sites and not point.topology.node_names("broker"):
-        raise SpecError(f"topology {point.spec.topology} has sites but no brokers", "add brokers")
-    if has_sites and config.shuffled:
-        raise SpecError(f"topology {point.spec.topology} has sites of its own", "shuffle one without, such as wan")
+    for role, what in (("proxy", "sites"), ("broker", "brokers")):
+        if not point.topology.node_names(role):
+            raise SpecError(
+                f"topology {point.spec.topology} has no {what}", "choose us-cities, city-mec or matrix-sites"
+            )
     return config
 
 
@@ -79,7 +78,7 @@ def run(point: Point, config: Config) -> Journal:
     from testbed.virtual import placement_study as study
 
     seed = point.spec.seed
-    places = study.places_of(point.topology, duration_ns(config.site_access))
+    places = study.places_of(point.topology)
     if config.shuffled:
         places = study.shuffled(places, generator(seed, "placement-study", "delays"))
     where = study.settled(places, config.rounds, generator(seed, "placement-study", "coordinates"))

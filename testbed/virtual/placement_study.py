@@ -37,38 +37,31 @@ class Places(NamedTuple):
         return matrix[self.brokers : self.brokers + self.sites, : self.brokers]
 
 
-def places_of(topology: Topology, site_ns: int = 0) -> Places:
-    """Brokers, sites and managers of a topology with sites; of others every node, each a broker.
-
-    Without sites of its own a topology gets one a node, ``site_ns`` (one way) from it.
-    """
-    proxies = topology.node_names("proxy")
-    if proxies:
-        brokers = [name for name in topology.node_names("broker") if not name.endswith(AGENT)]
-        others = [name for name in topology.node_names("manager") if not name.endswith(AGENT)]
-        hosts, away_ns = [*brokers, *proxies, *others], np.zeros(len(brokers) + len(proxies) + len(others), np.int64)
-    else:
-        brokers = proxies = topology.node_names()
-        hosts, away_ns = [*brokers, *brokers], np.repeat([0, site_ns], len(brokers))
-    direct_ns = np.array([[topology.path(a, b).one_way_delay_ns for b in hosts] for a in hosts], np.int64)
-    delay_ns = direct_ns + away_ns[:, None] + away_ns[None, :]
-    np.fill_diagonal(delay_ns, 0)
-    return Places(delay_ns / SECOND_NS, len(brokers), len(proxies))
+def places_of(topology: Topology) -> Places:
+    """Brokers, sites and managers, in the order of their numbers."""
+    brokers, sites, managers = (
+        [name for name in topology.node_names(role) if not name.endswith(AGENT)]
+        for role in ("broker", "proxy", "manager")
+    )
+    nodes = [*brokers, *sites, *managers]
+    delay_ns = np.array([[topology.path(a, b).one_way_delay_ns for b in nodes] for a in nodes], np.int64)
+    return Places(delay_ns / SECOND_NS, len(brokers), len(sites))
 
 
 def shuffled(places: Places, rng: np.random.Generator) -> Places:
     """The delays between brokers dealt anew among their pairs: the same numbers, but no geometry behind them.
 
-    Each site stays as far from its broker, and goes through it; there must be one a broker, and nobody else.
+    Whoever is no broker stays as far from the nearest one, and reaches others through it.
     """
     count = places.brokers
-    assert places.sites == count and len(places.delay_s) == 2 * count
+    nearest = places.delay_s[:, :count].argmin(axis=1)
+    nearest[:count] = np.arange(count)
+    away_s = places.delay_s[np.arange(len(nearest)), nearest]
     upper = np.triu_indices(count, 1)
     between = np.zeros((count, count))
     between[upper] = rng.permutation(places.delay_s[:count, :count][upper])
     between += between.T
-    away = np.concatenate([np.zeros(count), np.diag(places.delay_s[:count, count:])])
-    delay_s = np.tile(between, (2, 2)) + away[:, None] + away[None, :]
+    delay_s = between[np.ix_(nearest, nearest)] + away_s[:, None] + away_s[None, :]
     np.fill_diagonal(delay_s, 0.0)
     return places._replace(delay_s=delay_s)
 

@@ -60,7 +60,7 @@ def test_more_placements_are_the_same_and_some_more(tmp_path: Path) -> None:
     [
         ("city-mec", {"sites": 3}, {"scenario": "swarms", "bound": "40ms", "access": "8ms"}),
         ("city-mec", {"sites": 1}, {"scenario": "swarms", "literal": True}),
-        ("wan", {"nodes": 5}, {"shuffled": True, "only_violated": True}),
+        ("matrix-sites", {"sites": 5}, {"shuffled": True, "only_violated": True}),
     ],
 )
 def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str, Any], tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str
         ({"procedure_options": {"permutations": 0}}, "permutations = 0"),
         ({"procedure_options": {"bound": "soon"}}, "bound"),
         ({"procedure_options": {"bund": "40ms"}}, "no option 'bund'"),
-        ({"procedure_options": {"shuffled": True}}, "has sites of its own"),
+        ({"topology": "wan", "topology_options": {}}, "has no sites"),
         ({"testbed": "local"}, "it computes"),
     ],
 )

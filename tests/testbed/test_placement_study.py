@@ -22,23 +22,19 @@ def test_places_of_a_topology_with_sites() -> None:
     assert places.delay_s[6, :6] == pytest.approx(0.040)
 
 
-def test_places_of_a_topology_without() -> None:
-    places = study.places_of(load_topology("full-mesh", {"nodes": 3, "delay": "20ms"}), 5_000_000)
-    assert (places.brokers, places.sites, len(places.delay_s)) == (3, 3, 6)
-    assert places.site_to_broker(places.delay_s) == pytest.approx(0.025 - 0.020 * np.eye(3))
-    assert places.delay_s[3:, 3:] == pytest.approx(0.030 * (1 - np.eye(3)))
-
-
 def test_shuffling_keeps_the_delays_and_the_sites() -> None:
-    before = study.places_of(load_topology("wan", {"nodes": 5}), 5_000_000)
+    before = study.places_of(load_topology("us-cities", {"cities": 5, "edge_sites": 2}))
     after = study.shuffled(before, generator(1, "delays"))
     upper = np.triu_indices(5, 1)
     assert sorted(after.delay_s[:5, :5][upper]) == sorted(before.delay_s[:5, :5][upper])
     assert not np.array_equal(after.delay_s, before.delay_s)
     assert np.array_equal(after.delay_s, after.delay_s.T)
-    near = after.site_to_broker(after.delay_s)
-    assert near == pytest.approx(after.delay_s[:5, :5] + 0.005)
-    assert after.delay_s[5:, 5:] == pytest.approx(after.delay_s[:5, :5] + 0.010 * (1 - np.eye(5)))
+    homes = np.repeat(np.arange(5), 2)
+    assert after.site_to_broker(after.delay_s) == pytest.approx(after.delay_s[homes, :5] + 0.005)
+    between = after.delay_s[np.ix_(homes, homes)] + 0.010
+    np.fill_diagonal(between, 0)
+    assert after.delay_s[5:15, 5:15] == pytest.approx(between)
+    assert after.delay_s[15, :5] == pytest.approx(after.delay_s[0, :5])  # the manager is in New York
 
 
 def test_coordinates_settle() -> None:
