@@ -19,7 +19,7 @@ from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from harness.run import Journal, Point, Procedure
 from systems.parts.coordinates import Coordinates, distances_s, raised
-from testbed.locating import Handover, Located, Locating, trips
+from testbed.locating import Handover, Located, Locating, TripTable
 from testbed.sites import AGENT, sites, with_clients
 from testbed.topology import Topology
 
@@ -153,13 +153,14 @@ def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
         brokers = [nodes.index(name) for name in plan.topology.node_names("broker") if name.endswith(AGENT)]
         here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.clients)), brokers, indexing="ij"))
     names = [f"{nodes[i]} {nodes[j]}" for i, j in zip(here, there, strict=True)]
-    truth_ns = trips(plan.topology, nodes).rtt_ns
+    table = TripTable(plan.topology, nodes)
+    truth_ns = table.trips(attached).rtt_ns
     for at_ns, coordinates in zip(found.at_ns, found.coordinates, strict=True):
         due = [move for move in moves if move.at_ns < at_ns]
         if due:
             moves = moves[len(due) :]
             attached |= {move.host: move.to for move in due}
-            truth_ns = trips(plan.topology, nodes, attached).rtt_ns
+            truth_ns = table.trips(attached).rtt_ns
         where = _coordinates_of(plan, nodes, coordinates, attached)
         yield at_ns, names, "estimated_rtt_ns", distances_s(where, where)[here, there] * SECOND_NS
         yield at_ns, names, "true_rtt_ns", truth_ns[here, there]

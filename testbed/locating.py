@@ -3,9 +3,8 @@
 Times count from the instant at which the agents begin to probe: on live testbeds, when all have joined.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -82,48 +81,62 @@ def check_locating(topology: Topology, locating: Locating) -> None:
             raise SpecError(f"{move} cannot happen", "hosts with one link and an agent hand over, to switches")
 
 
-def trips(topology: Topology, nodes: Sequence[str], attached: Mapping[str, str] | None = None) -> Trips:
-    """The trips between ``nodes``, where the hosts in ``attached`` hang on those switches instead of their own."""
-    hosts = [topology.host_of(node) for node in nodes]
-    roots = _roots(topology, attached or {})
-    ends = sorted({roots[host][0] for host in hosts})
-    paths = [[topology.path(here, there) for there in ends] for here in ends]  # few: most hosts share a switch
-    row = np.array([ends.index(roots[host][0]) for host in hosts], int)
-    spurs = [roots[host][1] for host in hosts]
-    apart = np.array(hosts)[:, None] != np.array(hosts)[None, :]
-
-    def sums(of_path: Callable[[Path], int], of_link: Callable[[Link], int]) -> NDArray[np.int64]:
-        between = np.array([[of_path(path) for path in line] for line in paths], np.int64)
-        spur = np.array([sum(map(of_link, links)) for links in spurs], np.int64)
-        found: NDArray[np.int64] = (between[np.ix_(row, row)] + spur[:, None] + spur[None, :]) * apart
-        return found
-
-    delay_ns = sums(lambda path: path.one_way_delay_ns, lambda link: link.one_way_delay_ns)
-    jitter_ns = sums(lambda path: path.jitter_ns, lambda link: link.jitter_ns)
-    between = np.array([[1.0 - path.loss_probability for path in line] for line in paths])
-    through = np.array([prod(1.0 - link.loss_probability for link in links) for links in spurs])
-    loss = 1.0 - (between[np.ix_(row, row)] * through[:, None] * through[None, :]) ** 2
-    return Trips(2 * delay_ns, jitter_ns, loss * apart)
+def trips(topology: Topology, nodes: Sequence[str]) -> Trips:
+    """The trips between ``nodes``."""
+    return TripTable(topology, nodes).trips({})
 
 
-def _roots(topology: Topology, attached: Mapping[str, str]) -> dict[str, tuple[str, list[Link]]]:
-    """Where each host's paths begin, and what comes before: one with a single link to a switch hangs on that."""
+class TripTable:
+    """The trips between ``nodes`` of which some hand over: paths are looked up once.
+
+    A host with a single link to a switch hangs on that switch, or on another one; few paths join many hosts.
+    """
+
+    def __init__(self, topology: Topology, nodes: Sequence[str]):
+        self._topology, self._hosts = topology, [topology.host_of(node) for node in nodes]
+        hangs = _hanging(topology, self._hosts)
+        self._roots = [hangs[host][0] if host in hangs else host for host in self._hosts]
+        spurs = [_way([hangs[host][1]] if host in hangs else []) for host in self._hosts]
+        self._spurs = [np.array(column) for column in zip(*spurs, strict=True)]
+        self._apart = np.array(self._hosts)[:, None] != np.array(self._hosts)[None, :]
+        self._look_up(sorted(set(self._roots)))
+
+    def _look_up(self, ends: list[str]) -> None:
+        """Delay, jitter and what comes through between all ``ends``."""
+        self._row = {end: row for row, end in enumerate(ends)}
+        ways = [[_way(self._topology.path(here, there).links) for there in ends] for here in ends]
+        self._between = [np.array([[way[k] for way in line] for line in ways]) for k in range(3)]
+
+    def trips(self, attached: Mapping[str, str]) -> Trips:
+        """The trips while the hosts in ``attached`` hang on those switches instead of their own."""
+        ends = [attached.get(host, root) for host, root in zip(self._hosts, self._roots, strict=True)]
+        if not self._row.keys() >= set(ends):
+            self._look_up(sorted({*self._row, *ends}))
+        row = [self._row[end] for end in ends]
+        delay_ns, jitter_ns, through = (between[np.ix_(row, row)] for between in self._between)
+        delay_ns, jitter_ns = (
+            (between + spur[:, None] + spur[None, :]) * self._apart
+            for between, spur in zip((delay_ns, jitter_ns), self._spurs[:2], strict=True)
+        )
+        through = through * self._spurs[2][:, None] * self._spurs[2][None, :]
+        return Trips(2 * delay_ns, jitter_ns, (1.0 - through**2) * self._apart)
+
+
+def _way(links: Sequence[Link]) -> tuple[int, int, float]:
+    """Delay and jitter in ns along the links, and the probability that a packet comes through."""
+    path = Path(tuple(links))
+    return path.one_way_delay_ns, path.jitter_ns, 1.0 - path.loss_probability
+
+
+def _hanging(topology: Topology, hosts: Sequence[str]) -> dict[str, tuple[str, Link]]:
+    """Of ``hosts`` those with a single link, to a switch: that switch and that link."""
     switches = {host.name for host in topology.hosts if host.role == SWITCH}
-    links: dict[str, list[Link]] = {host.name: [] for host in topology.hosts}
+    links: dict[str, list[tuple[str, Link]]] = {host: [] for host in hosts}
     for link in topology.links:
-        links[link.a].append(link)
-        links[link.b].append(link)
-    found: dict[str, tuple[str, list[Link]]] = {}
-    for host, its in links.items():
-        end = attached.get(host) or _other_end(its, host)
-        hangs = len(its) == 1 and end in switches and host not in switches
-        found[host] = (end, its) if hangs else (host, [])
-    return found
-
-
-def _other_end(links: list[Link], host: str) -> str:
-    """Of the first link; a host alone has none."""
-    return next((link.b if link.a == host else link.a for link in links), host)
+        for host, end in ((link.a, link.b), (link.b, link.a)):
+            if host in links:
+                links[host].append((end, link))
+    return {host: its[0] for host, its in links.items() if len(its) == 1 and its[0][0] in switches}
 
 
 def links_of(topology: Topology, host: str) -> list[Link]:

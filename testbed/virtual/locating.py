@@ -8,7 +8,7 @@ import numpy as np
 from core.seeds import generator
 from core.units import SECOND_NS
 from systems.parts.vivaldi_kernel import State, begin, coordinates, run_rounds
-from testbed.locating import PROBE_TIMEOUT_NS, Located, Locating, Trips, trips
+from testbed.locating import PROBE_TIMEOUT_NS, Located, Locating, Trips, TripTable
 from testbed.topology import Topology
 
 
@@ -18,7 +18,8 @@ def located(topology: Topology, seed: int, locating: Locating) -> Located:
     state = begin(len(locating.nodes), rng)
     attached: dict[str, str] = {}
     moves, found, done = list(locating.handovers), [], 0
-    now = trips(topology, locating.nodes)
+    table = TripTable(topology, locating.nodes)
+    now = table.trips(attached)
     for until in sorted({*_rounds_of(locating), *locating.reads, locating.rounds}):
         _advance(state, now, until - done, rng)
         done = until
@@ -28,7 +29,7 @@ def located(topology: Topology, seed: int, locating: Locating) -> Located:
         if due:
             moves = moves[len(due) :]
             attached |= {move.host: move.to for move in due}
-            now = trips(topology, locating.nodes, attached)
+            now = table.trips(attached)
     return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(found))
 
 

@@ -10,7 +10,7 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.parts.coordinates import distances_s
 from testbed import load_testbed
-from testbed.locating import Handover, Located, Locating, trips
+from testbed.locating import Handover, Located, Locating, TripTable, trips
 from testbed.topology import SWITCH, Host, Link, Topology, load_topology
 
 MS = MILLISECOND_NS
@@ -52,11 +52,12 @@ def test_trips_are_those_of_the_paths(name: str, options: dict[str, Any], nodes:
 
 
 def test_who_hands_over_takes_the_access_link_along() -> None:
+    table = TripTable(TWO_SITES, NODES)
     moved = Topology("moved", TWO_SITES.hosts, (*TWO_SITES.links[:2], replace(TWO_SITES.links[2], b="s2"),
                                                 TWO_SITES.links[3]))  # fmt: skip
-    for one, other in zip(trips(TWO_SITES, NODES, {"client": "s2"}), trips(moved, NODES), strict=True):
+    for one, other in zip(table.trips({"client": "s2"}), trips(moved, NODES), strict=True):
         np.testing.assert_allclose(one, other)
-    assert (trips(TWO_SITES, NODES, {"client": "s1"}).rtt_ns == trips(TWO_SITES, NODES).rtt_ns).all()
+    assert (table.trips({"client": "s1"}).rtt_ns == trips(TWO_SITES, NODES).rtt_ns).all()
 
 
 def locate(locating: Locating, topology: Topology = TWO_SITES, seed: int = 1) -> Located:
