@@ -1,0 +1,180 @@
+"""The studies of placement policies: claims on tables as published and spoiled, grids, tables, drawings."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from analysis.verdicts import Judgement, judge
+from core.errors import SpecError
+from harness.experiment import SCALES
+from harness.run import check_all
+from paper_figs import load_figure
+from paper_figs.epulsar import fig4, fig5
+from paper_figs.epulsar.policies import POLICIES
+from tests.paper_figs.tables import (
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    claim_called,
+    parametrised,
+    repeated,
+    scaled,
+    swapped,
+)
+
+FIG4, FIG5 = "epulsar-fig4/runs", "epulsar-fig5/runs"
+HOWS = ("estimated", "printed", "true")
+KEYS = ("epulsar-fig4", "epulsar-fig5")
+
+
+def fig4_tables() -> Frames:
+    """As the paper says: Pulsar is worst, the others nearly alike; violations grow with the cities from none on."""
+    worst = {"pulsar": 95.0, "all-pairs": 60.0, "epulsar": 63.0, "optimal": 59.0}
+    violations = {"pulsar": 0.4, "all-pairs": 0.1, "epulsar": 0.11, "optimal": 0.1}
+    points = [
+        {
+            "cities": cities, "policy": policy,
+            **{f"{how}_worst_ms": worst[policy] * (1 + cities / 100) for how in ("estimated", "true")},
+            **{f"{how}_violation_ratio": 0.0 if cities == 2 else violations[policy] for how in HOWS},
+        }
+        for cities, policy in product((2, 8, 20), POLICIES)
+    ]  # fmt: skip
+    return {FIG4: repeated(points, tuple(name for name in points[0] if name.endswith(("_ms", "_ratio"))))}
+
+
+def fig5_tables() -> Frames:
+    """ePulsar well below 40 ms, and nobody above."""
+    points = [
+        {
+            "zones": zones, "in_height": in_height, "policy": policy,
+            **{f"{how}_{what}_ms": 50.0 if policy == "pulsar" else 20.0
+               for how, what in product(("estimated", "true"), ("worst", "worst_max"))},
+            **{f"{how}_violation_ratio": 0.8 if policy == "pulsar" else 0.0 for how in HOWS},
+        }
+        for zones, in_height, policy in product((2, 8, 32), (True, False), POLICIES)
+    ]  # fmt: skip
+    return {FIG5: repeated(points, ("estimated_worst_max_ms",))}
+
+
+def on(name: str, change: Any, *arguments: Any, **where: Any) -> Any:
+    """A perturbation of the one table called ``name``."""
+    return lambda found: {**found, name: change(found[name], *arguments, **where)}
+
+
+def violating(found: Frames, policy: str = "epulsar") -> Frames:
+    """One pair in a thousand is above the bound, at one number of zones."""
+    frame = found[FIG5].copy()
+    frame.loc[(frame.zones == 32) & (frame.policy == policy), "estimated_violation_ratio"] = 0.001
+    return {**found, FIG5: frame}
+
+
+# What is substituted can at most have its direction confirmed, so that only a wrong direction shows in the verdict.
+CASES = [
+    Case("E4", fig4_tables, {
+        "pulsar and epulsar swapped": on(FIG4, swapped, "policy", "pulsar", "epulsar"),
+        "pulsar as good as all-pairs at 8 cities": on(
+            FIG4, scaled, "estimated_worst_ms", 60 / 95, policy="pulsar", cities=8
+        ),
+        "in truth pulsar is best at 20 cities": on(FIG4, scaled, "true_worst_ms", 0.5, policy="pulsar", cities=20),
+    }, Judgement.DIRECTION_ONLY),
+    Case("E5", fig4_tables, {
+        "pulsar and all-pairs swapped": on(FIG4, swapped, "policy", "pulsar", "all-pairs"),
+        "pulsar violates as little at 8 cities": on(
+            FIG4, scaled, "estimated_violation_ratio", 0.25, policy="pulsar", cities=8
+        ),
+        "nobody violates": on(FIG4, scaled, "printed_violation_ratio", 0.1, policy="pulsar"),
+    }, Judgement.DIRECTION_ONLY),
+    Case("E6", fig5_tables, {
+        "epulsar violates at one number of zones": violating,
+        "pulsar and epulsar swapped": on(FIG5, swapped, "policy", "pulsar", "epulsar"),
+        "epulsar's worst is above the bound at 32 zones": on(
+            FIG5, scaled, "estimated_worst_max_ms", 2.1, policy="epulsar", zones=32
+        ),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_published_tables_reproduce_the_claim(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+@pytest.mark.parametrize(
+    ("claim", "value"), [("E4", "estimated_worst_ms"), ("E5", "printed_violation_ratio")]
+)  # fmt: skip
+def test_epulsar_far_from_all_pairs_fails_the_exact_part(claim: str, value: str) -> None:
+    """The verdict on a substitute cannot show it, so that its checks must."""
+    before, after = fig4_tables(), fig4_tables()
+    after[FIG4] = scaled(after[FIG4], value, 1.7 if claim == "E5" else 1.2, policy="epulsar", cities=20)
+    for tables, holds in ((before, True), (after, False)):
+        evidence = judge(claim_called(claim), tables).evidence
+        assert evidence is not None
+        assert all(check.status(5).value == "holds" for check in evidence.exact) is holds
+
+
+def test_where_nobody_violates_there_is_no_verdict_on_violations() -> None:
+    tables = fig4_tables()
+    for how in HOWS:
+        tables[FIG4][f"{how}_violation_ratio"] = 0.0
+    assert judge(claim_called("E5"), tables).judgement is Judgement.UNDECIDED
+
+
+# --- grids ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
+    for scale in SCALES.values():
+        specs = load_figure(key).experiment.points(scale, {"latency-table": None})
+        assert len({spec.to_json() for spec in specs}) == len(specs) > 0
+    check_all(specs)
+
+
+def test_a_latency_table_gives_cities_and_delays(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    lines = [f"{a},{b},{10 * (i + j)}" for i, a in enumerate(PLACES) for j, b in enumerate(PLACES) if a < b]
+    table.write_text("\n".join(lines))
+    specs = fig4.points(SCALES["quick"], {"latency-table": str(table)})
+    assert [spec.topology_options["cities"] for spec in specs] == [
+        ["Chicago", "Boston"],
+        ["Chicago", "Boston", "Denver"],
+    ]
+    assert all(spec.inputs == (str(table),) for spec in specs)
+    check_all(specs)
+    table.write_text("Oslo,Lima,200\nLima,Rome,150\nRome,Oslo,30")  # none of the shipped ones: all of its own
+    specs = fig4.points(SCALES["quick"], {"latency-table": str(table)})
+    assert specs[-1].topology_options["cities"] == ["Oslo", "Lima", "Rome"]
+    check_all(specs)
+
+
+PLACES = ("Oslo", "Boston", "Denver", "Chicago")
+
+
+def test_a_table_of_nowhere_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError):
+        fig4.points(SCALES["quick"], {"latency-table": str(tmp_path / "none.csv")})
+
+
+# --- drawings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("module", "name"), [(fig4, FIG4), (fig5, FIG5)], ids=KEYS)
+def test_drawings_have_a_curve_a_policy(module: Any, name: str) -> None:
+    tables = fig4_tables() if name == FIG4 else fig5_tables()
+    drawing = module.draw({"runs": tables[name]})
+    lines = [
+        sum(len(line.get_xdata()) == 3 and line.get_linestyle() != "None" for line in panel.get_lines())
+        for panel in drawing.axes
+    ]
+    assert lines == [7, 7, 3, 3]  # estimates of three, the truth of four
+    empty = pd.DataFrame({column: tables[name][column][:0] for column in tables[name]})
+    module.draw({"runs": empty})
