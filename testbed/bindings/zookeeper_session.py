@@ -64,12 +64,15 @@ class Session:
         self._watchings: list[_Watching] = []
         self._client = kazoo_client(at, session_s, connect)
         self._client.add_listener(self._turned)
-        self._client.start_async()
 
     @property
     def idle(self) -> bool:
         """Whether nothing is under way."""
         return not self._lines
+
+    def open(self) -> None:
+        """Begin to connect, without waiting."""
+        self._client.start_async()
 
     # --- operations of the node ------------------------------------------------------------------------
 

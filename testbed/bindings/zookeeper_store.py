@@ -107,6 +107,7 @@ class ZooKeeperStore:
 
         session = Session(self._at, self.session_ns / SECOND_NS, put, self._connect)
         self._sessions[name] = session
+        session.open()  # from here on kazoo's threads call ``put``
         return session
 
     def _end(self, name: str) -> None:
