@@ -254,6 +254,18 @@ class Transport(Enum):
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """How the conformance suite deploys a system that three nodes n1, n2 and n3 do not make.
+
+    ``names``: of the nodes; the second gets into trouble, the third is whom it may copy.  ``reports``: (at_ns, node,
+    measurement), in order.
+    """
+
+    names: tuple[str, ...]
+    reports: tuple[tuple[int, str, Any], ...]
+
+
+@dataclass(frozen=True)
 class System:
     """One competitor.  Exactly one of ``distribute`` and ``nodes`` is set.
 
@@ -274,6 +286,7 @@ class System:
     inputs: tuple[type, ...] = (Arrival,)
     service: str = ""
     shared: Callable[[Any, Any, int], frozenset[Any]] | None = None
+    rehearsal: Rehearsal | None = None
 
     def __post_init__(self) -> None:
         assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"

@@ -147,11 +147,14 @@ def _check_nodes(system: System, bench: Bench, config: Any) -> None:
     requests, reports = offered_requests(), offered_reports()
     requests = requests if Arrival in system.inputs else {}
     reports = reports if Report in system.inputs else []
-    for scenario in SCENARIOS:
+    if system.rehearsal:
+        reports = list(system.rehearsal.reports)
+    names = names_of(system)
+    for scenario in (recast(scenario, names) for scenario in SCENARIOS):
         try:
             with traps(modules):
-                first = bench.run_nodes(system, config, NAMES, requests, reports, scenario, _SEED)
-            again = bench.run_nodes(system, config, NAMES, requests, reports, scenario, _SEED)
+                first = bench.run_nodes(system, config, names, requests, reports, scenario, _SEED)
+            again = bench.run_nodes(system, config, names, requests, reports, scenario, _SEED)
             check_same(first, again)
             check_timers(first)
             if not (scenario.loss_probability or scenario.cut_off):
@@ -164,8 +167,9 @@ def _check_nodes(system: System, bench: Bench, config: Any) -> None:
 
 def _made(system: System, config: Any) -> dict[str, Any]:
     assert system.nodes is not None
-    nodes, others = (system.nodes(list(NAMES), config, _SEED) for _ in range(2))
-    missing = set(NAMES) - set(nodes)
+    names = names_of(system)
+    nodes, others = (system.nodes(list(names), config, _SEED) for _ in range(2))
+    missing = set(names) - set(nodes)
     if missing:
         raise SystemFault(f"nodes() made none for {', '.join(sorted(missing))}", "make one for every name given")
     for name, node in nodes.items():
@@ -174,6 +178,23 @@ def _made(system: System, config: Any) -> dict[str, Any]:
         if node is others.get(name):
             raise SystemFault(f"nodes() returns the same {name} again", "make new nodes, or state survives a crash")
     return nodes
+
+
+def names_of(system: System) -> tuple[str, ...]:
+    """The nodes of the suite's deployment."""
+    return system.rehearsal.names if system.rehearsal else NAMES
+
+
+def recast(scenario: Scenario, names: Sequence[str]) -> Scenario:
+    """``scenario`` with the first of ``names`` in the places of n1, n2 and n3."""
+    new = dict(zip(NAMES, names, strict=False))
+    return dataclasses.replace(
+        scenario,
+        clocks_ahead_ns={new[name]: ahead_ns for name, ahead_ns in scenario.clocks_ahead_ns.items()},
+        crash=new[scenario.crash] if scenario.crash else None,
+        copy_from=new[scenario.copy_from] if scenario.copy_from else "",
+        cut_off=new[scenario.cut_off] if scenario.cut_off else None,
+    )
 
 
 def offered_requests() -> dict[str, list[Request]]:

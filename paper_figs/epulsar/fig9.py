@@ -168,8 +168,8 @@ EXPERIMENT = Experiment(
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
     notes="One line an avatar in the area of interest of avatar-1. The five cities are the largest of the shipped "
-    "table (the paper names none but New York), delays derived from fibre unless a table is given; game server to broker "
-    "5 ms one way. With one-way delays the bound of 100 ms is met by any broker of these cities, and nothing moves, whoever "
-    "places the topics; the paper's Fig. 9 has topics that move: its sums of round trips (c) do that. At quick scale "
-    "one minute, at paper scale ten.",
+    "table (the paper names none but New York), delays derived from fibre unless a table is given; game server to "
+    "broker 5 ms one way. With one-way delays the bound of 100 ms is met by any broker of these cities, and nothing "
+    "moves, whoever places the topics; in the paper's Fig. 9 topics move: its sums of round trips (c) do that. At "
+    "quick scale one minute, at paper scale ten.",
 )  # fmt: skip

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from core.clients import Role
 from core.errors import SpecError
-from systems.api import Node, System, Transport
+from core.units import SECOND_NS
+from systems.api import Node, Rehearsal, System, Transport
 from systems.placement.agent import AgentNode
 from systems.placement.broker import BrokerNode
 from systems.placement.cast import STORE, cast_of
@@ -15,6 +17,31 @@ from systems.placement.monitoring import Strategy
 from systems.placement.options import Options
 from systems.placement.store import StoreNode
 
+REHEARSAL = Rehearsal(
+    names=(
+        "manager1",
+        "broker1",
+        "store",
+        "manager2",
+        "broker2",
+        "broker1-agent",
+        "broker2-agent",
+        "proxy1",
+        "one",
+        "two",
+    ),
+    reports=(
+        *((0, client, AtSite("proxy1")) for client in ("one", "two")),
+        (1, "one", Wanted("topic", Role.PRODUCER)),
+        *((1, client, Wanted("topic", Role.CONSUMER)) for client in ("one", "two")),
+        *(
+            (n * SECOND_NS, broker, Traffic("topic", 100.0, 200.0))
+            for n in range(1, 6)
+            for broker in ("broker1", "broker2")
+        ),
+        (8 * SECOND_NS, "two", Wanted("topic", Role.CONSUMER, wanted=False)),
+    ),
+)
 MakeStrategy = Callable[[Sequence[str], Any], Strategy]  # of the brokers and the system's options
 
 
@@ -49,4 +76,5 @@ def system(key: str, summary: str, config: type, strategy: MakeStrategy) -> Syst
         messages=MESSAGES,
         transport=Transport.STREAM,
         inputs=(AtSite, Wanted, Traffic, Drained),
+        rehearsal=REHEARSAL,
     )
