@@ -3,7 +3,7 @@
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -167,18 +167,21 @@ def test_a_silent_node_loses_its_session_and_is_told(server: ZooKeeperServer) ->
 def test_what_was_asked_while_zookeeper_was_down_is_done_when_it_is_back(server: ZooKeeperServer) -> None:
     node = ZooKeeperStore("store", server.at, 8 * SECOND_NS)
     desk = Desk(node, real=True)
-    desk.ask(
-        ("a", Beat(opens=True)), ("b", Beat(opens=True)), ("b", Watch("/owner/")), ("a", Create(1, "/owner/x", "a"))
-    )
+    opening = [
+        ("a", Beat(opens=True)),
+        ("b", Beat(opens=True)),
+        ("b", Watch("/owner/")),
+        ("a", Create(1, "/owner/x", "a")),
+    ]
+    seen = {"a": Counter([Done(1, True)]), "b": Counter([Changed("/owner/x", "a")])}
+    assert desk.ask_until(seen, *opening) == seen
     server.kill()
-    assert (
-        desk.ask(("a", Create(2, "/owner/y", "a")), ("a", Delete(3, "/owner/x")), ("b", Create(4, "/owner/x", "b")))
-        == {}
-    )
+    assert desk.ask(("a", Create(2, "/owner/y", "a")), ("a", Delete(3, "/owner/x"))) == {}
     server.start()
-    late = [("a", Done(2, True)), ("a", Done(3, True)), ("b", Changed("/owner/y", "a"))]
-    desk.wait_for(*late)
-    desk.ask(("b", Create(5, "/owner/x", "b")))
+    late = [("b", Changed("/owner/y", "a")), ("b", Changed("/owner/x", None))]
+    desk.wait_for(("a", Done(2, True)), ("a", Done(3, True)), *late)
+    made = {"b": Counter([Done(4, True), Changed("/owner/x", "b")])}
+    assert desk.ask_until(made, ("b", Create(4, "/owner/x", "b"))) == made
     assert server.counters()["zk_ephemerals_count"] == 2, "the sessions are those of before"
     node.close()
 
@@ -198,7 +201,8 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tm
     ):
         node = ZooKeeperStore("store", server.at, 60 * SECOND_NS, connect=connect)
         desk = Desk(node, real=True)
-        assert desk.ask(("a", Beat(opens=True)), ("a", Create(1, "/owner/x", "a"))) == {"a": Counter([Done(1, True)])}
+        made = {"a": Counter([Done(1, True)])}
+        assert desk.ask_until(made, ("a", Beat(opens=True)), ("a", Create(1, "/owner/x", "a"))) == made
         away = True
         server.kill()
         server.start()
@@ -208,8 +212,7 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tm
         until_s = time.monotonic() + 10
         while desk.ask(("a", Beat()), seconds=0.1) != {"a": Counter([Expired()])}:
             assert time.monotonic() < until_s
-        found = desk.ask(("a", Beat(opens=True)), ("a", Create(2, "/owner/x", "a")))
-        assert found == {"a": Counter([Done(2, True)])}
+        assert desk.ask_until(made, ("a", Beat(opens=True)), ("a", Create(1, "/owner/x", "a"))) == made
         node.close()
 
 
@@ -222,10 +225,12 @@ def test_a_store_without_zookeeper_says_so(server: ZooKeeperServer, monkeypatch:
 
 @pytest.mark.slow
 def test_a_store_begins_empty(server: ZooKeeperServer) -> None:
-    first: Callable[[], Desk] = lambda: Desk(ZooKeeperStore("store", server.at, 8 * SECOND_NS), real=True)  # noqa: E731
-    earlier, create = first(), Create(1, "/owner/x", "a")
-    assert earlier.ask(("a", Beat(opens=True)), ("a", create)) == {"a": Counter([Done(1, True)])}
-    later = first()  # the earlier one's sessions live on for a while
+    def begin() -> Desk:
+        return Desk(ZooKeeperStore("store", server.at, SESSION_NS), real=True)
+
+    earlier, create, made = begin(), Create(1, "/owner/x", "a"), {"a": Counter([Done(1, True)])}
+    assert earlier.ask_until(made, ("a", Beat(opens=True)), ("a", create)) == made
+    later = begin()  # the earlier one's sessions live on for a while
     assert later.ask(("a", Create(1, "/owner/x", "b"))) == {"a": Counter([Expired()])}
-    assert later.ask(("a", Beat(opens=True)), ("a", create)) == {"a": Counter([Done(1, True)])}
+    assert later.ask_until(made, ("a", Beat(opens=True)), ("a", create)) == made
     earlier.node.close(), later.node.close()
