@@ -1,0 +1,196 @@
+"""Fig. 6: what a broker reports to the coordination store, over topics and clients per topic.
+
+One broker, whose clients do not change.  ePulsar reports two centroids and two delays of each topic; AllPairs the
+coordinate of every client.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
+from core.units import SECOND_NS
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.epulsar.runs import placed
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, legend_above, log_axis, samples, steps, where, with_point
+from paper_figs.style import letter, panels, style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+SYSTEMS = ("epulsar", "all-pairs")
+TOPICS, CLIENTS = (4, 8, 12, 16), (2, 4, 8, 16)  # ours: the text has no values
+PERIOD_S = 5  # of the reports: the paper's other periods
+FROM_S = 3  # everybody is connected and located
+CODE_BYTES = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
+    "epulsar": dict.fromkeys(CLIENTS, 840),
+    "all-pairs": {8: 2_900, 16: 5_800},
+}
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
+    topics = scale.pick(tiny=(4, 8, 12), quick=TOPICS, paper=(*TOPICS, 32))
+    clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)
+    return [
+        placed(
+            system,
+            ("static-topics", {"topics": count, "consumers": each - 1, "sites": 1, "rate_rps": 1.0}),
+            ("city-mec", {"sites": 1}),
+            {"duration": f"{FROM_S + PERIOD_S}s"},
+            report=f"{PERIOD_S}s",
+        )
+        for system in SYSTEMS
+        for count in topics
+        for each in clients
+    ]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``rates``, a row a run: system, topics, clients (of a topic), repetition, kBps to the store over one period."""
+    from pyspark.sql import functions as f
+
+    reports = data.samples.where((f.col("metric") == "monitoring_bytes") & (f.col("at_ns") > FROM_S * SECOND_NS))
+    rate = (f.sum("value") / (1_000 * PERIOD_S)).alias("kBps")
+    named = {"topics": "workload.topics", "consumers": "workload.consumers"}
+    found = with_point(data, reports.groupBy("run_id").agg(rate), named)
+    found["clients"] = found.consumers + 1
+    columns = ["system", "topics", "clients", "repetition", "kBps"]
+    return {"rates": found[columns].sort_values(columns[:4], ignore_index=True)}
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """(a) over topics, a line each number of clients; (b) over clients, a line each number of topics."""
+    drawing, axes = panels(1, 2)
+    drawing.set_size_inches(8.4, 3.7)
+    rates = found["rates"]
+    _draw_lines(axes[0][0], rates, "topics", "clients", "clients each")
+    _draw_lines(axes[0][1], rates, "clients", "topics", "topics")
+    letter(axes[0][0], "(a) over topics")
+    letter(axes[0][1], "(b) over clients, logarithmic")
+    axes[0][0].set_ylim(bottom=0)
+    if len(rates):
+        axes[0][1].set_xscale("log", base=2)
+        log_axis(axes[0][1])
+    for panel, x, text in zip(
+        axes[0], ("topics", "clients"), ("topics of the broker", "clients of a topic"), strict=True
+    ):
+        panel.set_xticks(at := sorted(set(rates[x])), [str(value) for value in at])
+        panel.minorticks_off()
+        panel.margins(x=0.2)
+        panel.set_xlabel(text)
+        panel.set_ylabel("to the store (kB/s)")
+    legend_above(drawing, axes[0][0])
+    return drawing
+
+
+def _draw_lines(axes: "Axes", rates: "pd.DataFrame", x: str, line: str, unit: str) -> None:
+    """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
+    for system in SYSTEMS:
+        style = style_of(system)
+        part = rates[rates.system == system]
+        values = sorted(set(part[line]))
+        ends = []
+        for number, value in enumerate(values):
+            mean = part[part[line] == value].groupby(x).kBps.mean()
+            axes.plot(mean.index, mean, color=style.colour, marker=style.marker, markersize=4, linewidth=1.2,
+                      linestyle=style.dashes, label="" if number else f"{style.label}, measured")  # fmt: skip
+            ends.append((value, (float(mean.index[-1]), float(mean.iloc[-1]))))
+        if not ends:
+            continue
+        _draw_code(axes, system, x, sorted(set(part[x])), values[-1])
+        words: dict[str, Any] = {"fontsize": 6.5, "color": style.colour, "annotation_clip": False}
+        if system == "epulsar" and line == "clients":  # they coincide
+            text = f"{style.label}: {values[0]} to {values[-1]} {unit}"
+            axes.annotate(text, (ends[-1][1][0], 0), xytext=(0, 5), textcoords="offset points", ha="right", **words)
+            continue
+        for value, end in ends:
+            axes.annotate(f"{value} {unit}", end, xytext=(6, 0), textcoords="offset points", va="center", **words)
+
+
+def _draw_code(axes: "Axes", system: str, x: str, values: list[int], other: int) -> None:
+    """Crosses, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
+    style = style_of(system)
+    at = []
+    for value in values:
+        topics, clients = (value, other) if x == "topics" else (other, value)
+        if clients in CODE_BYTES[system]:
+            at.append((value, topics * CODE_BYTES[system][clients] / (1_000 * PERIOD_S)))
+    if at:
+        axes.plot(*zip(*at, strict=True), "x", color=style.colour, markersize=5,
+                  label=f"{style.label}, the public code's records")  # fmt: skip
+
+
+# --- the claim -----------------------------------------------------------------------------------
+
+
+def measure_e7(tables: Tables) -> Evidence:
+    """Of ePulsar, the rate over that of the fewest clients, and the slope over topics; of AllPairs, growth in both."""
+    rates = tables["epulsar-fig6/rates"]
+    ours, pairs = where(rates, system="epulsar"), where(rates, system="all-pairs")
+    topics, clients = sorted(set(rates.topics)), sorted(set(rates.clients))
+    if len(topics) < 3 or len(clients) < 2:
+        raise KeyError("three numbers of topics, and two of clients")
+    growth = _growth(pairs, ours, topics, clients)
+    exact = [*growth]
+    for count in topics:
+        fewest = by_repetition(ours, "kBps", topics=count, clients=clients[0])
+        for each in clients[1:]:
+            ratio = by_repetition(ours, "kBps", topics=count, clients=each) / fewest
+            label = f"ePulsar, {count} topics: {each} clients over {clients[0]}"
+            exact.append(within(label, samples(ratio), 1.0, RATIO_TOLERANCE))
+    for each in clients:
+        part = where(ours, clients=each)
+        first = _slope(part, topics[0], topics[1])
+        last = _slope(part, topics[-2], topics[-1])
+        label = f"ePulsar, {each} clients: a topic's share at {topics[-1]} topics over that at {topics[1]}"
+        exact.append(within(label, samples(last / first), 1.0, RATIO_TOLERANCE))
+    return Evidence(tuple(exact), tuple(growth))
+
+
+def _growth(pairs: "pd.DataFrame", ours: "pd.DataFrame", topics: list[int], clients: list[int]) -> list[Check]:
+    """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
+    checks: list[Check] = []
+    for each in clients:
+        checks += steps(where(pairs, clients=each), "kBps", "topics", unit="kB/s")
+        checks += steps(where(ours, clients=each), "kBps", "topics", unit="kB/s")
+        if each > 2:
+            span = topics[0], topics[-1]
+            more = _slope(where(pairs, clients=each), *span) - _slope(where(ours, clients=each), *span)
+            checks.append(
+                above(f"{each} clients: AllPairs' rise with topics minus ePulsar's", samples(more), 0.0, "kB/s")
+            )
+    for count in topics:
+        checks += steps(where(pairs, topics=count), "kBps", "clients", unit="kB/s")
+    return checks
+
+
+def _slope(part: "pd.DataFrame", few: int, many: int) -> "pd.Series":
+    """kB/s for each topic more, by repetition."""
+    rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
+    slope: pd.Series = rise / (many - few)
+    return slope
+
+
+CLAIMS = (
+    Claim(
+        "E7", "ePulsar, Fig. 6", "What a broker reports grows with its topics, and under ePulsar does not depend on "
+        "the number of their clients; under AllPairs it grows with both, and faster.", ("epulsar-fig6",), measure_e7,
+        minimum_repetitions=3,  # nothing is random but digits of coordinates
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "epulsar-fig6", "What brokers report to the store", "ePulsar, Fig. 6", points, repetitions={"quick": 3, "paper": 5}
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="Bytes of the JSON that a broker writes into the store every 5 s, without the store's own protocol. One "
+    "broker; of a topic's clients one publishes and the others subscribe. Numbers of topics and clients are ours: the "
+    "text has none. Crosses: records of the form that the public code (an earlier version) writes, every 5 s instead "
+    "of its 1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and "
+    "AllPairs reports less.",
+)  # fmt: skip
