@@ -10,6 +10,7 @@ from systems.api import Transport
 from testbed.faults import (
     ClockSkew,
     Crash,
+    Handover,
     Heal,
     LinkDuplication,
     LinkLoss,
@@ -19,7 +20,7 @@ from testbed.faults import (
     check_faults,
     read_faults,
 )
-from testbed.topology import Host, Link, Topology, mesh
+from testbed.topology import SWITCH, Host, Link, Topology, mesh
 from testbed.virtual.network import RETRANSMIT_MINIMUM_NS, Network, Parcel
 
 MS = 1_000_000
@@ -234,3 +235,41 @@ def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
 def test_faults_that_cannot_happen_are_spec_errors(faults: list) -> None:
     with pytest.raises(SpecError):
         check_faults(faults, TOPOLOGY)
+
+
+def test_a_host_that_moves_takes_its_link_along() -> None:
+    hosts = (Host("a"), Host("b"), Host("c", nodes=("c", "d")), *(Host(name, role=SWITCH) for name in ("s", "t")))
+    links = (Link("a", "s", 1), Link("b", "s", 2), Link("c", "t", 4), Link("s", "t", 100))
+    network = Network(Topology("two", hosts, links), 1)
+
+    def delay(source: str, target: str) -> int:
+        (at_ns,) = network.send(Parcel(source, target, b"", 0, 0), 0)
+        return at_ns
+
+    assert [delay("a", "b"), delay("a", "c"), delay("c", "d")] == [3, 105, 0]
+    network.move("a", "t")
+    assert [delay("a", "b"), delay("b", "a"), delay("a", "d"), delay("b", "c")] == [103, 103, 5, 106]
+    network.move("b", "t")
+    network.move("c", "s")
+    assert [delay("a", "b"), delay("c", "a"), delay("c", "d")] == [3, 105, 0]
+    network.move("a", "s")
+    assert delay("a", "c") == 5
+
+
+def test_a_stream_keeps_its_order_over_a_handover() -> None:
+    hosts = (Host("a"), Host("b"), *(Host(name, role=SWITCH) for name in ("s", "t")))
+    network = Network(
+        Topology("two", hosts, (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100))), 1, Transport.STREAM
+    )
+    assert network.send(Parcel("a", "b", b"", 0, 0), 0) == [103]
+    network.move("a", "t")
+    assert network.send(Parcel("a", "b", b"", 0, 0), 10) == [103]
+    assert network.send(Parcel("a", "b", b"", 0, 0), 101) == [104]
+
+
+@pytest.mark.parametrize(("host", "point"), [("nobody", "s"), ("a", "b"), ("a", "nowhere"), ("s", "t")])
+def test_a_handover_that_cannot_be_is_refused(host: str, point: str) -> None:
+    hosts = (Host("a"), Host("b"), *(Host(name, role=SWITCH) for name in ("s", "t", "u")))
+    links = (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100), Link("s", "u", 1))
+    with pytest.raises(SpecError, match="Handover"):
+        check_faults([Handover(0, host, point)], Topology("two", hosts, links))
