@@ -133,11 +133,21 @@ class LiveBackend:
 
     def check_place(self, system: Any) -> None:
         """See ``testbed.Backend``."""
-        raise SpecError(f"testbed {self.name} places no topics", "use --testbed virtual")
+        from testbed.live.planes import STAND_INS
+
+        if system.key not in STAND_INS:
+            fix = "use --testbed virtual, or give it a line in testbed/live/planes.py"
+            raise SpecError(f"nobody knows the data plane of {system.key} on testbed {self.name}", fix)
 
     def place(self, system: Any, config: Any, topology: Topology, load: Any, placing: Any) -> Any:
-        """See ``testbed.Backend``."""
-        self.check_place(system)
+        """See ``testbed.Backend``: real brokers, Serf agents and ZooKeeper."""
+        from testbed.live.placement_run import check_placing, run_placement_live
+        from testbed.sites import with_clients
+
+        whole = with_clients(topology, load.homes, placing.access_ns)
+        check_placing(whole, load, config, placing, self.has_links)
+        with self.up(whole, placing.seed) as site:
+            return run_placement_live(site, system, config, load, placing)
 
     def verify(self, topology: Topology, seed: int) -> Evidence:
         """See ``testbed.Backend``."""

@@ -45,7 +45,7 @@ from testbed.live.loop import Clock, Loop, serve_in
 from testbed.live.node_links import Datagrams, Doorstep, Links, Streams, big_buffer
 from testbed.live.node_loading import load_node
 from testbed.live.node_records import Recorder
-from testbed.live.planes import PLANES, Plane
+from testbed.live.planes import PLANES, STAND_INS, Plane
 from testbed.member import answer, encoded
 
 BIND_S = 2.0  # how long a port may stay taken by the process that was killed there
@@ -121,6 +121,8 @@ class NodeHost:
         else:
             self._links = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
         self._links.start()
+        if self._system.key in STAND_INS:
+            self._node = lookup("stand-in", STAND_INS, self._system.key)(self._name, self._node, services)
         if self._system.key in PLANES:
             make = lookup("plane", PLANES, self._system.key)
             self._plane = make(self.loop, {**services, "node": [self._name]}, self._hear, self._count_sent)
@@ -132,6 +134,7 @@ class NodeHost:
         self.loop.call_at(self._clock.zero_ns, self._start, state)
         seconds = max(0, self._clock.now_ns()) // SECOND_NS + 1
         self.loop.call_at(self._clock.zero_ns + seconds * SECOND_NS, self._tick, seconds)
+        self._hook("go", self._clock)
 
     def skew(self, offset_ns: int) -> None:
         """From now on the node's clock is so far ahead of true time."""
@@ -170,10 +173,17 @@ class NodeHost:
         """Write what is not written yet; the last status."""
         if self._started:
             self._flush_traffic()
+        self._hook("finish")
         found = self.status()
         self._recorder.sample(self._clock.now_ns(), "garbage_count", found["garbage_count"])
         self._recorder.flush()
         return found
+
+    def _hook(self, name: str, *arguments: Any) -> None:
+        """What a plane may want to be told."""
+        hook = getattr(self._plane, name, None)
+        if hook is not None:
+            hook(*arguments)
 
     # --- events ------------------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 """What a node's commands (``Actuate``) reach on a live testbed, and what reports back to it.
 
 Registries: ``PLANES``, system -> "module:CLASS"; ``SERVICES``, ``System.service`` -> the module of the agent
-that runs the server.  A plane is made with the loop of the node's host, the services of the run (name ->
-plain values), what takes its reports, and what counts the bytes that it sends.
+that runs the server; ``STAND_INS``, system -> "module:function" that may put a node with a real server behind it in
+the place of one that models the server: ``function(name, node, services) -> node``.  A plane is made with the loop of
+the node's host, the services of the run (name -> plain values), what takes its reports, and what counts the bytes that
+it sends.  It may have ``go(clock)``, called when the run's time 0 is agreed, and ``finish()``, called at the end.
 """
 
 from typing import Any, Protocol
@@ -10,9 +12,17 @@ from typing import Any, Protocol
 PLANES = {
     "tb-adaptor": "testbed.live.broker_plane:BrokerPlane",
     "redis-gcra": "testbed.live.redis_plane:RedisPlane",
+    "pulsar": "testbed.live.placement_planes:placement_plane",
+    "all-pairs": "testbed.live.placement_planes:placement_plane",
+    "epulsar": "testbed.live.placement_planes:placement_plane",
 }
 SERVICES = {
     "redis": "testbed.live.redis_host",
+}
+STAND_INS = {
+    "pulsar": "testbed.live.placement_servers:stand_in",
+    "all-pairs": "testbed.live.placement_servers:stand_in",
+    "epulsar": "testbed.live.placement_servers:stand_in",
 }
 
 

@@ -81,7 +81,7 @@ def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int,
     for (client, role), wanted in topic.wanted.items():
         if role is Role.PRODUCER:
             phase = generator(seed, "messages", topic.load.name, client).random()
-            born_ns = np.concatenate([_instants(span, topic.load.rate_rps, phase, until_ns) for span in wanted])
+            born_ns = np.concatenate([instants(span, topic.load.rate_rps, phase, until_ns) for span in wanted])
             parts.append(_sent(plane, topic, roads, client, born_ns))
     if not parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
@@ -90,8 +90,8 @@ def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int,
     return Messages(*(column[order] for column in found))
 
 
-def _instants(span: Span, rate_rps: float, phase: float, until_ns: int) -> Int64:
-    """Evenly spaced, at the topic's rate."""
+def instants(span: Span, rate_rps: float, phase: float, until_ns: int) -> Int64:
+    """When a producer sends, while it is on a topic: evenly spaced, from ``phase`` of a distance on."""
     length_ns = max(0, min(span.end_ns, until_ns) - span.start_ns)
     count = int(np.ceil(length_ns * rate_rps / SECOND_NS - phase))
     return span.start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)

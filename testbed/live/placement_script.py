@@ -1,0 +1,70 @@
+"""What the processes of a live placement run are told before it: who does what and when, and where servers are.
+
+A file in the run's folder, so that nodes that are restarted read the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from core.clients import Role
+from systems.placement.messages import AtSite, Wanted
+
+SERVICE = "placement"  # among the services of a run: [path of the script]
+
+
+class Deed(msgspec.Struct, frozen=True, array_like=True):
+    """A client is told at an instant: to be at a site (``proxy``), or to begin or end with a topic."""
+
+    at_ns: int
+    proxy: str = ""
+    topic: str = ""
+    role: Role = Role.PRODUCER
+    wanted: bool = True
+
+    def report(self) -> AtSite | Wanted:
+        """As the node hears it."""
+        return AtSite(self.proxy) if self.proxy else Wanted(self.topic, self.role, self.wanted)
+
+
+class TopicAt(msgspec.Struct, frozen=True):
+    """What each producer of a topic sends."""
+
+    rate_rps: float
+    size_bytes: int
+
+
+class BrokerAt(msgspec.Struct, frozen=True):
+    """The ports of a broker process: ``"ip:port"`` of ingress and nsqd; the control port is on its host's loopback."""
+
+    ingress: str
+    nsqd: str
+    control_port: int
+
+
+class Script(msgspec.Struct, frozen=True):
+    """One run.  Clients and topics are numbered in the order in which they are here."""
+
+    seed: int
+    until_ns: int  # nothing is sent from then on
+    folder: str  # where clients and brokers write down what they saw
+    token: str  # of the brokers' control ports
+    topics: dict[str, TopicAt]
+    clients: dict[str, tuple[Deed, ...]]
+    brokers: dict[str, BrokerAt]
+    store: str  # the node
+    store_at: tuple[str, int]  # its ZooKeeper
+    session_ns: int
+    serf: dict[str, tuple[str, int]]  # agent -> RPC address
+
+
+def write_script(path: Path, script: Script) -> None:
+    """Write it, for the run's own user alone: there is a token in it."""
+    path.touch(mode=0o600)
+    path.write_bytes(msgspec.json.encode(script))
+
+
+def read_script(services: Mapping[str, Sequence[object]]) -> Script:
+    """The script of the run that a node belongs to."""
+    return msgspec.json.decode(Path(str(services[SERVICE][0])).read_bytes(), type=Script)
