@@ -38,8 +38,8 @@ def errors(data: "Data") -> "DataFrame":
     )  # fmt: skip
 
 
-def draw_curve(axes: "Axes", runs: "pd.DataFrame", x: str, y: str, band: bool = False, **look: Any) -> None:
-    """The mean of ``y`` over repetitions against ``x``; 95 % intervals as bars, or as a band where points are many."""
+def draw_curve(axes: "Axes", runs: "pd.DataFrame", x: str, y: str, **look: Any) -> None:
+    """The mean of ``y`` over repetitions against ``x``, with 95 % intervals."""
     at, rows = [], []
     for place, part in runs.groupby(x):
         found = t_interval(part[y].tolist())
@@ -49,8 +49,14 @@ def draw_curve(axes: "Axes", runs: "pd.DataFrame", x: str, y: str, band: bool = 
         return
     mean, low, high = (list(column) for column in zip(*rows, strict=True))
     (line,) = axes.plot(at, mean, **{"markersize": 4, "linewidth": 1.2, **look})
-    if band:
-        axes.fill_between(at, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
-    else:
-        bars = [[m - b for m, b in zip(mean, low, strict=True)], [t - m for m, t in zip(mean, high, strict=True)]]
-        axes.errorbar(at, mean, bars, fmt="none", ecolor=line.get_color(), capsize=2, linewidth=0.8)
+    bars = [[m - b for m, b in zip(mean, low, strict=True)], [t - m for m, t in zip(mean, high, strict=True)]]
+    axes.errorbar(at, mean, bars, fmt="none", ecolor=line.get_color(), capsize=2, linewidth=0.8)
+
+
+def draw_each(axes: "Axes", runs: "pd.DataFrame", x: str, y: str, **look: Any) -> None:
+    """The median of ``y`` over repetitions against ``x``, and each repetition as a thin line."""
+    for _, part in runs.sort_values(x).groupby("repetition"):
+        axes.plot(part[x], part[y], **{**look, "linewidth": 0.5, "linestyle": "-", "alpha": 0.35, "label": None})
+    middle = runs.groupby(x)[y].median()
+    if len(middle):
+        axes.plot(middle.index, middle, **look)
