@@ -1,0 +1,137 @@
+"""Figures 7, 8 and 9 of ePulsar: claims on tables as published and spoiled; excursions; grids that fit together."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from harness.experiment import SCALES
+from harness.run import check_all
+from paper_figs import load_figure
+from paper_figs.epulsar import fig7
+from paper_figs.epulsar.windows import Excursion, ends_after, excursions, starts_at
+from tests.paper_figs.tables import (
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    parametrised,
+    repeated,
+    reversed_over,
+    scaled,
+)
+
+FIG7, FIG8, FIG9 = "epulsar-fig7/migrations", "epulsar-fig8/runs", "epulsar-fig9/runs"
+KEYS = ("epulsar-fig7", "epulsar-fig8", "epulsar-fig9")
+
+
+def fig7_tables() -> Frames:
+    """Downtimes of one and two round trips; migrations that wait less, the more run at a time."""
+    points = [
+        {"metric": fig7.DOWNTIME, "system": system, "wan_ms": wan_ms, "topics": 128, "executors": executors,
+         "p50_ms": trips * 2 * wan_ms + 3.0}
+        for wan_ms in (10.0, 40.0, 80.0) for system, executors, trips in (("pulsar", 1, 2), ("epulsar", 16, 1))
+    ]  # fmt: skip
+    points += [
+        {"metric": fig7.WITH_WAIT, "system": system, "wan_ms": 40.0, "topics": topics, "executors": executors,
+         "p50_ms": 160.0 * (1 + topics / executors / 2)}
+        for topics, (system, executors) in product((16, 128), (("pulsar", 1), ("epulsar", 1), ("epulsar", 16)))
+    ]  # fmt: skip
+    frame = repeated(points, ("p50_ms",))
+    frame.loc[frame.system == "pulsar", "p50_ms"] *= 1.05
+    return {FIG7: frame}
+
+
+def fig8_tables() -> Frames:
+    """Drones: 95 % of the time in the bound; excursions from a handover to a migration."""
+    rows = {"epulsar": (0.95, 1.0, 1.0), "pulsar": (0.2, float("nan"), float("nan"))}
+    points = [
+        {"system": system, "in_bound": share, "begun_at_handover": begun, "ended_by_migration": ended}
+        for system, (share, begun, ended) in rows.items()
+    ]
+    return {FIG8: repeated(points, ("in_bound",))}
+
+
+def fig9_tables() -> Frames:
+    """The game: hardly anything out of the bound."""
+    shares = {"pulsar": 0.9, "epulsar": 0.997, "epulsar, as printed": 0.98}
+    points = [{"variant": one, "in_bound": share, "messages_in_bound": share} for one, share in shares.items()]
+    return {FIG9: repeated(points, ("in_bound", "messages_in_bound"), noise=0.001)}
+
+
+def on(name: str, change: Callable[..., pd.DataFrame], *arguments: Any, **where: Any) -> Callable[[Frames], Frames]:
+    """A perturbation of the table called ``name``."""
+    return lambda found: {name: change(found[name], *arguments, **where)}
+
+
+OF_DOWNTIME, OF_WAIT, OURS = {"metric": fig7.DOWNTIME}, {"metric": fig7.WITH_WAIT}, {"system": "epulsar"}
+CASES = [
+    Case("E8", fig7_tables, {
+        "Pulsar as fast": on(FIG7, scaled, "p50_ms", 0.4, system="pulsar", **OF_DOWNTIME),
+        "no gain": on(FIG7, scaled, "p50_ms", 2.2, **OURS, **OF_DOWNTIME),
+        "the gain shrinks": on(FIG7, reversed_over, "wan_ms"),
+    }),
+    Case("E9", fig7_tables, {
+        "executors do nothing": on(FIG7, scaled, "p50_ms", 20.0, executors=16, **OF_WAIT),
+        "Pulsar is as fast": on(FIG7, scaled, "p50_ms", 0.05, system="pulsar", **OF_WAIT),
+    }),
+    Case("E10", fig8_tables, {
+        "out of the bound": on(FIG8, scaled, "in_bound", 0.4, **OURS),
+        "excursions for no reason": on(FIG8, scaled, "begun_at_handover", 0.5, **OURS),
+        "excursions that go on": on(FIG8, scaled, "ended_by_migration", 0.5, **OURS),
+    }),
+    Case("E11", fig9_tables, {
+        "late seconds": on(FIG9, scaled, "in_bound", 0.9, variant="epulsar"),
+        "late messages": on(FIG9, scaled, "messages_in_bound", 0.95, variant="epulsar"),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_published_tables_reproduce_the_claim(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+@pytest.mark.parametrize(("key", "scale"), list(product(KEYS, SCALES)))
+def test_every_point_fits_together(key: str, scale: str) -> None:
+    experiment = load_figure(key).experiment
+    check_all(experiment.points(SCALES[scale], {option.name: option.default for option in experiment.options}))
+
+
+def test_excursions_are_seconds_in_a_row() -> None:
+    late = [(20, 0.0), (21, 3.0), (22, 1.0), (23, 0.0), (25, 1.0), (27, 1.0), (28, 0.0), (29, 5.0)]
+    assert excursions(late, 30) == [Excursion(21, 23), Excursion(25, 26), Excursion(27, 28)]  # the last is cut off
+    assert excursions(late, 40)[-1] == Excursion(29, 30)  # the topic fell silent: there is nothing late after it
+    assert excursions([], 10) == []
+
+
+def test_what_begins_and_ends_an_excursion() -> None:
+    one = Excursion(21, 26)
+    assert starts_at(one, [19.5]) and starts_at(one, [21.9]) and not starts_at(one, [18.9, 22.0])
+    assert ends_after(one, [21.5], []) and ends_after(one, [25.9], []) and not ends_after(one, [20.9, 26.1], [])
+    assert ends_after(one, [], [25.0]) and not ends_after(one, [], [21.5])  # its own handover does not end it
+
+
+def test_the_drawn_lines_of_the_game_are_those_of_the_area_of_interest() -> None:
+    from paper_figs.epulsar.fig9 import SHOWN, _in_interest
+
+    changes = pd.DataFrame([
+        {"run_id": "r", "kind": kind, "at_s": at_s, "first": client, "second": topic, "third": "consumer"}
+        for kind, at_s, client, topic in (
+            ("joined", 0.0, SHOWN, "avatar-2"), ("joined", 0.0, "avatar-3", "avatar-2"),
+            ("left", 3.0, SHOWN, "avatar-2"), ("joined", 5.0, SHOWN, "avatar-2"),
+        )
+    ])  # fmt: skip
+    seconds = product(("avatar-2", "avatar-4"), range(8))
+    every = pd.DataFrame([{"run_id": "r", "topic": topic, "second": n, "max_ms": 1.0 * n} for topic, n in seconds])
+    found = _in_interest(every, changes, "r")
+    assert list(zip(found.topic, found.spell, found.second, strict=True)) == [
+        ("avatar-2", spell, second) for spell, second in ((0, 0), (0, 1), (0, 2), (1, 5), (1, 6), (1, 7))
+    ]
