@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import ingress, limiters, links, pipeline, publishers
+from benchmarks import coordinates, ingress, limiters, links, pipeline, publishers
 
 
 def main() -> None:
@@ -14,6 +14,7 @@ def main() -> None:
     arguments = parser.parse_args()
     pipeline.report(arguments.repeats)
     limiters.report()
+    coordinates.report(arguments.repeats)
     ingress.report()
     links.report()
     publishers.report()
