@@ -25,6 +25,7 @@ GAME: dict[str, Any] = {"scenario": "game", "groups": 128, "members": 8, "bound"
 SWARMS: dict[str, Any] = {"scenario": "swarms", "groups": 16, "members": 8, "bound": "40ms"}  # 5.1.1, 5.5.3
 ACCESS = "8ms"  # of UAVs, one way: ours, the paper gives none
 SHOWN = ("pulsar", "optimal", "epulsar", "all-pairs")  # in the order of drawing
+ESTIMATING = tuple(policy for policy in SHOWN if policy != "optimal")  # that one knows the truth
 SIZES = {"pulsar": 3.5, "optimal": 4.0, "epulsar": 5.5, "all-pairs": 2.5}
 LINES: dict[str, Any] = {"pulsar": "-", "optimal": ":", "epulsar": "-", "all-pairs": "--"}
 _WORST = ("estimated_worst", "true_worst")

@@ -39,7 +39,8 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
             of = _sites_of(placements[k], producers, producer_start[t], producer_start[t + 1])
             to = _sites_of(placements[k], consumers, consumer_start[t], consumer_start[t + 1])
             pairs += len(of) * len(to)
-            expected_s[:] = 0.0
+            for broker in range(broker_count):
+                expected_s[broker] = 0.0
             _expect(of, sites, brokers, share, shortcut, vec, expected_s)
             _expect(to, sites, brokers, share, shortcut, vec, expected_s)
             _farthest(of, to, estimated_s, worst_s)
@@ -65,9 +66,10 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
                     found[k, policy, PRINTED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s * share)
                 if true_worst_s[broker] > bound_s:
                     found[k, policy, TRUE_VIOLATION] += _violations(of, to, true_s, broker, bound_s)
-        found[k, :, ESTIMATED_VIOLATION : PRINTED_VIOLATION + 1] /= pairs
-        found[k, :, TRUE_VIOLATION] /= pairs
-        found[k, :, FEASIBLE] /= topics
+        for policy in range(4):
+            for measure in (ESTIMATED_VIOLATION, PRINTED_VIOLATION, TRUE_VIOLATION):
+                found[k, policy, measure] /= pairs
+            found[k, policy, FEASIBLE] /= topics
     return found
 
 
@@ -93,7 +95,8 @@ def _least(values):
 @njit(cache=True)
 def _expect(members, sites, brokers, share, shortcut, vec, expected_s):
     """Add one role's part of W(t, b) for all brokers; ``vec`` is scratch."""
-    vec[:] = 0.0
+    for i in range(len(vec)):
+        vec[i] = 0.0
     height = adjustment = deviation_s = 0.0
     for site in members:
         for i in range(len(vec)):
