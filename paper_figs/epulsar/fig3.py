@@ -173,7 +173,7 @@ def _draw_rtts(axes: "Axes", shares: "Axes", last: "pd.DataFrame") -> None:
     draw_curve(shares, last, "rtt_ms", "percent", color=SERIES[0], marker="o", label="mean of the pairs")
     _bound(shares, BOUND_PERCENT, "%")
     shares.legend(fontsize=6.5, loc="lower left")
-    shares.set_ylim(0, 1.35 * BOUND_PERCENT)
+    shares.set_ylim(0, max(1.35 * BOUND_PERCENT, shares.get_ylim()[1]))
     shares.set_ylabel("error over the round trip (%)")
     for panel in (axes, shares):
         _ticks(panel, last.rtt_ms)

@@ -27,6 +27,7 @@ OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
 STILL_S, MOBILE_S = 600, 600  # the agents settle, then clients move
 EVERY_S = 5  # clients tell their coordinates every 5 s (5.2)
 SHOWN_FROM_S = 300
+FLOOR = 1e-3  # ms and ms/s: less is of no interest
 SIDES = {  # proxied, mobile -> colour, dashes, label
     (False, True): ("#D55E00", "-", "clients in the cluster, mobile"),
     (False, False): ("#E69F00", "--", "clients in the cluster, standing"),
@@ -112,7 +113,7 @@ def draw(found: FigureTables) -> "Drawing":
             part = curves[(curves.proxied == proxied) & (curves.mobile == mobile)]
             draw_each(panel, part, "at_s", column, color=colour, linestyle=dashes, label=name, linewidth=1.4)
         log_axis(panel, (1,))
-        panel.set_ylim(bottom=1e-3)
+        panel.set_ylim(bottom=max(FLOOR, panel.get_ylim()[0]))
         panel.set_xlabel("since the agents began (s)")
         panel.set_ylabel(label)
         if len(runs):
