@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import coordinates, ingress, limiters, links, pipeline, publishers
+from benchmarks import coordinates, ingress, limiters, links, pipeline, placement, publishers
 
 
 def main() -> None:
@@ -15,6 +15,7 @@ def main() -> None:
     pipeline.report(arguments.repeats)
     limiters.report()
     coordinates.report(arguments.repeats)
+    placement.report(arguments.repeats)
     ingress.report()
     links.report()
     publishers.report()

@@ -1,8 +1,10 @@
-"""Algorithm 1 of ePulsar in plain Python, line by line."""
+"""``topic_placement`` in plain Python, Algorithm 1 line by line: what tests and benchmarks compare it with."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from systems.parts.topic_placement import UNPLACED, Policy
+from systems.parts.topic_placement import POLICY, UNPLACED, Policy, Summary, delay_s
+from systems.parts.vivaldi import Coordinate
 
 
 class Move(NamedTuple):
@@ -21,6 +23,12 @@ class Load(NamedTuple):
 
     marks: list[float]
     candidates: list[bool]
+
+
+def expected_s(summary: Summary, brokers: Sequence[Coordinate], policy: Policy = POLICY) -> list[float]:
+    """W(t, b) of one topic for every broker."""
+    centres = [centre for centre in (summary.producers, summary.consumers) if centre is not None]
+    return [sum(delay_s(centre, broker, policy) for centre in centres) + summary.deviation_s for broker in brokers]
 
 
 def placed(topics: list[Move], expected_s: list[list[float]], brokers: Load, policy: Policy) -> list[int]:
