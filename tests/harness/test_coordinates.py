@@ -1,6 +1,7 @@
 """The procedure of network coordinates: estimates beside the truth, clients that hand over, and what is refused."""
 
 from itertools import pairwise
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from harness.coordinates import Plan
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 from harness.run import check_all, configure_point, execute, resolve
+from testbed.locating import Located
+from testbed.virtual.backend import VirtualBackend
 from tests.harness.common import parquet_hashes
 
 STAR = {"depth": 1, "fanout": 6, "delay": "5ms"}
@@ -102,6 +105,22 @@ def test_a_client_behind_a_proxy_has_its_coordinate_and_runs_no_agent(tmp_path: 
     off = (found.estimated_rtt_ns - found.true_rtt_ns).abs()
     assert off.mean() < 2 * MILLISECOND_NS
     assert not frame.node.str.fullmatch(r"client\d+").any()
+
+
+def test_an_agent_that_was_lost_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    located = VirtualBackend.locate
+
+    def lose_the_second(self: VirtualBackend, *given: Any) -> Located:
+        found = located(self, *given)
+        for coordinates in found.coordinates[1:]:
+            coordinates.vec[1] = coordinates.height[1] = nan
+        return found
+
+    monkeypatch.setattr(VirtualBackend, "locate", lose_the_second)
+    frame = samples(tmp_path / "a", spec({"rounds": 30, "reads": [10, 20]}, "tree", topology_options=STAR))
+    counts = frame.groupby(["metric", "at_ns"]).size()
+    assert counts["estimated_rtt_ns"].tolist() == [15, 10, 10] and counts["shift_ns"].tolist() == [5, 5]
+    assert counts["true_rtt_ns"].tolist() == [15, 15, 15] and frame.value.notna().all()
 
 
 @pytest.mark.parametrize(
