@@ -79,6 +79,14 @@ def process_counters(pid: int) -> Counters:
     return found | _switches(pid)
 
 
+def anonymous_bytes(pid: int) -> float:
+    """What of ``rss_bytes`` is no file's: heap and stacks, without the program's own pages, which processes share."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith("RssAnon:"):
+            return 1024.0 * int(line.split()[1])
+    return 0.0
+
+
 def _switches(pid: int) -> Counters:
     """``/proc/PID/status`` alone counts those of the main thread."""
     voluntary = involuntary = 0

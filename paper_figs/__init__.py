@@ -66,14 +66,19 @@ FIGURES = {
     "epulsar-fig6": "paper_figs.epulsar.fig6:FIGURE",
     "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
     "epulsar-fig8": "paper_figs.epulsar.fig8:FIGURE",
+    "epulsar-transient": "paper_figs.epulsar.transient:FIGURE",
     "epulsar-proxies": "paper_figs.epulsar.proxies:FIGURE",
     "epulsar-fig9": "paper_figs.epulsar.fig9:FIGURE",
+    "epulsar-overhead": "paper_figs.epulsar.overhead:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
     "fidelity": "paper_figs.beyond.fidelity:FIGURE",
     "crdt-wan": "paper_figs.beyond.crdt_wan:FIGURE",
     "redis-wan": "paper_figs.beyond.redis_wan:FIGURE",
+    "serf-model": "paper_figs.beyond.serf_model:FIGURE",
+    "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",
+    "placement-other-matrices": "paper_figs.beyond.other_matrices:FIGURE",
 }
 
 
@@ -85,6 +90,8 @@ PAPERS = {
     "epulsar": "Topics placed near their clients (ePulsar)",
     "limiters": "Beyond the sources: all limiters on one testbed",
     "redis": "Beyond the sources: all limiters on one testbed",
+    "placement": "Beyond the sources: topic placement",
+    "serf": "Testbeds: how far the emulated one can be trusted",
     "link": "Testbeds: how far the emulated one can be trusted",
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import nan
 
+from collectors import procfs
 from collectors.probes import ALL_EVERY_S, Probes
 from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
@@ -69,7 +70,8 @@ class _Run:
     moves: Sequence[Handover]
     epoch_ns: int = field(default_factory=time.time_ns)
     lateness_ns: list[int] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)  # health_score, of each read: above 0 an agent probes less often
+    # At each read, of each agent: health_score (above 0 it probes less often), and the memory that is its alone.
+    rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._zero_ns = time.monotonic_ns()
@@ -92,6 +94,8 @@ class _Run:
             with suppress(MachineError):
                 score = float(server.rpc.stats()["serf"]["health_score"])
                 self.rows.append((at_ns, server.process.name, "health_score", score))
+                own = procfs.anonymous_bytes(server.process.pid)
+                self.rows.append((at_ns, server.process.name, "anonymous_bytes", own))
         return found
 
     @staticmethod
