@@ -23,7 +23,7 @@ help: ## this list
 setup: ## .venv and Java, nothing else
 	@./bootstrap.sh
 
-live: ## and what live testbeds need: Mininet, Redis (as root on Debian), Go, the broker
+live: ## and what live testbeds need: Mininet, Redis, Serf … (as root on Debian), Go, the broker
 	@./bootstrap.sh live
 
 figures: setup ## every figure and claim at SCALE=quick, and the report
