@@ -43,6 +43,8 @@ class _Link:
     broker: str = ""  # the one connected to or being connected to; "": being looked up
     connected: bool = False
     due_at_ns: int = 0  # when to ask (again), while not connected
+    asks: bool = False  # a manager, and has not been answered
+    turn: int = 0  # managers that were no help since the last one that was
     closed_at_ns: int | None = None  # since when it is cut off
 
 
@@ -58,7 +60,7 @@ class ClientNode:
         self._rng = generator(seed, "client", node_id)
         self._links: dict[Key, _Link] = {}
         self._heard_at_ns: dict[str, int] = {}  # broker -> its last sign of life
-        self._manager = 0  # whom to ask
+        self._manager = 0  # the last one that was of help: asked first
         self._proxy = ""
         self._coordinate: Coordinate | None = None
 
@@ -101,14 +103,14 @@ class ClientNode:
                 self._heard_at_ns[source] = now_ns
                 return []
             case Found(topic, broker):
-                return self._found(topic, broker, now_ns)
+                return self._found(source, topic, broker, now_ns)
             case Connected(topic, role):
                 return self._connected(source, (topic, role), now_ns)
             case Refused(topic, role):
                 link = self._links.get((topic, role))
                 if link is None or link.broker != source:
                     return []
-                link.broker, link.connected = "", False
+                link.broker, link.connected, link.asks = "", False, False
                 return self._later(link, self.retry_ns, now_ns)
             case Close(topic, next_broker):
                 return [
@@ -123,17 +125,22 @@ class ClientNode:
 
     def _look_up(self, key: Key, now_ns: int) -> list[Effect]:
         link = self._links[key]
-        link.broker, link.connected = "", False
-        ask = Send(self.managers[self._manager % len(self.managers)], Lookup(key[0], self._coordinate))
-        return [ask, *self._later(link, self.answer_ns, now_ns)]
+        link.broker, link.connected, link.asks = "", False, True
+        manager = self.managers[(self._manager + link.turn) % len(self.managers)]
+        return [Send(manager, Lookup(key[0], self._coordinate)), *self._later(link, self.answer_ns, now_ns)]
 
-    def _found(self, topic: str, broker: str, now_ns: int) -> list[Effect]:
+    def _found(self, source: str, topic: str, broker: str, now_ns: int) -> list[Effect]:
+        mine = {key: link for key, link in self._links.items() if key[0] == topic and not link.broker}
+        if broker and mine:
+            self._manager = self.managers.index(source)
         effects: list[Effect] = []
-        if not broker:
-            self._manager += 1  # nobody owns it yet, or this is not the load manager: ask the next
-        for key, link in self._links.items():
-            if key[0] == topic and not link.broker:
-                effects += self._connect(key, broker, now_ns) if broker else self._later(link, self.retry_ns, now_ns)
+        for key, link in mine.items():
+            if broker:
+                link.asks, link.turn = False, 0
+                effects += self._connect(key, broker, now_ns)
+            elif link.asks:  # nobody owns it yet, or this is not the load manager: ask the next
+                link.asks, link.turn = False, link.turn + 1
+                effects += self._later(link, self.retry_ns, now_ns)
         return effects
 
     def _connect(self, key: Key, broker: str, now_ns: int) -> list[Effect]:
@@ -186,8 +193,8 @@ class ClientNode:
         effects: list[Effect] = []
         for key, link in list(self._links.items()):
             if not link.connected and link.due_at_ns <= now_ns:
-                if not link.broker:
-                    self._manager += 1  # the one asked before said nothing, or knew nobody
+                if link.asks:
+                    link.turn += 1  # the one asked before has said nothing
                 effects += self._look_up(key, now_ns)
         waiting = any(not link.connected for link in self._links.values())
         return [*effects, SetTimer("retry", self._next_due_ns())] if waiting else effects

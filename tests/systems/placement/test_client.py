@@ -1,0 +1,53 @@
+"""A client alone: whom it asks, and what it does with answers."""
+
+import pytest
+
+from core.clients import Role
+from systems.api import Delivery, Effect, Report, Send, SetTimer, Timer
+from systems.placement.client import ClientNode
+from systems.placement.messages import Connect, Found, Lookup, Wanted
+from systems.placement.options import Options
+
+MANAGERS = ("manager1", "manager2", "manager3")
+
+
+def asked(effects: list[Effect]) -> list[tuple[str, str]]:
+    """Manager and topic of every look-up."""
+    return [(of.target, of.message.topic) for of in effects if isinstance(of, Send) and isinstance(of.message, Lookup)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("topics", [1, 2, 3])
+@pytest.mark.parametrize("answers", [True, False])
+def test_every_manager_gets_its_turn(count: int, topics: int, answers: bool) -> None:
+    """Whoever answers that it knows nobody, or not at all, is followed by the next one: for each topic by itself."""
+    managers = MANAGERS[:count]
+    client = ClientNode("client", managers, Options(), 1)
+    turns: dict[str, list[str]] = {f"topic-{n}": [] for n in range(topics)}
+    due_ns, now_ns, queries = 0, 0, []
+    for topic in turns:
+        queries += asked(effects := client.handle(Report(Wanted(topic, Role.CONSUMER)), 0))
+        due_ns = max(of.at_ns for of in effects if isinstance(of, SetTimer))
+    for _ in range(2 * count):
+        for manager, topic in queries:
+            turns[topic].append(manager)
+            for effect in client.handle(Delivery(manager, Found(topic, "")), now_ns) if answers else ():
+                due_ns = max(due_ns, effect.at_ns) if isinstance(effect, SetTimer) else due_ns
+        now_ns = due_ns
+        effects = client.handle(Timer("retry", now_ns), now_ns)
+        queries = asked(effects)
+        due_ns = max(of.at_ns for of in effects if isinstance(of, SetTimer))
+    for of_topic in turns.values():
+        assert len(of_topic) == 2 * count
+        assert set(of_topic[:count]) == set(of_topic[count:]) == set(managers)
+
+
+def test_who_was_of_help_is_asked_first() -> None:
+    client = ClientNode("client", MANAGERS, Options(), 1)
+    client.handle(Report(Wanted("one", Role.CONSUMER)), 0)
+    client.handle(Delivery("manager1", Found("one", "")), 10)
+    effects = client.handle(Timer("retry", 2_000_000_010), 2_000_000_010)
+    assert asked(effects) == [("manager2", "one")]
+    (found,) = [of for of in client.handle(Delivery("manager2", Found("one", "b")), 2_100_000_000) if type(of) is Send]
+    assert (found.target, found.message) == ("b", Connect("one", Role.CONSUMER))
+    assert asked(client.handle(Report(Wanted("two", Role.CONSUMER)), 2_200_000_000)) == [("manager2", "two")]
