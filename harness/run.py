@@ -36,6 +36,7 @@ PROCEDURES = {
     "place": "harness.placement:PROCEDURE",
     "placement-study": "harness.placement_study:PROCEDURE",
     "coordinates": "harness.coordinates:PROCEDURE",
+    "profile": "harness.profile:PROCEDURE",
 }
 
 

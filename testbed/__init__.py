@@ -82,6 +82,17 @@ class Backend(Protocol):
         """
         ...
 
+    def check_profile(self) -> None:
+        """SpecError where ``profile`` could not work."""
+        ...
+
+    def profile(self, topology: Any, load: Any, profiling: Any) -> Any:
+        """Offer ``load`` (``core.clients.ClientLoad``, clients that stay) to the only broker of ``topology``.
+
+        ``profiling`` is a ``testbed.profiling.Profiling``; returns a ``testbed.profiling.Profiled``.
+        """
+        ...
+
     def verify(self, topology: Any, seed: int) -> Evidence:
         """Make the links of ``topology``, measure every path, take them down: nothing is offered."""
         ...

@@ -149,6 +149,16 @@ class LiveBackend:
         with self.up(whole, placing.seed) as site:
             return run_placement_live(site, system, config, load, placing)
 
+    def check_profile(self) -> None:
+        """See ``testbed.Backend``."""
+
+    def profile(self, topology: Topology, load: Any, profiling: Any) -> Any:
+        """See ``testbed.Backend``."""
+        from testbed.live.profile_run import run_profile_live
+
+        with self.up(topology, profiling.seed) as site:
+            return run_profile_live(site, load, profiling)
+
     def verify(self, topology: Topology, seed: int) -> Evidence:
         """See ``testbed.Backend``."""
         with self.up(topology, seed) as site:

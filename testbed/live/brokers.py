@@ -46,7 +46,14 @@ class Broker:
 class Brokers:
     """All brokers of a run.  What is asked of one that has ended is not done: ``lost`` names it."""
 
-    def __init__(self, site: Site, names: Sequence[str], stamps: str = "kernel", gc: str = "friendly"):
+    def __init__(
+        self,
+        site: Site,
+        names: Sequence[str],
+        stamps: str = "kernel",
+        gc: str = "friendly",
+        cores: Sequence[int] = (),
+    ):
         self._site, self.token = site, secrets.token_hex(16)
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +67,7 @@ class Brokers:
             (self.folder / name).mkdir()
             words = ("-data", f"{address}:0", "-nsqd", f"{address}:0", "-path", str(self.folder / name),
                      "-token-file", str(token_file), "-stamps", stamps, "-gc", gc)  # fmt: skip
-            started.append((name, host, site.start(host, f"broker-{name}", [program, *words])))
+            started.append((name, host, site.start(host, f"broker-{name}", [program, *words], cores=cores)))
         self.all = [self._introduced(name, host, agent) for name, host, agent in started]
 
     def __iter__(self):  # type: ignore[no-untyped-def]

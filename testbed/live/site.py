@@ -8,6 +8,7 @@ from typing import Protocol
 
 from testbed.faults import Fault
 from testbed.live.agent import Agent
+from testbed.live.state import RunState
 from testbed.topology import Topology
 
 
@@ -35,6 +36,7 @@ class Site(Protocol):
     """
 
     topology: Topology
+    state: RunState  # what ``ratebed clean`` must remove where the harness was killed
     folder: Path  # of this run: logs/<agent>.log and what agents write
 
     def address(self, host: str) -> str:

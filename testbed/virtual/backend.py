@@ -112,6 +112,14 @@ class VirtualBackend:
 
         return run_placement(system, config, topology, load, placing)
 
+    def check_profile(self) -> None:
+        """See ``testbed.Backend``: what a broker costs is what a profile is to find out."""
+        raise SpecError("virtual brokers have no data plane to profile", "use --testbed mininet, or local")
+
+    def profile(self, topology: "Topology", load: Any, profiling: Any) -> Any:
+        """See ``testbed.Backend``."""
+        self.check_profile()
+
     def verify(self, topology: "Topology", seed: int) -> Evidence:
         """See ``testbed.Backend``: the model's network, probed like a real one."""
         from testbed.virtual.probes import measured_paths
