@@ -20,7 +20,8 @@ ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
 class ServerProcess:
     """One server: started, killed and started again under one name.
 
-    ``command`` is asked for at every start.  What the program prints goes to the log of that name.
+    ``command`` is asked for at every start.  What the program prints goes to the log of that name.  The thread that
+    starts it must live as long: to the kernel, that is the parent with which it dies.
     """
 
     def __init__(self, site: Site, host: str, name: str, command: Callable[[], Sequence[str]]):
