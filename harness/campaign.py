@@ -3,7 +3,8 @@
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -47,14 +48,16 @@ class Campaign:
 
     runs: Path  # the folder of all runs
     wanted: dict[str, RunSpec] = field(default_factory=dict)
+    groups: list[list[str]] = field(default_factory=list)  # runs that are wanted together
 
     def add(self, specs: Iterable[RunSpec]) -> list[str]:
-        """Ask for these runs; returns their ids."""
+        """Ask for these runs, which are a group; returns their ids."""
         ids = []
         for spec in specs:
             run_id = spec.run_id(code_hash())
             self.wanted[run_id] = spec
             ids.append(run_id)
+        self.groups.append(ids)
         return ids
 
     def missing(self) -> dict[str, RunSpec]:
@@ -70,7 +73,9 @@ class Campaign:
         missing = self.missing()
         failures = []
         try:
-            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in in_order(missing)]):
+            for finished in executor.map(
+                [(missing[run_id], run_id, self.runs) for run_id in in_order(missing, self.groups)]
+            ):
                 if finished.fatal:
                     raise MachineError(finished.error)
                 notify(finished)
@@ -81,16 +86,23 @@ class Campaign:
         return failures
 
 
-def in_order(runs: Mapping[str, RunSpec]) -> list[str]:
-    """The ids of runs in the order to execute them: the longest first, but before all others one run of each system.
+def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) -> list[str]:
+    """The ids of runs in the order to execute them: group by group, the longest first, of groups and in each.
 
-    So the kernels of a system, which take seconds to compile, are compiled by one worker and not by all.
+    So a group can be worked on while others still run.  But before all others comes one run of each system: its
+    kernels, which take seconds to compile, are compiled by one worker and not by all.
     """
-    longest_first = sorted(runs, key=lambda run_id: -expected_seconds(runs[run_id]))
+    seconds = {run_id: expected_seconds(spec) for run_id, spec in runs.items()}
+    longest_first = sorted(runs, key=lambda run_id: -seconds[run_id])
     ahead: dict[str, str] = {}
     for run_id in longest_first:
         ahead.setdefault(runs[run_id].system, run_id)
-    return list(dict.fromkeys([*ahead.values(), *longest_first]))
+    group_of = {run_id: number for number, group in enumerate(groups) for run_id in group}
+    totals: defaultdict[int, float] = defaultdict(float)
+    for run_id in runs:
+        totals[group_of.get(run_id, -1)] += seconds[run_id]
+    grouped = sorted(longest_first, key=lambda run_id: -totals[group_of.get(run_id, -1)])
+    return list(dict.fromkeys([*ahead.values(), *grouped]))
 
 
 def prepare_folder(folder: Path) -> None:

@@ -5,8 +5,12 @@ rounds, which take as long as they say.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from core.clients import Joined, Role
 from core.errors import SpecError
 from core.units import SECOND_NS, duration_ns
 from harness.experiment import RunSpec
@@ -21,6 +25,8 @@ SECONDS_PER_REQUEST = 5e-5
 SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
 SECONDS_PER_PROBE = 2e-6  # of a coordinate agent, and its share of what is kept
+SECONDS_PER_CLIENT_SECOND = 1e-4  # of a client of topics, its agents and brokers
+SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
 _EXACT = ("instants", "probes")
 _GOSSIPING = ("crdt-counter", "crdt-queue", "sliding-log")
 _DATA_SETS = {  # requests at c = 300, and how long they take
@@ -62,6 +68,8 @@ def expected_seconds(spec: RunSpec) -> float:
         return SECONDS_PER_RUN + float(spec.procedure_options.get("cycles", 1000)) * SECONDS_PER_CYCLE
     if spec.procedure == "coordinates":
         return SECONDS_PER_RUN + _probe_rounds(spec) * _agents(spec) * SECONDS_PER_PROBE
+    if spec.procedure == "place":
+        return SECONDS_PER_RUN + _placing_seconds(spec)
     rounds = 1 if spec.system_options.get("brokers") else _ROUNDS.get(spec.system, 5)
     return SECONDS_PER_RUN + rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
 
@@ -88,12 +96,39 @@ def _live_seconds(spec: RunSpec) -> float:
     if spec.procedure == "coordinates":
         interval_ns = duration_ns(str(spec.procedure_options.get("interval", "1s")))
         return _probe_rounds(spec) * interval_ns / SECOND_NS + _agents(spec) * SECONDS_PER_NODE
+    if spec.procedure == "profile":
+        return duration_ns(str(spec.procedure_options.get("duration", "6s"))) / SECOND_NS
     if spec.procedure == "adapt":
         return duration_ns(str(spec.procedure_options.get("duration", "120s"))) / SECOND_NS
+    if spec.procedure == "place":
+        seconds, clients, _ = _placing(spec)
+        return seconds + float(spec.procedure_options.get("warm_up_rounds", 600)) + clients * SECONDS_PER_NODE
     rounds = 1 if spec.system_options.get("brokers") else _FEW_ROUNDS.get(spec.system, 4)
     if spec.system == "srtm" and int(spec.workload_options.get("group_size", 1)) <= _SMALL_GROUP:
         rounds = min(rounds, 2)
     return rounds * (duration_ns(spec.round) / SECOND_NS + SECONDS_PER_LIVE_ROUND)
+
+
+def _placing_seconds(spec: RunSpec) -> float:
+    seconds, clients, messages = _placing(spec)
+    return seconds * clients * SECONDS_PER_CLIENT_SECOND + messages * SECONDS_PER_TOPIC_MESSAGE
+
+
+def _placing(spec: RunSpec) -> tuple[float, float, float]:
+    """Length in seconds, clients, and messages."""
+    seconds = duration_ns(str(spec.procedure_options.get("duration", "60s"))) / SECOND_NS
+    clients, rate_rps = _clients(spec.workload, msgspec.json.encode(spec.workload_options, order="deterministic"))
+    return seconds, clients, seconds * rate_rps
+
+
+@lru_cache
+def _clients(key: str, options: bytes) -> tuple[float, float]:
+    """The clients of a workload, and the messages a second of those that publish at first."""
+    workload = load_workload(key)
+    load = workload.make(workload.configure(msgspec.json.decode(options)), 1)
+    rates = {topic.name: topic.rate_rps for topic in load.topics}
+    joined = [change for change in load.happenings(0) if isinstance(change, Joined) and change.role is Role.PRODUCER]
+    return len(load.homes), sum(rates[change.topic] for change in joined)
 
 
 def _probe_rounds(spec: RunSpec) -> float:

@@ -50,6 +50,11 @@ class Request:
     every: bool = False  # all figures: those of live testbeds are left out
     plot_invalid: bool = False
 
+    @property
+    def master(self) -> str:
+        """The Spark cluster."""
+        return self.spark_master or "local[*]"
+
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
         words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]

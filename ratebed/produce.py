@@ -8,6 +8,7 @@ from harness.experiment import RunSpec
 from harness.run import check_all
 from ratebed import pipeline
 from ratebed.options import Request
+from ratebed.studio import Studio
 
 
 def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
@@ -19,8 +20,9 @@ def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
 
     find_java()  # before hours of runs, not after
     plan = pipeline.make_plan(request)
-    failures = pipeline.run(plan, request)
-    undrawn = pipeline.draw(plan, request, failures)
+    with Studio(plan, request) as studio:
+        failures = pipeline.run(plan, request, studio.finished)
+        undrawn = studio.finish()
     from analysis.report import claims_json
     from ratebed.judging import counts_line, report
 
@@ -68,7 +70,7 @@ def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
     from analysis.metrics import final_round, percentiles
     from analysis.spark import collect, load, session
 
-    spark = session(request.spark_master or "local[*]")
+    spark = session(request.master)
     try:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
         found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])

@@ -150,3 +150,9 @@ def test_before_all_others_comes_one_run_of_each_system():
     runs = {"a": small(system="lb"), "b": small(system="lb", **longer), "c": small(1, system="lb", **longer),
             "d": small(system="conc")}  # fmt: skip
     assert in_order(runs) == ["b", "d", "c", "a"]
+
+
+def test_groups_follow_each_other_the_longest_first():
+    longer = {"workload_options": {"publishers": 3000, "batch": 10}}
+    runs = {"a": small(), "b": small(1, **longer), "c": small(1), "d": small(2), "e": small(3, **longer)}
+    assert in_order(runs, [["a", "c"], ["d", "e"], ["b", "e"], []]) == ["b", "e", "a", "c", "d"]

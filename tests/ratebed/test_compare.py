@@ -17,7 +17,8 @@ from paper_figs import load_figure
 from ratebed import judging
 from ratebed.comparing import flipped_claims
 from ratebed.options import make_request
-from ratebed.pipeline import draw, make_plan, sections
+from ratebed.pipeline import make_plan, sections
+from ratebed.studio import draw
 from ratebed.verbs.compare import _lines
 from testbed import TESTBEDS
 from tests.harness.common import small
@@ -90,7 +91,7 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
         request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
         plan = make_plan(request)
         assert not plan.campaign.run(LocalExecutor(1), lambda finished: None)
-        assert not draw(plan, request, [])
+        assert not draw(plan, request)
         found = sections(tmp_path)
         if where and not more:
             other = found["srtm-fig4@elsewhere"]

@@ -1,0 +1,221 @@
+"""Draws each figure as soon as its runs are there, beside those of others that still go on.
+
+Runs leave a processor idle at times, and drawing does so more often: together they take less time than one after the
+other.  Two figures' tables are computed at a time, one core planning a query while the other carries one out; one
+thread draws.  Runs in real time are left alone: all is drawn after them.
+"""
+
+import json
+import os
+import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from collectors.writer import PARTIAL, read_manifest
+from harness.campaign import Finished
+from paper_figs import load_figure
+from ratebed.options import Request
+from ratebed.pipeline import SECTION, Plan, replace_file, sections
+from ratebed.settings import VIRTUAL
+from testbed import load_testbed
+from testbed.evidence import INVALID, VALID
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Drawing
+
+    Tables = dict[str, pd.DataFrame]
+
+AGGREGATIONS_AT_A_TIME = 2
+_making = Lock()  # the folder of tables put together
+
+
+@dataclass
+class _Outcome:
+    """What came of one figure."""
+
+    run_ids: list[str] = field(default_factory=list)  # drawn
+    failed: dict[str, str] = field(default_factory=dict)  # run -> why
+    doubtful: dict[str, list[str]] = field(default_factory=dict)  # run -> degraded or invalid, and the reasons
+    skipped: str = ""  # why there is no drawing
+
+
+class Studio:
+    """The figures of a plan.  Tell it of runs as they finish; ``finish`` draws the rest.
+
+    Invalid runs are left out unless ``request.plot_invalid``.
+    """
+
+    def __init__(self, plan: Plan, request: Request):
+        self.plan, self.request = plan, request
+        self._errors: dict[str, str] = {}
+        missing = plan.campaign.missing()
+        drawn = {key: ids for key, ids in plan.run_ids.items() if key not in plan.skipped}
+        self._awaited = {key: {run_id for run_id in ids if run_id in missing} for key, ids in drawn.items()}
+        self._alone = any(load_testbed(spec.testbed).real_time for spec in missing.values())
+        self._tables = ThreadPoolExecutor(AGGREGATIONS_AT_A_TIME)
+        self._painter = ThreadPoolExecutor(1)
+        self._painted: dict[str, Future[str]] = {}  # figure -> why it is not drawn
+        self._scratch: TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> "Studio":
+        for key, reason in self.plan.skipped.items():
+            name = self.plan.settings[key].name(key)
+            if not sections(self.request.out).get(name, {}).get("run_ids"):  # drawn before, it stays
+                self._write_section(key, _Outcome(skipped=reason))
+        if not self._alone and any(self._awaited.values()):
+            from analysis.spark import warm_up
+
+            Thread(target=warm_up, args=(self.request.master,), daemon=True).start()
+        for key, awaited in self._awaited.items():
+            if not awaited and not self._alone:
+                self._begin(key)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tables.shutdown(cancel_futures=True)
+        self._painter.shutdown(cancel_futures=True)
+        if self._scratch is not None:
+            from analysis.spark import session
+
+            session(self.request.master).stop()
+            self._scratch.cleanup()
+
+    def finished(self, run: Finished) -> None:
+        """A run came home: figures that it was the last of are drawn, those with a failed one wait for ``finish``."""
+        if run.error:
+            self._errors[run.run_id] = run.error
+        for key, awaited in self._awaited.items():
+            if run.run_id in awaited:
+                awaited.discard(run.run_id)
+                if not awaited and not self._alone and not any(i in self._errors for i in self.plan.run_ids[key]):
+                    self._begin(key)
+
+    def finish(self) -> dict[str, str]:
+        """Draw what is left; returns the figures that could not be drawn, and why."""
+        for key in self._awaited:
+            if key not in self._painted:
+                self._begin(key)
+        found = {key: painted.result() for key, painted in self._painted.items()}
+        return {key: found[key] for key in self._awaited if found[key]}
+
+    def _begin(self, key: str) -> None:
+        """Compute a figure's tables, and draw them."""
+        outcome = self._outcome(key)
+        analytic = load_figure(key).experiment.analytic
+        coming = self._tables.submit(self._compute, key, outcome.run_ids) if analytic or outcome.run_ids else None
+        self._painted[key] = self._painter.submit(self._paint, key, outcome, coming)
+
+    def _outcome(self, key: str) -> _Outcome:
+        ids, missing = self.plan.run_ids[key], self.plan.campaign.missing()
+        doubtful = {run_id: why for run_id in ids if run_id not in missing and (why := self._doubt(run_id))}
+        invalid = {run_id for run_id, why in doubtful.items() if why[0] == INVALID and not self.request.plot_invalid}
+        return _Outcome(
+            run_ids=[run_id for run_id in ids if run_id not in missing and run_id not in invalid],
+            failed={run_id: self._errors.get(run_id, "not run") for run_id in ids if run_id in missing},
+            doubtful=doubtful,
+        )
+
+    def _doubt(self, run_id: str) -> list[str]:
+        """What a run is that is not valid, and why.  Virtual time keeps its schedule: it has none."""
+        if self.plan.campaign.wanted[run_id].testbed == VIRTUAL:
+            return []
+        manifest = read_manifest(self.request.out / "runs" / run_id)
+        return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
+
+    def _compute(self, key: str, run_ids: list[str]) -> "Tables":
+        from analysis.spark import Data, load, session
+
+        figure, runs = load_figure(key), self.request.out / "runs"
+        if figure.experiment.analytic:
+            return figure.tables(Data(None, ()))
+        spark = session(self.request.master)
+        folders = [runs / run_id for run_id in sorted(run_ids)]
+        return figure.tables(load(spark, folders, self._folder()))
+
+    def _folder(self) -> Path:
+        """Where the tables of many runs are put together; made on first use, and whole before anybody sees it."""
+        with _making:
+            if self._scratch is None:
+                runs = self.request.out / "runs"
+                self._scratch = TemporaryDirectory(dir=runs, prefix="together", suffix=f"{PARTIAL}{os.getpid()}")
+        return Path(self._scratch.name).resolve()
+
+    def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
+        """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""
+        if coming is not None:
+            outcome.skipped = self._draw(key, coming, len(outcome.run_ids))
+        else:
+            outcome.skipped = "all of its runs are invalid" if outcome.doubtful else "none of its runs worked"
+        self._write_section(key, outcome)
+        return outcome.skipped
+
+    def _draw(self, key: str, coming: "Future[Tables]", run_count: int) -> str:
+        setting, out = self.plan.settings[key], self.request.out
+        name = setting.name(key)
+        figure = load_figure(key)
+        try:
+            tables = coming.result()
+            print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
+            drawing = figure.draw(tables)
+            if setting.text:
+                drawing.supxlabel(setting.text, fontsize=7, x=0.99, ha="right", color="#555555")
+        except OSError:
+            raise
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        folder = out / "tables" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for table, frame in tables.items():
+            replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
+        _save(drawing, out / "figures", name)
+        return ""
+
+    def _write_section(self, key: str, found: _Outcome) -> None:
+        """What the report needs to know of the figure besides its tables."""
+        setting = self.plan.settings[key]
+        folder = self.request.out / "tables" / setting.name(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        section = {
+            "name": folder.name,
+            "key": key,
+            "testbed": setting.testbed,
+            "setting": setting.suffix,
+            "where": setting.text,
+            "run_ids": found.run_ids,
+            "failed": found.failed,
+            "doubtful": found.doubtful,
+            "skipped": found.skipped,
+            "scale": self.request.scale.name,
+            "seed": self.request.seed,
+            "calibration": self.request.calibration,
+            "command": self.request.command(key),
+        }
+        replace_file(folder / SECTION, json.dumps(section, indent=2).encode())
+
+
+def draw(plan: Plan, request: Request) -> dict[str, str]:
+    """Draw all figures of a plan whose runs are there; returns those that could not be drawn, and why."""
+    with Studio(plan, request) as studio:
+        return studio.finish()
+
+
+def _save(drawing: "Drawing", folder: Path, key: str) -> None:
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
+        content = BytesIO()
+        drawing.savefig(content, format=suffix, **options)
+        drawing.set_layout_engine("none")  # everything is in its place: laying out is most of the work
+        replace_file(folder / f"{key}.{suffix}", content.getvalue())
+    pyplot.close(drawing)
