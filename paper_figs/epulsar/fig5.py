@@ -83,8 +83,8 @@ CLAIMS = (
         "E6", "ePulsar, Fig. 5", "UAV swarms: under ePulsar the worst-case delay stays under 40 ms and no pair "
         "violates it, at every number of zones.", ("epulsar-fig5",), measure_e6,
         why="Up to 16 zones, without exception. No more than nine places are equally far from each other in eight "
-        "dimensions, so that with 32 zones what is near seems far: of ten reads of the coordinates, one put a zone "
-        "nearer to another zone's broker than to its own, and its swarms there.",
+        "dimensions, so that with 32 zones what is near seems far: at the scale paper, one of ten reads of the "
+        "coordinates put a zone nearer to another zone's broker than to its own, and its swarms there.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("epulsar-fig5", "Placement policies for UAV swarms across zones", "ePulsar, Fig. 5", points)
