@@ -19,7 +19,8 @@ from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from harness.run import Journal, Point, Procedure
 from systems.parts.coordinates import Coordinates, distances_s, raised
-from testbed.locating import Handover, Located, Locating, TripTable
+from testbed.faults import Handover
+from testbed.locating import Located, Locating, TripTable
 from testbed.sites import AGENT, sites, with_clients
 from testbed.topology import Topology
 
@@ -159,7 +160,7 @@ def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
         due = [move for move in moves if move.at_ns < at_ns]
         if due:
             moves = moves[len(due) :]
-            attached |= {move.host: move.to for move in due}
+            attached |= {move.host: move.point for move in due}
             truth_ns = table.trips(attached).rtt_ns
         where = _coordinates_of(plan, nodes, coordinates, attached)
         yield at_ns, names, "estimated_rtt_ns", distances_s(where, where)[here, there] * SECOND_NS

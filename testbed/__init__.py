@@ -76,7 +76,7 @@ class Backend(Protocol):
         ...
 
     def place(self, system: Any, config: Any, topology: Any, load: Any, placing: Any) -> Any:
-        """Let ``system`` place the topics of ``load`` (``core.clients.ClientLoad``) while its clients come, go and move.
+        """Let ``system`` place the topics of ``load`` (``core.clients.ClientLoad``) while clients come, go and move.
 
         ``placing`` is a ``testbed.placing.Placing``; returns a ``testbed.placing.PlacementJournal``.
         """

@@ -14,19 +14,11 @@ from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.parts.coordinates import Coordinates
 from testbed.evidence import NOTHING, Evidence
+from testbed.faults import Handover
 from testbed.topology import SWITCH, Link, Path, Topology
 
 LAN_NS = SECOND_NS  # between two probes of a node: memberlist's profile lan (ePulsar, Section 5.3)
 PROBE_TIMEOUT_NS = SECOND_NS // 2  # of the same profile: a slower answer moves no coordinate
-
-
-@dataclass(frozen=True)
-class Handover:
-    """From now on the host's only link leads to another switch; its delay, jitter and loss are the link's own."""
-
-    at_ns: int
-    host: str
-    to: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ def check_locating(topology: Topology, locating: Locating) -> None:
         raise SpecError("handovers are not in order", "sort them by instant")
     switches = {host.name for host in topology.hosts if host.role == SWITCH}
     for move in locating.handovers:
-        if move.host not in hosts or move.to not in switches or len(links_of(topology, move.host)) != 1:
+        if move.host not in hosts or move.point not in switches or len(links_of(topology, move.host)) != 1:
             raise SpecError(f"{move} cannot happen", "hosts with one link and an agent hand over, to switches")
 
 

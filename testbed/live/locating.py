@@ -18,12 +18,12 @@ from core.errors import MachineError, SpecError
 from core.units import SECOND_NS, duration_text
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
-from testbed import faults
 from testbed.bindings.serf import PROBE_EVERY_S, SerfCluster, SerfServer
+from testbed.faults import Handover
 from testbed.live.fidelity import SCALE_NS
 from testbed.live.findings import Findings, Row, namespaces
 from testbed.live.site import Site
-from testbed.locating import Handover, Located, Locating
+from testbed.locating import Located, Locating
 
 UNKNOWN = Coordinate((nan,) * SERF.dimensions, nan, nan, nan)
 JOIN_S = 60.0
@@ -82,7 +82,7 @@ class _Run:
         self.moves = self.moves[len(to_come) :]
         for move in to_come:
             self._sleep_until(move.at_ns)
-            self.site.apply(faults.Handover(move.at_ns, move.host, move.to))
+            self.site.apply(move)
         self._sleep_until(at_ns)
 
     def read(self, at_ns: int) -> Coordinates:

@@ -28,7 +28,7 @@ def located(topology: Topology, seed: int, locating: Locating) -> Located:
         due = [move for move in moves if move.at_ns <= until * locating.interval_ns]
         if due:
             moves = moves[len(due) :]
-            attached |= {move.host: move.to for move in due}
+            attached |= {move.host: move.point for move in due}
             now = table.trips(attached)
     return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(found))
 

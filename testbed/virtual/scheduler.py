@@ -56,7 +56,10 @@ class DataPlane(Protocol):
         ...
 
     def actuate(self, node: str, command: Any, now_ns: int) -> None:
-        """Carry out a command of ``node``, as of ``now_ns``."""
+        """Carry out a command of ``node``, as of ``now_ns``.
+
+        A plane whose nodes take their traffic with them also has ``crash(node, now_ns)``.
+        """
         ...
 
 
@@ -328,8 +331,9 @@ class EventLoop:
         member.alive = False
         member.timers.clear()
         self._network.crash(name)
-        if hasattr(self._plane, "crash"):
-            self._plane.crash(name, self.now_ns)
+        crash = getattr(self._plane, "crash", None)
+        if crash is not None:
+            crash(name, self.now_ns)
 
     def _restart(self, name: str, copy_from: str) -> None:
         self._restarts_count += 1

@@ -81,7 +81,7 @@ def test_the_truth_follows_the_handovers(tmp_path: Path) -> None:
     truth = pairs(samples(tmp_path / "a", spec(MOBILE))).true_rtt_ns.unstack("node")
     for at_ns, row in truth.iterrows():
         for client, home in plan.homes.items():
-            moved = [move.to for move in plan.handovers if move.host == client and move.at_ns < at_ns]
+            moved = [move.point for move in plan.handovers if move.host == client and move.at_ns < at_ns]
             site = [home, *moved][-1]
             assert row[f"{client} broker{site.removeprefix('site')}-agent"] == 16 * MILLISECOND_NS
 
@@ -90,7 +90,7 @@ def test_handovers_are_about_as_far_apart_as_asked_for_and_lead_elsewhere() -> N
     plan = plan_of({"clients": 8, "handover": "10s", "still": 100, "rounds": 1000})
     for client, home in plan.homes.items():
         moves = [move for move in plan.handovers if move.host == client]
-        places = [home, *(move.to for move in moves)]
+        places = [home, *(move.point for move in moves)]
         assert all(one != other for one, other in pairwise(places)) and set(places) <= SITES
         assert moves[0].at_ns >= 100 * SECOND_NS and 70 < len(moves) < 110
 

@@ -10,7 +10,8 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.parts.coordinates import distances_s
 from testbed import load_testbed
-from testbed.locating import Handover, Located, Locating, TripTable, trips
+from testbed.faults import Handover
+from testbed.locating import Located, Locating, TripTable, trips
 from testbed.topology import SWITCH, Host, Link, Topology, load_topology
 
 MS = MILLISECOND_NS

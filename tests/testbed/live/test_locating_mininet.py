@@ -16,8 +16,9 @@ from harness.experiment import RunSpec
 from harness.run import configure_point, resolve
 from systems.parts.coordinates import Coordinates, distances_s
 from testbed import load_testbed
+from testbed.faults import Handover
 from testbed.live.locating import locate_live
-from testbed.locating import Handover, Locating
+from testbed.locating import Locating
 from testbed.mininet.site import MininetSite
 from testbed.topology import SWITCH, Host, Link, Topology, load_topology
 from tests.live import needs
