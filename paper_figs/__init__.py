@@ -79,6 +79,7 @@ FIGURES = {
     "serf-model": "paper_figs.beyond.serf_model:FIGURE",
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",
     "placement-other-matrices": "paper_figs.beyond.other_matrices:FIGURE",
+    "placement-failure": "paper_figs.beyond.placement_failure:FIGURE",
 }
 
 

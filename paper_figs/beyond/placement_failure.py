@@ -1,0 +1,255 @@
+"""placement-failure: what clients of topics notice when a part of the control plane fails, and for how long.
+
+Ours.  Four sites with a broker each; topics come and go, so that somebody always needs the control plane; the clients
+of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.  Half a minute of
+fault, then the rest to recover.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from core.units import SECOND_NS
+from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.epulsar.runs import placed
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.style import letter, panels, style_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+SYSTEMS = ("pulsar", "epulsar")
+SITES, TOPICS = 4, 12
+FROM_S, UNTIL_S, END_S = 30, 60, 100
+STEP_S = 2
+RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
+TOP = 150  # % of the y axis, which has room for words above 100
+HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
+
+
+class Scenario(NamedTuple):
+    """What goes wrong from ``FROM_S`` on."""
+
+    title: str
+    faults: tuple[dict[str, Any], ...]
+    passes: bool = True  # at ``UNTIL_S``; or never
+
+
+def _crash(node: str, restarts: bool = True) -> tuple[dict[str, Any], ...]:
+    down = {"kind": "crash", "at": f"{FROM_S}s", "node": node}
+    return (down, {"kind": "restart", "at": f"{UNTIL_S}s", "node": node}) if restarts else (down,)
+
+
+def _cut(side: list[str]) -> tuple[dict[str, Any], ...]:
+    return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in
+                 (("partition", FROM_S), ("heal", UNTIL_S)))  # fmt: skip
+
+
+SITE_1 = ["broker1", "proxy1"] + [
+    f"{role}-{topic}-1" for topic in range(1, TOPICS + 1, SITES) for role in ("producer", "consumer")
+]
+NO_FAULT = "none"
+SCENARIOS = {
+    NO_FAULT: Scenario("no fault", ()),
+    "manager": Scenario("the load manager\ncrashes for good", _crash("manager1", False), False),
+    "store": Scenario("the store crashes,\nre-joins empty", _crash("store")),
+    "cloud": Scenario("managers and store\nare cut off", _cut(["manager1", "manager2", "store"])),
+    "broker": Scenario("broker 1 crashes,\nre-joins empty", _crash("broker1")),
+    "broker, for good": Scenario("broker 1 crashes\nfor good", _crash("broker1", False), False),
+    "site": Scenario("site 1 is cut off", _cut(SITE_1)),
+}
+FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Systems x scenarios."""
+    quick = tuple(key for key in SCENARIOS if key != "broker, for good")
+    chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
+    load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0,
+            "bound": "40ms", "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}  # fmt: skip
+    return [
+        placed(
+            system,
+            ("topic-churn", load),
+            ("city-mec", {"sites": SITES, "managers": 2}),
+            {"duration": f"{END_S}s", "window": f"{STEP_S}s", "faults": list(SCENARIOS[key].faults)},
+        )
+        for system in SYSTEMS
+        for key in chosen
+    ]
+
+
+def tables(data: "Data") -> FigureTables:
+    """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
+    curves, elections = _curves(data), _elections(data)
+    return {"curves": curves, "recovery": recovery(curves, elections)}
+
+
+def _scenarios(data: "Data", frame: Any, order: list[str]) -> "pd.DataFrame":
+    """``frame`` with system, scenario and repetition of its runs."""
+    from pyspark.sql import functions as f
+
+    from analysis.spark import collect
+
+    faults = f.col("factors")["procedure.faults"].alias("faults")
+    found = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
+    found["scenario"] = [_scenario(text) for text in found.faults]
+    return found.drop(columns=["faults", "run_id"])
+
+
+def _scenario(faults: str) -> str:
+    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == json.loads(faults))
+
+
+def _curves(data: "Data") -> "pd.DataFrame":
+    """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
+
+    due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
+    ``HELD_NS`` in any repetition (1 or 0).
+    """
+    from pyspark.sql import functions as f
+
+    metrics: list[Any] = ["pair_count", "late_pair_count", "latency_max_ns"]
+    step = f.expr(f"at_ns div {SECOND_NS}").alias("t_s")
+    mine = data.samples.where(f.col("metric").isin(*metrics)).groupBy("run_id", step).pivot("metric", metrics)
+    sums = mine.agg(f.sum("value").alias("all"), f.max("value").alias("most"))
+    found = _scenarios(data, sums, ["run_id", "t_s"])
+    found = found.rename(columns={"pair_count_all": "pairs", "late_pair_count_all": "late"})
+    found["held"] = (found.latency_max_ns_most > HELD_NS).astype(int)
+    found["in_bound"] = found.pairs - found.late
+    rows = found.groupby(["system", "scenario", "t_s"])
+    curves = rows.agg({"in_bound": "sum", "late": "sum", "pairs": "sum", "held": "max"}).reset_index()
+    due = curves[curves.scenario == NO_FAULT].set_index(["system", "t_s"]).pairs.rename("due")
+    return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
+
+
+def _elections(data: "Data") -> "pd.DataFrame":
+    """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
+    from pyspark.sql import functions as f
+
+    late = (f.col("metric") == "elected_count") & (f.col("at_ns") > FROM_S * SECOND_NS)
+    after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
+    return _scenarios(data, data.samples.where(late).groupBy("run_id").agg(after_s), ["run_id"])
+
+
+def recovery(curves: "pd.DataFrame", elections: "pd.DataFrame") -> "pd.DataFrame":
+    """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
+
+    lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
+    somebody is elected, on average (null: nobody is, as the leader stays); held_s: until no message is held up any
+    more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
+    Null: not by the end.
+    """
+    import pandas as pd
+
+    columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s"]
+    rows = []
+    for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
+        usual = curves[(curves.system == system) & (curves.scenario == NO_FAULT)].set_index("t_s")
+        if usual.empty:
+            continue
+        here = part.set_index("t_s")
+        less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
+        held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
+        led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
+        rows.append([system, scenario, less.max(), led.mean() if len(led) else None, _last_s(held),
+                     _last_s(less > RECOVERED)])  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
+
+
+def _last_s(bad: "pd.Series") -> float | None:
+    """From the fault to the end of the last bad step; None where that is the run's."""
+    if not bad.any():
+        return 0.0
+    last = int(bad[bad].index.max())
+    return None if last == bad.index.max() else float(last + STEP_S - FROM_S)
+
+
+# --- drawing -------------------------------------------------------------------------------------
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """A row a system, a column a fault."""
+    curves, back = found["curves"], found["recovery"]
+    scenarios = [key for key in FAULTY if key in set(curves.scenario)]
+    drawing, axes = panels(len(SYSTEMS), max(1, len(scenarios)), sharex=True, sharey=True)
+    drawing.set_size_inches(2.35 * max(1, len(scenarios)) + 0.7, 4.6)
+    for system, row in zip(SYSTEMS, axes, strict=True):
+        mine = curves[curves.system == system]
+        for panel, scenario in zip(row, scenarios, strict=False):
+            usual, part = mine[mine.scenario == NO_FAULT], mine[mine.scenario == scenario]
+            _draw_panel(panel, part, usual, system, SCENARIOS[scenario].passes)
+            _note(panel, back[(back.system == system) & (back.scenario == scenario)])
+        row[0].set_ylabel(f"{style_of(system).label}\nmessages (%)", color=style_of(system).colour)
+    for number, (panel, scenario) in enumerate(zip(axes[0], scenarios, strict=False)):
+        letter(panel, f"({'abcdef'[number]}) {SCENARIOS[scenario].title}")
+    for panel in axes[-1]:
+        panel.set_xlabel("born at (s)")
+        panel.set_xticks(range(0, END_S + 1, 30))
+    axes[0][0].set_ylim(0, TOP)
+    axes[0][0].set_yticks(range(0, 101, 25))
+    drawing.legend(handles=_handles(), loc="outside lower center", ncols=4, fontsize=7)
+    return drawing
+
+
+def _draw_panel(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", system: str, passes: bool) -> None:
+    """Areas from below: in the bound, late; white up to 100 %: never delivered."""
+    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, ymax=100 / TOP, color="#e4e4e4", linewidth=0, zorder=0)
+    axes.grid(visible=False)
+    if part.empty or usual.empty:
+        return
+    colour = style_of(system).colour
+    edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
+    in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
+    axes.stairs(due, edges, fill=True, color="#ffffff", linewidth=0)
+    axes.stairs(due, edges, baseline=in_bound.to_numpy(), fill=True, color=colour, alpha=0.35, linewidth=0)
+    axes.stairs(in_bound, edges, fill=True, color=colour, alpha=0.9, linewidth=0)
+    axes.stairs(100 * usual.in_bound / usual.due, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], color="#000000",
+                linewidth=0.8, baseline=None)  # fmt: skip
+
+
+def _note(axes: "Axes", row: "pd.DataFrame") -> None:
+    """How long nobody leads, messages are held up, and fewer are in bound."""
+    if row.empty:
+        return
+    one = row.iloc[0]
+
+    def lasts(value: float) -> str:
+        return "to the end" if value != value else f"{value:.0f} s" if value else "none"
+
+    led = "leader stays" if one.unled_s != one.unled_s else f"no leader: {one.unled_s:.1f} s"
+    text = f"{led}\nheld up: {lasts(one.held_s)}\nfewer in bound: {lasts(one.back_s)}"
+    axes.annotate(text, (0.03, 0.99), xycoords="axes fraction", ha="left", va="top", fontsize=6.2, linespacing=1.15)
+
+
+def _handles() -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(color="#555555", alpha=0.9, label="within the bound"),
+        Patch(color="#555555", alpha=0.35, label="later"),
+        Line2D([], [], color="#000000", linewidth=0.8, label="within the bound, without a fault"),
+        Patch(color="#e4e4e4", label="while the fault lasts"),
+    ]
+
+
+EXPERIMENT = Experiment(
+    "placement-failure", "Placement when managers, store, brokers or paths fail", "ours; ePulsar does not say", points,
+    repetitions=FEWER,
+)  # fmt: skip
+FIGURE = Figure(
+    EXPERIMENT, tables, draw,
+    notes="Messages by the instant of their birth, over those of the run without a fault; those that wait for a broker "
+    "count as later. Sites 30 ms (round trip) apart, the cloud 40 ms (one way) away, access 8 ms: over the broker of "
+    "their own site messages take 16 ms, over any other 46 ms; the bound is 40 ms. Pulsar places bundles by hash, most "
+    "of them elsewhere. No leader: from the fault until one is elected (sessions of the store end after 6 s without a "
+    "sign of life). Held up: until the last message that took longer than a second beside the same run without a "
+    "fault; clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
+    "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % of "
+    "all messages. Sums over the repetitions.",
+)  # fmt: skip
