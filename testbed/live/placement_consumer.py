@@ -44,9 +44,13 @@ class Consumer:
         """Nobody is followed; the one who was may still deliver what it had."""
         self._broker = ""
         wire, self._now = self._now, None
-        if wire is not None:
+        if wire is None:
+            return
+        if wire.is_open:
             wire.on_close = lambda: None
             self._loop.call_at(time.monotonic_ns() + STAY_NS, wire.close)
+        else:  # nothing was asked of that broker yet
+            wire.close()
 
     def _dial(self) -> None:
         wire = self._connect(self._broker)
