@@ -14,6 +14,7 @@ from paper_figs.epulsar import policies
 from paper_figs.epulsar.estimates import draw_curve
 from paper_figs.epulsar.policies import GAME, draw_policies
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import log_axis
 from paper_figs.style import SERIES, letter, panels, style_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ TITLES = {
     SHUFFLED: "the world's, dealt anew",
     TABLE: "table given",
 }
-ERROR_LIMITS = (0.05, 500.0)  # percent
+ERROR_LIMITS = (0.05, 2000.0)  # percent
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites", "shuffled": "procedure.shuffled",
            "table": "topology.table"}  # fmt: skip
 
@@ -79,7 +80,7 @@ def _table(text: str) -> tuple[str, int, tuple[str, ...]]:
 
 
 def tables(data: "Data") -> FigureTables:
-    """``runs`` and ``estimates``, see ``policies.tables``; ``matrix`` of ``TITLES``, and ``sites``.
+    """``runs`` and ``estimates``, see ``policies.tables``; ``matrix`` of ``TITLES``, ``file`` of a table, ``sites``.
 
     ``over_best`` of ``runs``: the mean worst true delay over that of the best brokers.
     """
@@ -87,6 +88,7 @@ def tables(data: "Data") -> FigureTables:
     for name, frame in found.items():
         frame["matrix"] = [_matrix(row) for row in frame.itertuples()]
         frame["sites"] = [int(row.cities if row.matrix == US else row.sites) for row in frame.itertuples()]
+        frame["file"] = [Path(row.table).name if row.matrix == TABLE else "" for row in frame.itertuples()]
         frame = frame.drop(columns=["cities", "shuffled", "table", "topology"])
         found[name] = frame.sort_values(["matrix", "sites", "repetition"], kind="stable", ignore_index=True)
     runs = found["runs"]
@@ -117,20 +119,27 @@ def draw(found: FigureTables) -> "Drawing":
                       policies=("pulsar", "epulsar", "all-pairs"))  # fmt: skip
         column[0].axhline(1.0, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
         _draw_errors(column[1], estimates[estimates.matrix == matrix])
-        letter(column[0], f"({'abcde'[number]}) {TITLES[matrix]}")
+        letter(column[0], f"({'abcde'[number]}) {_title(runs[runs.matrix == matrix], matrix)}")
         column[1].set_xscale("log", base=2)
         at = sorted(set(runs.sites)) or list(SITES)
         column[1].set_xticks(at, [str(sites) for sites in at])
         column[1].minorticks_off()
         column[1].set_xlabel("sites")
     axes[0][0].set_ylabel("worst true delay over the best")
-    axes[0][0].set_ylim(bottom=0.9)
+    log_axis(axes[0][0], (1, 1.2, 1.5, 2, 3, 5))
+    axes[0][0].set_ylim(bottom=0.95)
     axes[1][0].set_ylabel("error of estimates (%)")
     axes[1][0].set_yscale("log")
     axes[1][0].set_ylim(ERROR_LIMITS)
     axes[1][0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     _legend(drawing, axes[1][0])
     return drawing
+
+
+def _title(runs: "pd.DataFrame", matrix: str) -> str:
+    """A table's is its file's name."""
+    files = sorted(set(runs.file) - {""})
+    return files[0][:28] if files else TITLES[matrix]
 
 
 def _draw_errors(axes: "Axes", estimates: "pd.DataFrame") -> None:

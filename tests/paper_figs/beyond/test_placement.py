@@ -43,7 +43,10 @@ def bound_tables() -> FigureTables:
 def matrix_tables() -> FigureTables:
     """Every matrix with three numbers of sites."""
     points = list(product(other_matrices.TITLES, (4, 8, 16)))
-    runs = [{**row(p, matrix=m, sites=n), "over_best": 1.1} for (m, n), p in product(points, POLICIES)]
+    runs = [
+        {**row(p, matrix=m, sites=n), "file": "rtt.txt" if m == "table" else "", "over_best": 1.1}
+        for (m, n), p in product(points, POLICIES)
+    ]
     errors = [{"matrix": m, "sites": n, "median_error_ratio": 0.05, "p90_error_ratio": 0.2} for m, n in points]
     return {"runs": repeated(runs, ("over_best",)), "estimates": repeated(errors, ("p90_error_ratio",))}
 
@@ -100,6 +103,7 @@ def test_the_bounds_are_drawn() -> None:
 def test_a_column_a_matrix_is_drawn() -> None:
     drawing = other_matrices.draw(matrix_tables())
     assert len(drawing.axes) == 2 * len(other_matrices.TITLES)
+    assert drawing.axes[4].get_title(loc="left") == "(e) rtt.txt"
     for panel in drawing.axes[: len(other_matrices.TITLES)]:
         assert sum(np.size(line.get_xdata()) == 3 and line.get_linestyle() != "None" for line in panel.get_lines()) == 3
 
