@@ -12,7 +12,7 @@ from analysis.verdicts import Claim, Evidence, Tables, at_least
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import samples
+from paper_figs.series import log_axis, samples
 from paper_figs.style import SERIES, letter, panels
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _draw_times(axes: "Axes", times: "pd.DataFrame") -> None:
     for number, (_, run) in enumerate(times[times.testbed != VIRTUAL].groupby("repetition")):
         axes.plot(run.at_s, run.mean_ms, color="#000000", linewidth=0.8, marker=".", markersize=3,
                   label="" if number else "a real run")  # fmt: skip
-    axes.set_yscale("log")
+    log_axis(axes)
     axes.set_xlabel("since the agents began (s)")
     axes.set_ylabel("mean error of the pairs (ms)")
 

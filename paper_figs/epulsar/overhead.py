@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
-COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 agents beside everything that surrounds them
+COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
 QUERY_S = 5  # an agent is asked for its coordinate so often (ePulsar, 5.3)
-RTT_MS = 50  # ours, as in epulsar-fig3: the delay costs an agent nothing
+DELAY = "0ms"  # ours: to wait for an answer costs an agent nothing, but the machine that must delay it
 CPU_PERCENT, MEMORY_MB = 1.0, 15.0  # published
+MEBI = 1.048576  # MB, in which ps, top and docker count memory
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}  # runs take the time that they measure
 FEWEST = 3
 
@@ -40,7 +41,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 
 def _star(nodes: int, rounds: int) -> RunSpec:
-    star = {"depth": 1, "fanout": nodes, "delay": f"{RTT_MS / 4:g}ms"}
+    star = {"depth": 1, "fanout": nodes, "delay": DELAY}
     return msgspec.structs.replace(point("tree", star, rounds=rounds, every=min(QUERY_S, rounds)), testbed="mininet")
 
 
@@ -107,7 +108,8 @@ def draw(found: FigureTables) -> "Drawing":
         panel.minorticks_off()
         panel.set_ylim(bottom=0)
         panel.set_xlabel("agents")
-        panel.legend(fontsize=6.5, loc="center right" if text.startswith("(b)") else "best")
+        if panel.get_legend_handles_labels()[0]:
+            panel.legend(fontsize=6.5)
     return drawing
 
 
@@ -127,7 +129,9 @@ def _draw_memory(axes: "Axes", runs: "pd.DataFrame", agents: "pd.DataFrame") -> 
     draw_curve(axes, runs, "nodes", "memory_mb", color=SERIES[0], marker="o", label="mean")
     draw_curve(axes, runs, "nodes", "most_mb", color=SERIES[5], marker="v", linestyle=":", label="at most")
     draw_curve(axes, runs, "nodes", "anonymous_mb", color=SERIES[2], marker="s", label="without the program's pages")
-    axes.axhline(MEMORY_MB, color="#000000", linewidth=0.9, linestyle="--", label=f"published: < {MEMORY_MB:g} MB")
+    for unit, name, dashes in ((1.0, "MB", "--"), (MEBI, "MiB", ":")):
+        axes.axhline(MEMORY_MB * unit, color="#000000", linewidth=0.9, linestyle=dashes,
+                     label=f"published: < {MEMORY_MB:g} {name}")  # fmt: skip
     axes.set_ylabel("resident memory (MB)")
 
 
@@ -141,25 +145,31 @@ def _draw_traffic(axes: "Axes", runs: "pd.DataFrame") -> None:
 
 
 def measure_e3(tables: Tables) -> Evidence:
-    """At each number of agents, the mean over them: processor time, resident memory."""
+    """At each number of agents, the mean over them: processor time, and resident memory in millions of bytes.
+
+    Direction: the same, with the memory in units of 2^20 bytes.
+    """
     runs = tables["epulsar-overhead/runs"]
     counts = sorted(set(runs.nodes))
     if not counts:
         raise KeyError("no runs")
-    cpu = [below(f"processor time, {nodes} agents", samples(by_repetition(runs, "cpu_percent", nodes=nodes)),
-                 CPU_PERCENT, "%") for nodes in counts]  # fmt: skip
-    memory = [below(f"resident memory, {nodes} agents", samples(by_repetition(runs, "memory_mb", nodes=nodes)),
-                    MEMORY_MB, "MB") for nodes in counts]  # fmt: skip
-    return Evidence((*cpu, *memory))
+    cpu, memory, lenient = [], [], []
+    for nodes in counts:
+        cpu_percent = by_repetition(runs, "cpu_percent", nodes=nodes)
+        memory_mb = by_repetition(runs, "memory_mb", nodes=nodes)
+        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), CPU_PERCENT, "%"))
+        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), MEMORY_MB, "MB"))
+        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), MEMORY_MB, "MiB"))
+    return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 
 CLAIMS = (
     Claim(
         "E3", "ePulsar, 5.3", "A coordinate agent takes less than 1 % of a processor and less than 15 MB of memory.",
         ("epulsar-overhead",), measure_e3, needs="mininet", testbed="mininet", minimum_repetitions=FEWEST,
-        why="The processor time is far below. Memory is judged as resident, in MB of a million bytes: Debian's agents "
-        "settle just above 15 of those, a third of which are pages of the program that all agents of a machine share; "
-        "in units of 2^20 bytes they are below.",
+        why="The processor time is far below. Resident memory settles at 15 MB of a million bytes each, and just above "
+        "where there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than "
+        "half of it are pages of the program, which all agents of a machine share.",
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment(
@@ -167,8 +177,8 @@ EXPERIMENT = Experiment(
 )
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
-    notes="Real Serf agents (Debian's 0.9.4, profile lan) around a switch, 50 ms apart, each asked for its coordinate "
-    "every five seconds, over the second half of 90 seconds. Intervals: 95 % over repetitions. Processor time is "
-    "counted in ticks of 10 ms, memory once a second; bytes are those of the host's interface with all headers. The "
-    "paper says 2 to 128 nodes; 32 are what two cores carry beside the links' delays.",
+    notes="Real Serf agents (Debian's 0.9.4, profile lan) around a switch, without delays, each asked for its "
+    "coordinate every five seconds, over the second half of 90 seconds. Intervals: 95 % over repetitions. Processor "
+    "time is counted in ticks of 10 ms, memory once a second; bytes are those of the host's interface with all "
+    "headers. The paper says 2 to 128 nodes; 32 are what two cores carry beside the processes that measure links.",
 )  # fmt: skip
