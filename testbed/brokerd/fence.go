@@ -35,14 +35,25 @@ func (in *ingress) open(name string, channels []string) error {
 			}
 		}
 		t = newTopic(name, in.nsqd.GetTopic(name), in.releaser)
-		t.sequence = sequence
+		t.sequence, t.before = sequence, sequence
 		in.topics[name] = t
 		in.watch()
 	}
-	for _, channel := range channels { // before anybody can publish
-		t.queue.GetChannel(channel)
-	}
+	t.join(channels) // before anybody can publish
 	return nil
+}
+
+// join makes channels. Messages of a topic that has none are for nobody.
+func (t *topic) join(channels []string) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if t.channels == nil {
+		t.channels = map[string]struct{}{}
+	}
+	for _, name := range channels {
+		t.queue.GetChannel(name)
+		t.channels[name] = struct{}{}
+	}
 }
 
 // fence takes no message any more; what was taken is delivered.
@@ -89,8 +100,7 @@ func (in *ingress) queueOf(t *topic) queue {
 	}
 	unseen, wanted := int64(0), false
 	for _, its := range in.nsqd.GetStats(t.name, "", true).Topics {
-		found.taken, found.depth = int64(its.MessageCount), its.Depth
-		unseen, wanted = its.Depth, len(its.Channels) > 0
+		found.depth, unseen, wanted = its.Depth, its.Depth, len(its.Channels) > 0
 		for _, channel := range its.Channels {
 			found.copies += int64(channel.MessageCount)
 			found.depth += channel.Depth
@@ -100,6 +110,7 @@ func (in *ingress) queueOf(t *topic) queue {
 	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	found.taken = int64(t.sequence - t.before)
 	found.depth += int64(t.line.length)
 	if !wanted { // nobody has subscribed: nobody waits for it
 		found.drained = found.fenced
@@ -152,6 +163,11 @@ func (s *session) leave(asked request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.mutex.Lock()
+	for _, name := range asked.Channels {
+		delete(t.channels, name)
+	}
+	t.mutex.Unlock()
 	there := slices.DeleteFunc(slices.Clone(asked.Channels), func(name string) bool {
 		_, err := t.queue.GetExistingChannel(name)
 		return err != nil

@@ -104,7 +104,28 @@ func TestNobodyWaitsForATopicWithoutSubscribers(t *testing.T) {
 		t.Fatal(err)
 	}
 	its.fence()
-	if !in.queueOf(its).drained {
-		t.Error("it is drained")
+	if found := in.queueOf(its); !found.drained || found.taken != 2 {
+		t.Errorf("it is drained: %+v", found)
+	}
+}
+
+// nsqd keeps the messages of a topic without channels for the first one.
+func TestWhoSubscribesGetsNothingFromBefore(t *testing.T) {
+	in := testIngress(t, true)
+	its := openTopic(t, in, "moves")
+	if err := its.admit(stamped(2, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	openTopic(t, in, "moves", "late")
+	if err := its.admit(stamped(1, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(5 * time.Second); in.queueOf(its).copies < 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%+v", in.queueOf(its))
+		}
+	}
+	if found := in.queueOf(its); found.copies != 1 || found.taken != 3 {
+		t.Errorf("%+v", found)
 	}
 }

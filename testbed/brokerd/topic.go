@@ -35,7 +35,9 @@ type topic struct {
 	sequence     uint64
 	released     bool
 	fenced       bool
-	emptySince   time.Time // nsqd holds nothing of it; zero if it does, or nobody has looked
+	channels     map[string]struct{} // of a topic that was opened; nil of others
+	before       uint64              // messages taken before it was opened
+	emptySince   time.Time           // nsqd holds nothing of it; zero if it does, or nobody has looked
 	record       *record
 	observations []*observation
 }
@@ -109,6 +111,10 @@ func (t *topic) drain(nowNs int64) error {
 		t.releaser.hurry(headNs)
 	}
 	if len(t.ready) == 0 {
+		return nil
+	}
+	if t.channels != nil && len(t.channels) == 0 { // nsqd would keep it for whoever comes first
+		clear(t.ready)
 		return nil
 	}
 	err := t.queue.PutMessages(t.ready)

@@ -37,8 +37,7 @@ class Subscriptions:
 
     def add(self, topic: str, channel: str) -> None:
         """Have a subscription kept, without waiting."""
-        if channel not in self.channels(topic):
-            self._client.create_async(_path(topic, channel), b"")
+        self._client.create_async(_path(topic, channel), b"")  # it may be there, and just about to be removed
 
     def remove(self, topic: str, channel: str) -> None:
         """End it, without waiting."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.clients import Happening, Joined, Moved, Role, TopicLoad
+from core.clients import Happening, Joined, Left, Moved, Role, TopicLoad
 from core.units import MILLISECOND_NS
 from systems.loader import load_system
 from testbed.faults import Fault
@@ -22,6 +22,7 @@ class Pair:
     """Two clients at the first site, a producer and a consumer of one topic; they may move to the second."""
 
     move_ns: int = 0  # 0: they stay
+    away_ns: tuple[int, int] = (0, 0)  # when the consumer leaves the topic, and when it comes back
     homes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EVERYBODY, 0))
     topics: tuple[TopicLoad, ...] = (TopicLoad("orders", RATE_RPS, 200, BOUND_NS),)
     site_count: int = 1
@@ -30,7 +31,9 @@ class Pair:
         first, second = EVERYBODY
         joins = [Joined(0, first, "orders", Role.PRODUCER), Joined(0, second, "orders", Role.CONSUMER)]
         moves = [Moved(self.move_ns, client, 1) for client in EVERYBODY if self.move_ns]
-        return [each for each in [*joins, *moves] if each.at_ns <= until_ns]
+        left_ns, back_ns = self.away_ns
+        away = [Left(left_ns, second, "orders", Role.CONSUMER), Joined(back_ns, second, "orders", Role.CONSUMER)]
+        return [each for each in [*joins, *moves, *(away if back_ns else ())] if each.at_ns <= until_ns]
 
 
 def placed(

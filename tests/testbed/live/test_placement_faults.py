@@ -1,4 +1,4 @@
-"""Brokers, the store and agents are killed and started again, servers and all: the run goes on, and ends."""
+"""Brokers, the store and agents are killed and started again, servers and all; clients come and go: the run ends."""
 
 import pytest
 
@@ -34,6 +34,18 @@ def test_a_topic_outlives_its_broker_and_the_store() -> None:
     waited = (fate.born_ns > died_ns + SECOND_NS // 10) & (fate.born_ns < died_ns + SECOND_NS // 2)
     assert waited.any() and (fate.latency_ns[waited] > SECOND_NS // 4).all()
     assert sums(journal)["elected_count"] == 2, "the manager stands again after the store's loss"
+
+
+def test_a_subscription_ends_and_begins_again() -> None:
+    left_ns, back_ns, span_ns = 3 * SECOND_NS, 5 * SECOND_NS, 8 * SECOND_NS
+    journal = placed(LOCAL, 1, Pair(away_ns=(left_ns, back_ns)), span_ns, 0)
+    counts, fate = sums(journal), journal.fates["orders"]
+    assert counts["gap_count"] == counts["duplicate_count"] == counts["unacknowledged_count"] == 0
+    margin_ns = SECOND_NS // 4
+    assert not ((fate.born_ns > left_ns + margin_ns) & (fate.born_ns < back_ns)).any(), "nobody was owed those"
+    for since_ns, until_ns in ((SECOND_NS, left_ns - margin_ns), (back_ns + margin_ns, span_ns)):
+        here = (fate.born_ns >= since_ns) & (fate.born_ns < until_ns)
+        assert here.sum() == (until_ns - since_ns) * RATE_RPS // SECOND_NS and (fate.latency_ns[here] >= 0).all()
 
 
 @pytest.mark.parametrize(
