@@ -26,6 +26,7 @@ SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
 SECONDS_PER_PROBE = 2e-6  # of a coordinate agent, and its share of what is kept
 SECONDS_PER_CLIENT_SECOND = 1e-4  # of a client of topics, its agents and brokers
+SECONDS_PER_CHOICE = 1.2e-6  # of a topic's brokers, by all policies, in one placement of the clients
 SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
 _EXACT = ("instants", "probes")
 _GOSSIPING = ("crdt-counter", "crdt-queue", "sliding-log")
@@ -70,6 +71,8 @@ def expected_seconds(spec: RunSpec) -> float:
         return SECONDS_PER_RUN + _probe_rounds(spec) * _agents(spec) * SECONDS_PER_PROBE
     if spec.procedure == "place":
         return SECONDS_PER_RUN + _placing_seconds(spec)
+    if spec.procedure == "placement-study":
+        return SECONDS_PER_RUN + _choices(spec) * SECONDS_PER_CHOICE
     rounds = 1 if spec.system_options.get("brokers") else _ROUNDS.get(spec.system, 5)
     return SECONDS_PER_RUN + rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
 
@@ -129,6 +132,13 @@ def _clients(key: str, options: bytes) -> tuple[float, float]:
     rates = {topic.name: topic.rate_rps for topic in load.topics}
     joined = [change for change in load.happenings(0) if isinstance(change, Joined) and change.role is Role.PRODUCER]
     return len(load.homes), sum(rates[change.topic] for change in joined)
+
+
+def _choices(spec: RunSpec) -> float:
+    """Topics times placements: a game has a topic a member of a group, swarms have two a group."""
+    options: dict[str, Any] = spec.procedure_options
+    a_group = 2.0 if options.get("scenario") == "swarms" else float(options.get("members", 8))
+    return float(options.get("groups", 128)) * a_group * float(options.get("permutations", 1000))
 
 
 def _probe_rounds(spec: RunSpec) -> float:
