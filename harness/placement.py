@@ -14,7 +14,7 @@ from harness.distribute import histogram_rows
 from harness.run import Journal, Point, Procedure
 from systems.placement.options import Options
 from testbed.faults import check_faults, read_faults
-from testbed.placing import PlacementJournal, Placing
+from testbed.placing import Bookies, PlacementJournal, Placing
 from testbed.sites import sites, with_clients
 
 Row = tuple[int, str, str, float]
@@ -30,18 +30,29 @@ class Config:
     out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
     window: str = "1s"  # of the samples of topics
     faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
+    bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
+    write_quorum: int = 2  # acknowledgements that it waits for
+    bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
+    rack_rtt: str = "200us"  # ours: between racks of a site
+    bookie_write: str = "1ms"  # ours: mean of a synced write, exponential
     record: bool = False  # keep every message of the control plane: rows of decisions
 
     def __post_init__(self) -> None:
         """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
-        for name, least in (("duration", 1), ("access", 0), ("window", 1)):
+        spans = (("duration", 1), ("access", 0), ("window", 1), ("rack_rtt", 0), ("bookie_write", 0))
+        for name, least in spans:
             try:
                 assert duration_ns(getattr(self, name)) >= least
             except (ValueError, AssertionError):
                 raise SpecError(
                     f"procedure place: {name} = {getattr(self, name)!r}", "give a length, as in 30s"
                 ) from None
+        if self.bookies and not 1 <= self.write_quorum <= self.bookies:
+            what = f"procedure place: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
+            raise SpecError(what, "give at least 1, and at most as many as there are bookies")
+        if self.bookie_site not in ("same", "any"):
+            raise SpecError(f"procedure place: bookie_site = {self.bookie_site!r}", "choose same or any")
         if self.warm_up_rounds < 0 or not self.out_rps > 0:
             what = f"procedure place: warm_up_rounds = {self.warm_up_rounds}, out_rps = {self.out_rps}"
             raise SpecError(what, "give rounds from 0 on, and a rate above 0")
@@ -56,7 +67,7 @@ def configured(point: Point) -> Config:
             f"workload {point.spec.workload!r} has no clients of topics", "use uav-swarms, mmog or static-topics"
         )
     config: Config = configure("procedure place", Config, point.spec.procedure_options)
-    point.backend.check_place(point.system)
+    point.backend.check_place(point.system, _placing(point, config))
     places = sites(point.topology)
     if len(places) < point.schedule.site_count:
         what = f"clients at {point.schedule.site_count} sites, but topology {point.topology.name} has {len(places)}"
@@ -72,16 +83,7 @@ def run(point: Point, config: Config) -> Journal:
     """Let the control plane place the workload's topics for ``duration``."""
     bounds = {topic.name: duration_text(topic.bound_ns) for topic in point.schedule.topics}
     options = replace(point.system_config, access=config.access, bounds={**bounds, **point.system_config.bounds})
-    placing = Placing(
-        duration_ns(config.duration),
-        duration_ns(config.access),
-        point.spec.seed,
-        config.warm_up_rounds,
-        config.out_rps,
-        read_faults(config.faults),
-        config.record,
-    )
-    journal = point.backend.place(point.system, options, point.topology, point.schedule, placing)
+    journal = point.backend.place(point.system, options, point.topology, point.schedule, _placing(point, config))
     samples = [*journal.samples, *_of_topics(journal, duration_ns(config.window))]
     names = ("at_ns", "node", "metric", "value")
     tables: dict[str, dict[str, Any]] = {
@@ -90,6 +92,26 @@ def run(point: Point, config: Config) -> Journal:
         "decisions": _decisions(journal),
     }
     return Journal(tables, "done", evidence=journal.evidence)
+
+
+def _placing(point: Point, config: Config) -> Placing:
+    return Placing(
+        duration_ns(config.duration),
+        duration_ns(config.access),
+        point.spec.seed,
+        config.warm_up_rounds,
+        config.out_rps,
+        read_faults(config.faults),
+        config.record,
+        _bookies(config),
+    )
+
+
+def _bookies(config: Config) -> Bookies | None:
+    if not config.bookies:
+        return None
+    times = duration_ns(config.rack_rtt), duration_ns(config.bookie_write)
+    return Bookies(config.bookies, config.write_quorum, config.bookie_site == "same", *times)
 
 
 def _of_topics(journal: PlacementJournal, window_ns: int) -> list[Row]:

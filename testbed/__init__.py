@@ -71,7 +71,7 @@ class Backend(Protocol):
         """
         ...
 
-    def check_place(self, system: Any) -> None:
+    def check_place(self, system: Any, placing: Any) -> None:
         """SpecError where ``place`` could not work."""
         ...
 

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Bookies:
+    """Where a broker's messages are persisted before they go on (``systems.parts.bookies``)."""
+
+    count: int  # the ensemble
+    quorum: int  # acknowledgements that a message waits for
+    same_site: bool  # in racks of the broker's own site (ePulsar, 3.5); else on sites drawn at random
+    rack_rtt_ns: int
+    write_mean_ns: int
+
+
+@dataclass(frozen=True)
 class Placing:
     """One run.  ``out_rps``: messages a second that a broker can send out; ``record``: keep every message."""
 
@@ -25,6 +36,7 @@ class Placing:
     out_rps: float = 1_500_000.0
     faults: tuple[Fault, ...] = ()
     record: bool = False
+    bookies: Bookies | None = None  # None: topics are not persistent
 
 
 class Spell(NamedTuple):

@@ -131,8 +131,10 @@ class LiveBackend:
         with self.up(topology, seed) as site:
             return locate_live(site, locating)
 
-    def check_place(self, system: Any) -> None:
+    def check_place(self, system: Any, placing: Any) -> None:
         """See ``testbed.Backend``."""
+        if placing.bookies:
+            raise SpecError(f"brokers on testbed {self.name} have no bookies", "use --testbed virtual, or bookies = 0")
         from testbed.live.planes import STAND_INS
 
         if system.key not in STAND_INS:

@@ -10,8 +10,8 @@ from testbed.evidence import Evidence
 from testbed.virtual.far import Far, far_of
 
 if TYPE_CHECKING:
-    from testbed.placing import PlacementJournal
     from testbed.locating import Located, Locating
+    from testbed.placing import PlacementJournal
     from testbed.topology import Topology
     from testbed.virtual.deployment import Deployment
     from testbed.virtual.request_run import RequestJournal
@@ -103,7 +103,7 @@ class VirtualBackend:
 
         return located(topology, seed, locating)
 
-    def check_place(self, system: Any) -> None:
+    def check_place(self, system: Any, placing: Any) -> None:
         """See ``testbed.Backend``."""
 
     def place(self, system: Any, config: Any, topology: "Topology", load: Any, placing: Any) -> "PlacementJournal":

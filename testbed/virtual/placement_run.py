@@ -10,6 +10,7 @@ from core.errors import SpecError
 from core.seeds import generator
 from core.units import SECOND_NS
 from systems.api import Delivery, Node, Report, Send, System
+from systems.parts.bookies import persisted_after_ns
 from systems.parts.vivaldi import Vivaldi
 from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
@@ -21,7 +22,7 @@ from testbed.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.request_run import node_seed
 from testbed.virtual.scheduler import EventLoop, Journal
-from testbed.virtual.topic_kernel import Roads, fates
+from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
 from testbed.virtual.topic_plane import TopicPlane
 
 REPORT_NS = SECOND_NS  # the data plane tells brokers their rates
@@ -60,7 +61,9 @@ def run_placement(
         for name, topic in plane.topics.items()
         for span in topic.open
     ]
-    found = fates(plane, roads, placing.duration_ns, placing.out_rps, placing.seed)
+    found = fates(
+        plane, roads, placing.duration_ns, placing.out_rps, placing.seed, _persist(whole, places, brokers, placing)
+    )
     messages = _messages(journal) if placing.record else []
     return PlacementJournal(journal.samples, spells, happenings, found, journal.faults, messages)
 
@@ -130,6 +133,24 @@ def _cut_spans(topology: Topology, site: str, broker: str, placing: Placing) -> 
                 ended = [one for one in since_ns if one == side or not side]
                 found += [(since_ns.pop(one), at_ns) for one in ended]
     return tuple([*found, *((at_ns, placing.duration_ns) for at_ns in since_ns.values())])
+
+
+def _persist(topology: Topology, places: Sequence[Site], brokers: Sequence[str], placing: Placing) -> Persist | None:
+    """The waits of messages for their bookies, a stream of draws a topic and broker."""
+    bookies = placing.bookies
+    if bookies is None:
+        return None
+
+    def persist(topic: str, broker: int, count: int) -> Int64:
+        rng = generator(placing.seed, "bookies", topic, brokers[broker])
+        trips_ns = np.full(bookies.count, bookies.rack_rtt_ns)
+        if not bookies.same_site:
+            chosen = rng.permutation(len(places))[np.arange(bookies.count) % len(places)]
+            paths = [topology.path(places[site].name, brokers[broker]) for site in chosen]
+            trips_ns += np.array([2 * path.one_way_delay_ns for path in paths])
+        return persisted_after_ns(trips_ns, bookies.quorum, bookies.write_mean_ns, count, rng)
+
+    return persist
 
 
 def _messages(journal: Journal) -> list[tuple[int, str, str, str, str]]:

@@ -8,7 +8,7 @@ subscription outlives the move.  A message's latency counts from its instant unt
 5.8); a consumer is owed what is served from its first subscription on, until it leaves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -66,10 +66,24 @@ class Fate(NamedTuple):
     consumer_count: Int64
 
 
-def fates(plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int) -> dict[str, Fate]:
-    """What became of the messages born before ``until_ns``, by topic; ``out_rps``: of each broker."""
+Persist = Callable[[str, int, int], Int64]  # topic, broker's number, messages -> how long each waits, int64 (messages,)
+
+
+def fates(
+    plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int, persist: Persist | None = None
+) -> dict[str, Fate]:
+    """What became of the messages born before ``until_ns``, by topic; ``out_rps``: of each broker.
+
+    ``persist``: how long messages wait in their broker until they are stored, beside the queue; they keep their order.
+    """
     accepted = {name: _accepted(plane, spans, roads, until_ns, seed) for name, spans in plane.topics.items()}
     served = _served(accepted, plane.topics, len(roads.brokers), out_rps)
+    if persist is not None:
+        for name, messages in accepted.items():
+            for broker in range(len(roads.brokers)):
+                mine = np.flatnonzero(messages.broker == broker)
+                stored_ns = served[name][mine] + persist(name, broker, len(mine))
+                served[name][mine] = np.maximum.accumulate(stored_ns)
     return {name: _fate(plane, spans, roads, accepted[name], served[name]) for name, spans in plane.topics.items()}
 
 
