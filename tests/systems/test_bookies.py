@@ -1,5 +1,7 @@
 """What messages wait for until they are stored."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +17,7 @@ TRIPS = st.lists(st.integers(0, 10**8), min_size=1, max_size=5)
 def test_more_acknowledgements_take_longer_and_none_less_than_the_way(trips: list[int], seed: int) -> None:
     trips_ns = np.array(trips)
     waits = [persisted_after_ns(trips_ns, quorum, 1e6, 50, generator(seed, "b")) for quorum in range(1, len(trips) + 1)]
-    assert all((one <= more).all() for one, more in zip(waits, waits[1:], strict=False))
+    assert all((one <= more).all() for one, more in pairwise(waits))
     for quorum, wait_ns in enumerate(waits, 1):
         assert (wait_ns >= np.sort(trips_ns)[quorum - 1]).all()
 
