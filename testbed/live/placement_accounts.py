@@ -1,13 +1,13 @@
 """What became of every message of a live placement run: the records of producers, consumers and brokers put together.
 
-A consumer is *owed* what was accepted after a broker had told it that it is subscribed, as long as it wants the topic,
-and everything between the first and the last message of a producer that it got.  What it is owed and never got is a
-gap; what it got again, a duplicate.
+A message counts as delivered when everybody has it who is owed it.  A consumer is *owed* what was accepted after a
+broker had told it that it is subscribed, as long as it wants the topic, and everything between the first and the last
+message of a producer that it got.  What it is owed and never got is a gap; what it got again, a duplicate.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 
 from core.clients import Role, TopicLoad
 from core.records import Int64
+from testbed.live.accounts import DeliveryAccount
 from testbed.live.placement_planes import spans_of
 from testbed.live.placement_script import Script
 from testbed.placing import Spell
 from testbed.virtual.topic_kernel import Fate
 
 NEVER_NS = -1
+NOTHING = DeliveryAccount(*[0] * len(fields(DeliveryAccount)))
+MISSING_NS = 2**62  # somebody who is owed it never had it
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 Tables = Mapping[str, Int64]
 
@@ -42,9 +45,10 @@ class Accounts:
     script: Script
     clients: dict[str, Tables]
     counts: dict[tuple[str, str], Counts] = field(default_factory=dict)  # (consumer, topic)
+    account: DeliveryAccount = field(default_factory=lambda: NOTHING)  # of all topics
 
     def fates(self, topics: Sequence[TopicLoad]) -> dict[str, Fate]:
-        """By topic; ``counts`` are made on the way."""
+        """By topic; ``counts`` and the account are made on the way."""
         return {topic.name: self._fate(topic) for topic in topics}
 
     def lateness_ns(self) -> Int64:
@@ -82,27 +86,32 @@ class Accounts:
         for producer, _, sent in self._sent(topic.name):
             number = list(self.script.clients).index(producer)
             last_ns = np.full(len(sent), NEVER_NS, np.int64)
-            owed_count, late_count = np.zeros(len(sent), np.int64), np.zeros(len(sent), np.int64)
+            owed_count, late_count, copies, most = (np.zeros(len(sent), np.int64) for _ in range(4))
             for consumer in consumers:
-                received_ns, owed = self._received(consumer, topic.name, number, sent)
+                received_ns, owed, times = self._received(consumer, topic.name, number, sent)
+                copies, most = copies + times, np.maximum(most, times)
                 missing = owed & (received_ns < 0)
                 owed_count += owed
                 late_count += owed & (missing | (received_ns - sent[:, 0] > topic.bound_ns))
                 last_ns = np.where(owed, np.maximum(last_ns, received_ns), last_ns)
-                last_ns[missing] = 2**62
+                last_ns[missing] = MISSING_NS
+            self.account += _account(sent, last_ns, copies, most)
             there = owed_count > 0
-            latency_ns = np.where(last_ns < 2**62, last_ns - sent[:, 0], NEVER_NS)
+            latency_ns = np.where(last_ns < MISSING_NS, last_ns - sent[:, 0], NEVER_NS)
             parts.append((sent[there, 0], latency_ns[there], late_count[there], owed_count[there]))
         columns = [np.concatenate([np.empty(0, np.int64), *column]) for column in zip(*parts, strict=True)]
         columns = columns or [np.empty(0, np.int64)] * len(Fate._fields)
         order = np.argsort(columns[0], kind="stable")
         return Fate(*(column[order] for column in columns))
 
-    def _received(self, consumer: str, topic: str, producer: int, sent: Int64) -> tuple[Int64, NDArray[np.bool_]]:
-        """When the consumer first had each message of a producer (-1: never), and whether it is owed it."""
+    def _received(
+        self, consumer: str, topic: str, producer: int, sent: Int64
+    ) -> tuple[Int64, NDArray[np.bool_], Int64]:
+        """When a consumer first had each message of a producer (-1: never), whether it is owed, how often it came."""
         tables = self.clients[consumer]
         rows = tables[f"got:{topic}"]
-        mine = rows[rows[:, 0] == producer]
+        mine = rows[(rows[:, 0] == producer) & (rows[:, 1] < len(sent))]
+        times = np.bincount(mine[:, 1], minlength=len(sent))
         received_ns = np.full(len(sent), NEVER_NS, np.int64)
         numbers, first = np.unique(mine[:, 1], return_index=True)
         received_ns[numbers] = mine[first, 3]
@@ -123,7 +132,29 @@ class Accounts:
         in_order = mine[np.sort(first), 1]
         counts.reordered += int((np.diff(in_order) < 0).sum())
         counts.owed += int(owed.sum())
-        return received_ns, owed
+        return received_ns, owed, times
+
+
+def _account(sent: Int64, last_ns: Int64, copies: Int64, most: Int64) -> DeliveryAccount:
+    """Of one producer's messages; ``copies``: deliveries to all, ``most``: to the one who got most."""
+    not_sent, acknowledged = sent[:, 2] < 0, sent[:, 3] >= 0
+    unacknowledged = ~not_sent & ~acknowledged & (copies == 0)
+    undelivered = acknowledged & (last_ns >= MISSING_NS)
+    duplicated = ~not_sent & ~undelivered & (most > 1)
+    counts = [int(part.sum()) for part in (not_sent, unacknowledged, undelivered, duplicated)]
+    return DeliveryAccount(
+        not_sent_count=counts[0],
+        unacknowledged_count=counts[1],
+        undelivered_count=counts[2],
+        delivered_count=len(sent) - sum(counts),
+        duplicated_count=counts[3],
+        offered_count=len(sent),
+        unacknowledged_at_broker_count=0,  # brokers keep no rows here
+        undelivered_released_count=0,
+        delivered_unacknowledged_count=int((~acknowledged & (copies > 0)).sum()),
+        surplus_count=int(np.maximum(0, most - 1).sum()),
+        foreign_count=0,
+    )
 
 
 def read_accounts(script: Script) -> Accounts:

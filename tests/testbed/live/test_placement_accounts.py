@@ -52,6 +52,7 @@ def test_all_came_once(script: Script) -> None:
     assert totals(found) == (0, 0, 0)
     assert (fate.latency_ns == 20 * MILLISECOND_NS).all() and not fate.late_count.any()
     assert list(found.lateness_ns()) == [1] * COUNT
+    assert found.account.delivered_count == found.account.accounted_count == COUNT
 
 
 def test_gaps_duplicates_and_order_are_seen(script: Script) -> None:
@@ -60,6 +61,9 @@ def test_gaps_duplicates_and_order_are_seen(script: Script) -> None:
     assert totals(found) == (COUNT - 4, 1, 1)
     assert list(fate.latency_ns[:5]) == [20_000_000, 300_000_000, 20_000_000, -1, 60_000_000]
     assert list(fate.late_count) == [0, 1, 0, *[1] * (COUNT - 3)]
+    account = found.account
+    assert (account.delivered_count, account.undelivered_count, account.duplicated_count) == (3, COUNT - 4, 1)
+    assert account.accounted_count == account.offered_count == COUNT
 
 
 def test_nothing_is_owed_before_the_subscription(script: Script) -> None:
