@@ -115,7 +115,7 @@ def _report_game() -> None:
     pairs = sum(value for metric, value in zip(found["metric"], found["value"], strict=True) if metric == "pair_count")
     print(
         f"  Fig. 9 at the paper's rate, {pairs / 1e6:,.0f} M deliveries: {seconds:.1f} s "
-        f"(wanted: under {GAME_WANTED_S:g}), largest memory of the process {getrusage(RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB"
+        f"(wanted: under {GAME_WANTED_S:g}), largest memory {getrusage(RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB"
     )
 
 
