@@ -69,8 +69,8 @@ FIGURES = {
     "epulsar-transient": "paper_figs.epulsar.transient:FIGURE",
     "epulsar-proxies": "paper_figs.epulsar.proxies:FIGURE",
     "epulsar-fig9": "paper_figs.epulsar.fig9:FIGURE",
-    "epulsar-profile": "paper_figs.epulsar.profile:FIGURE",
     "epulsar-overhead": "paper_figs.epulsar.overhead:FIGURE",
+    "epulsar-profile": "paper_figs.epulsar.profile:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "placement-bookies": "paper_figs.beyond.placement_bookies:FIGURE",
@@ -82,6 +82,7 @@ FIGURES = {
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",
     "placement-other-matrices": "paper_figs.beyond.other_matrices:FIGURE",
     "placement-failure": "paper_figs.beyond.placement_failure:FIGURE",
+    "placement-load": "paper_figs.beyond.placement_load:FIGURE",
 }
 
 

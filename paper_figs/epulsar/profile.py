@@ -1,0 +1,253 @@
+"""Profile of a broker's data plane: which traffic parameter tells that a broker is overloaded (ePulsar, 5.4).
+
+One real broker, many topics with several producers and consumers each; every consumer gets every message.  The design
+crosses four rates with three fan-outs; topics, producers and sizes are dealt out so that they hardly correlate with
+either (|rho| at most 0.21 on the offered rates).  The broker has a quarter of a core, so that it is full long before
+its clients are.  Correlations are Spearman's: they ask for an order, not for a law.
+
+Fixed before any result was seen: the *idle* p95 is that of the point with the least output; the *knee* is the largest
+output rate at which the p95 is below ``KNEE`` times the idle one; *strongly correlated* means a rho of ``STRONG``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least
+from core.units import MILLISECOND_NS
+from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.series import by_repetition, log_axis, plain, samples
+from paper_figs.style import SERIES, letter, panels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from analysis.spark import Data
+
+DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
+    (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
+    (1, 1, 2, 100, 300), (16, 4, 2, 100, 1_000), (1, 4, 2, 100, 2_000), (16, 1, 2, 100, 4_000),
+    (4, 1, 4, 1_000, 300), (4, 4, 4, 100, 1_000), (16, 4, 4, 1_000, 2_000), (1, 1, 4, 1_000, 4_000),
+)  # fmt: skip
+CORE_SHARE = 0.25  # ours: of one core, for the broker
+DURATION, WARM_UP = "4s", "1s"
+REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
+MINIMUM_REPETITIONS = 3
+KNEE, STRONG = 2.0, 0.7
+PARAMETERS = {  # column -> label
+    "out_rps": "messages out /s",
+    "in_rps": "messages in /s",
+    "out_bps": "bytes out /s",
+    "topic_rps": "messages /s of a topic",
+    "consumers": "consumers of a topic",
+    "producers": "producers of a topic",
+    "topics": "topics",
+    "size_bytes": "message size",
+}
+SWEPT = ("topic_rps", "consumers", "producers", "topics", "size_bytes")  # by the paper, one by one
+FACTORS = {
+    "topics": "workload.topics", "producers": "workload.producers", "consumers": "workload.consumers",
+    "size_bytes": "workload.size_bytes", "rate_rps": "workload.rate_rps", "core_share": "procedure.core_share",
+}  # fmt: skip
+POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
+COUNTERS = ("span_ns", "span_in_count", "span_out_count", "span_out_bytes", "span_offered_count", "span_lost_count",
+            "span_cpu_ns")  # fmt: skip
+QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
+COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
+MARKERS = {100: "o", 1_000: "s"}
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """The design; its two ends at scale tiny."""
+    if scale.name == "tiny":
+        return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]
+    return [_spec(point, DURATION) for point in DESIGN]
+
+
+def _spec(point: Sequence[int], duration: str) -> RunSpec:
+    topics, producers, consumers, size_bytes, in_rps = point
+    workload = {"topics": topics, "producers": producers, "consumers": consumers, "size_bytes": size_bytes,
+                "rate_rps": in_rps / (topics * producers), "sites": 1}  # fmt: skip
+    return RunSpec(  # nobody places the topics: the system is idle
+        system="pulsar", workload="static-topics", workload_options=workload, topology_options={"brokers": 1},
+        testbed="mininet", calibration="small", slo=CALIBRATED, procedure="profile",
+        procedure_options={"duration": duration, "warm_up": WARM_UP, "core_share": CORE_SHARE},
+    )  # fmt: skip
+
+
+def tables(data: "Data") -> FigureTables:
+    """``runs``: a row a run; ``correlations``: rho of the p95 with each parameter, by repetition; ``knee``: a row."""
+    from pyspark.sql import functions as f
+
+    from analysis import metrics
+    from analysis.spark import collect
+
+    named = [f.col("factors")[name].alias(column) for column, name in FACTORS.items()]
+    histogram = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
+    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
+    spread = metrics.percentiles(histogram, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
+    of_broker = data.samples.where(f"metric in {COUNTERS} and node != 'clients'").groupBy("run_id")
+    of_clients = data.samples.where("metric = 'span_cpu_ns' and node = 'clients'")
+    rates = of_broker.pivot("metric", list(COUNTERS)).max("value").selectExpr(
+        "run_id", "span_in_count / span_ns * 1e9 as in_rps", "span_out_count / span_ns * 1e9 as out_rps",
+        "span_out_bytes / span_ns * 1e9 as out_bps", "span_offered_count / span_ns * 1e9 as offered_rps",
+        "span_lost_count / span_offered_count as lost_share", "span_cpu_ns / span_ns as broker_cores", "span_ns",
+    )  # fmt: skip
+    clients = of_clients.selectExpr("run_id", "value as clients_cpu_ns")
+    runs = data.runs.select("run_id", "repetition", "validity", *named)
+    frame = plain(
+        collect(runs.join(rates, "run_id").join(clients, "run_id").join(spread, "run_id"), ["run_id"]), FACTORS
+    )
+    frame["clients_cores"] = frame.pop("clients_cpu_ns") / frame.pop("span_ns")
+    frame["topic_rps"] = frame.rate_rps * frame.producers
+    frame = frame.drop(columns="run_id").sort_values([*POINT, "repetition"], ignore_index=True)
+    return {"runs": frame, "correlations": correlations(frame), "knee": knee(frame)}
+
+
+def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
+
+    NaN where a parameter has one value only.
+    """
+    import numpy as np
+    import pandas as pd
+    from scipy.stats import spearmanr
+
+    rows = []
+    for repetition, group in runs.groupby("repetition"):
+        for parameter in PARAMETERS:
+            varies = group[parameter].nunique() > 1 and group.p95_ms.nunique() > 1
+            rho = float(spearmanr(group[parameter], group.p95_ms).statistic) if varies else np.nan
+            rows.append((int(repetition), parameter, rho))
+    return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
+
+
+def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
+    import numpy as np
+
+    found = runs.assign(p95_ms=np.log(runs.p95_ms)).groupby(POINT, as_index=False).mean(numeric_only=True)
+    return found.assign(p95_ms=np.exp(found.p95_ms)).sort_values("out_rps", ignore_index=True)
+
+
+def knee(runs: "pd.DataFrame") -> "pd.DataFrame":
+    """idle_p95_ms, knee_rps, beyond_rps: a row; ``beyond_rps`` is the next larger output rate, NaN if there is none."""
+    import pandas as pd
+
+    found = over_repetitions(runs)
+    idle_ms = float(found.p95_ms.iloc[0])
+    knee_rps = float(found[found.p95_ms < KNEE * idle_ms].out_rps.max())
+    beyond = found[found.out_rps > knee_rps].out_rps
+    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "beyond_rps": [float(beyond.min())]})
+
+
+def draw(found: FigureTables) -> "Drawing":
+    """The p95 over the output rate, the correlations, and how full the broker was."""
+    drawing, axes = panels(1, 3)
+    _draw_latency(axes[0][0], found["runs"], found["knee"])
+    letter(axes[0][0], "(a) p95 over the broker's output")
+    _draw_correlations(axes[0][1], found["correlations"])
+    letter(axes[0][1], "(b) rank correlation with the p95")
+    _draw_processor(axes[0][2], found["runs"])
+    letter(axes[0][2], "(c) processor time")
+    return drawing
+
+
+def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> None:
+    """Repetitions are small marks, their geometric mean is a large one."""
+    from matplotlib.lines import Line2D
+
+    for frame, size, alpha in ((runs, 2.5, 0.45), (over_repetitions(runs), 6.0, 1.0)):
+        for row in frame.itertuples():
+            axes.plot(row.out_rps, row.p95_ms, MARKERS[int(row.size_bytes)], color=COLOURS[int(row.topics)],
+                      markersize=size, alpha=alpha)  # fmt: skip
+    for row in over_repetitions(runs).itertuples():
+        axes.annotate(f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), xytext=(5, 0), textcoords="offset points",
+                      va="center", fontsize=5)  # fmt: skip
+    knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
+    axes.axvline(knee_rps, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.axhline(KNEE * idle_ms, color="#555555", linewidth=0.8, linestyle=":")
+    axes.annotate(f"knee: {knee_rps:,.0f}/s", (knee_rps, 1.0), xycoords=("data", "axes fraction"), ha="right", va="top",
+                  xytext=(-2, 0), textcoords="offset points", fontsize=6, color="#555555", rotation=90)  # fmt: skip
+    axes.annotate(f"{KNEE:g} x idle", (0.99, KNEE * idle_ms), xycoords=("axes fraction", "data"), ha="right",
+                  va="bottom", fontsize=6, color="#555555")  # fmt: skip
+    axes.set_xscale("log")
+    log_axis(axes, (1,))
+    axes.set_xlabel("messages out (1/s); numbers: consumers of a topic")
+    axes.set_ylabel("p95 end-to-end latency (ms)")
+    handles = [Line2D([], [], color=colour, marker="o", linestyle="none", markersize=4, label=f"topics: {topics}")
+               for topics, colour in COLOURS.items()]  # fmt: skip
+    handles += [Line2D([], [], color="#555555", marker=marker, linestyle="none", markersize=4, label=f"{size:,} B")
+                for size, marker in MARKERS.items()]  # fmt: skip
+    axes.legend(handles=handles, fontsize=6, loc="upper left")
+
+
+def _draw_correlations(axes: "Axes", found: "pd.DataFrame") -> None:
+    """Bars of the mean |rho| over repetitions; whiskers: the least and the largest."""
+    size = found.assign(rho=found.rho.abs()).groupby("parameter").rho.agg(["mean", "min", "max"])
+    size = size.reindex(list(PARAMETERS)).dropna().sort_values("mean")
+    places = range(len(size))
+    colours = [SERIES[0] if parameter == "out_rps" else "#999999" for parameter in size.index]
+    whiskers = [size["mean"] - size["min"], size["max"] - size["mean"]]
+    axes.barh(places, size["mean"], color=colours, xerr=whiskers, error_kw={"linewidth": 0.8, "capsize": 2})
+    axes.set_yticks(places, [PARAMETERS[parameter] for parameter in size.index], fontsize=7)
+    axes.axvline(STRONG, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("|Spearman's rho|")
+    axes.set_axisbelow(True)
+
+
+def _draw_processor(axes: "Axes", runs: "pd.DataFrame") -> None:
+    """The broker's and, all together, its clients'."""
+    for column, label, colour, marker in (("broker_cores", "broker", SERIES[0], "o"),
+                                          ("clients_cores", "all clients", "#999999", "^")):  # fmt: skip
+        axes.plot(runs.out_rps, runs[column], marker, color=colour, markersize=3, label=label)
+    axes.axhline(runs.core_share.max(), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="broker's share")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("messages out (1/s)")
+    axes.set_ylabel("cores in use")
+    axes.legend(fontsize=6)
+
+
+def measure_e12(tables: Tables) -> Evidence:
+    """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
+    import numpy as np
+
+    found, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
+    rho = {parameter: by_repetition(found, "rho", parameter=parameter) for parameter in PARAMETERS}
+    ours = rho["out_rps"].abs()
+    leads = {name: ours - rho[name].abs() for name in PARAMETERS if name != "out_rps"}
+    exact = [above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(lead))
+             for name, lead in leads.items() if name not in SWEPT]  # fmt: skip
+    direction = [
+        above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(leads[name])) for name in SWEPT
+    ]
+    exact.append(at_least("rho of messages out", samples(rho["out_rps"]), STRONG))
+    by_output = runs.sort_values("offered_rps").groupby("repetition").p95_ms
+    rise = np.log2(by_output.last() / by_output.first())
+    direction.append(above("p95 at the most over the idle one, as doublings", samples(rise), np.log2(KNEE)))
+    return Evidence((*direction, *exact), tuple(direction))
+
+
+CLAIMS = (
+    Claim(
+        "E12", "5.4", "Of all traffic parameters the aggregate output message rate of a broker is the one most "
+        "correlated with the p95 end-to-end latency, with a knee beyond which latency deteriorates.",
+        ("epulsar-profile",), measure_e12, needs="mininet or local", testbed="mininet",
+        minimum_repetitions=MINIMUM_REPETITIONS,
+    ),
+)  # fmt: skip
+EXPERIMENT = Experiment(
+    "epulsar-profile", "Profile of a broker's data plane", "ePulsar, 5.4", points, repetitions=REPETITIONS
+)
+FIGURE = Figure(
+    EXPERIMENT, tables, draw, CLAIMS,
+    notes="Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "
+    "cores with a bookie that stores every message (knee at 1,500,000 msg/s). So the knee is this broker's; what is "
+    "compared is the order of the parameters. Open loop: latency counts from the intended instant. Messages out are "
+    "those that consumers got, so beyond the knee they stay at what the broker can give. The quota stops the broker "
+    "for up to 3 ms at a time.",
+)  # fmt: skip
