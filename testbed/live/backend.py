@@ -133,21 +133,22 @@ class LiveBackend:
 
     def check_place(self, system: Any, placing: Any) -> None:
         """See ``testbed.Backend``."""
-        if placing.bookies:
-            raise SpecError(f"brokers on testbed {self.name} have no bookies", "use --testbed virtual, or bookies = 0")
+        from testbed.live.placement_run import check_wishes
         from testbed.live.planes import STAND_INS
 
+        check_wishes(placing, self.has_links)
         if system.key not in STAND_INS:
             fix = "use --testbed virtual, or give it a line in testbed/live/planes.py"
             raise SpecError(f"nobody knows the data plane of {system.key} on testbed {self.name}", fix)
 
     def place(self, system: Any, config: Any, topology: Topology, load: Any, placing: Any) -> Any:
         """See ``testbed.Backend``: real brokers, Serf agents and ZooKeeper."""
-        from testbed.live.placement_run import check_placing, run_placement_live
+        from testbed.live.placement_run import check_names, run_placement_live
         from testbed.sites import with_clients
 
+        self.check_place(system, placing)
+        check_names(load, config)
         whole = with_clients(topology, load.homes, placing.access_ns)
-        check_placing(whole, load, config, placing, self.has_links)
         with self.up(whole, placing.seed) as site:
             return run_placement_live(site, system, config, load, placing)
 

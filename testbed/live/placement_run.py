@@ -19,7 +19,8 @@ from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import System
-from testbed.faults import Crash, Fault, Restart, check_faults
+from systems.placement.cast import cast_of
+from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.live import nsq
 from testbed.live.findings import Findings, namespaces
 from testbed.live.loop import Clock
@@ -31,7 +32,6 @@ from testbed.live.site import Site
 from testbed.placing import PlacementJournal, Placing, wanted_report
 from testbed.sites import Site as Place
 from testbed.sites import sites
-from testbed.topology import Topology
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0
 SETTLE_NS = 3 * SECOND_NS  # after the last message: what is under way comes, or is cut off
@@ -41,24 +41,31 @@ _SCALE_SHARE = 10  # ours: a latency matters that is a tenth of the tightest bou
 SCALE_MOST_NS = 10 * MILLISECOND_NS  # this much: control planes take round trips of tens of milliseconds
 
 
-def check_placing(whole: Topology, load: ClientLoad, config: Any, placing: Placing, has_links: bool) -> None:
-    """SpecError for what cannot be run with real processes."""
+def check_wishes(placing: Placing, has_links: bool) -> None:
+    """SpecError for what of a run real processes cannot do."""
     if placing.record:
         raise SpecError("live runs keep no messages of the control plane", "leave record out, or use --testbed virtual")
+    if placing.bookies:
+        raise SpecError("live brokers have no bookies", "use --testbed virtual, or bookies = 0")
+    for fault in placing.faults:
+        if isinstance(fault, ClockSkew):
+            raise SpecError(f"{fault}: clocks of live placement runs are the machine's", "use --testbed virtual")
+        if isinstance(fault, Crash | Restart):
+            if cast_of([fault.node]).clients:
+                raise SpecError(f"{fault}: clients are not crashed live", "crash a broker, the store or an agent")
+        elif not has_links:
+            raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet, or virtual")
+
+
+def check_names(load: ClientLoad, config: Any) -> None:
+    """SpecError for what the servers of a run do not take."""
     if not profile_of(config):
         raise SpecError(f"probe = {config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
-    clients = set(load.homes)
-    for name in (*clients, *(topic.name for topic in load.topics)):
+    for name in (*load.homes, *(topic.name for topic in load.topics)):
         try:
             nsq.name_bytes(name)
         except ValueError as error:
             raise SpecError(str(error), "name topics and clients so that NSQ takes them") from None
-    for fault in check_faults(placing.faults, whole):
-        if isinstance(fault, Crash | Restart):
-            if fault.node in clients:
-                raise SpecError(f"{fault}: clients are not crashed live", "crash a broker, the store or an agent")
-        elif not has_links:
-            raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet, or virtual")
 
 
 def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad, placing: Placing) -> PlacementJournal:
