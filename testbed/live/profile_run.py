@@ -55,7 +55,7 @@ class _Run:
         self._name = check_profiling(site.topology)
         self._topics = list(load.topics)
         self._producers, self._consumers = _members(load)
-        self._blocks = {topic.name: self._block(topic) for topic in self._topics}
+        self._blocks = blocks_of(load, profiling.seed, profiling.duration_ns)
         self._findings = Findings(profiling.scale_ns, site.verify())
         self._begin_ns = 0  # CLOCK_REALTIME of the load's time 0
 
@@ -85,20 +85,6 @@ class _Run:
 
     def _channels(self, topic: TopicLoad) -> list[str]:
         return [_channel(number) for number in range(len(self._consumers[topic.name]))]
-
-    def _block(self, topic: TopicLoad) -> Block:
-        """The messages of a topic, each producer's evenly spaced; producers are numbered over all topics."""
-        span, until_ns = Span(0, self._profiling.duration_ns), self._profiling.duration_ns
-        at_ns, publisher = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for client, number in self._producers[topic.name].items():
-            phase = generator(self._profiling.seed, "messages", topic.name, client).random()
-            found = instants(span, topic.rate_rps, phase, until_ns)
-            at_ns.append(found)
-            publisher.append(np.full(len(found), number, np.int32))
-        instants_ns, publishers = np.concatenate(at_ns), np.concatenate(publisher)
-        order = np.lexsort((publishers, instants_ns))
-        ones = np.ones(len(order), np.int32)
-        return Block(instants_ns[order], publishers[order], ones, max(topic.size_bytes, BODY_BYTES_MINIMUM))
 
     def _start_consumers(self, hosts: Sequence[str]) -> Crew:
         """A process for each number of a consumer, on the subscribers' hosts in turn."""
@@ -163,6 +149,7 @@ class _Run:
     def _taken_home(self, probes: Probes, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
         got, dropped_rows, out_of_order_count = self._deliveries()
+        self._check_alive()
         counts = dict.fromkeys(("in_count", "in_bytes", "out_count", "out_bytes", "offered_count", "lost_count"), 0)
         latencies, fate = [np.empty(0, np.int64)], None
         for tag, topic in enumerate(self._topics, 1):
@@ -203,6 +190,12 @@ class _Run:
             sum(its["out_of_order_count"] for answer in answers.values() for its in answer["sequences"]),
         )
 
+    def _check_alive(self) -> None:
+        """What is left of a run that lost a process is no profile."""
+        lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
+        if lost:
+            raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
+
     def _within(self, at_ns: Int64) -> Any:
         """Which instants of CLOCK_REALTIME are in the measured span."""
         first_ns = self._begin_ns + self._profiling.warm_up_ns
@@ -216,12 +209,28 @@ class _Run:
 
     def _evidence(self, probes: Probes) -> Any:
         probes.stop()
-        lost = [*self._publishers.lost, *self._subscribers.lost]
-        self._findings.lost_agents = lost + ([] if self._broker.alive else [self._name])
-        if self._broker.alive:
-            self._findings.broker_stats[self._name] = self._broker.client.stats()
+        self._findings.broker_stats[self._name] = self._broker.client.stats()
         self._findings.site_counters = self._site.counters()
         return self._findings.evidence(probes, read_logs(self._site.folder / "logs"))
+
+
+def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
+    """The messages of each topic, every producer's evenly spaced; producers are numbered over all topics."""
+    producers, _ = _members(load)
+    return {topic.name: _block(topic, producers[topic.name], seed, until_ns) for topic in load.topics}
+
+
+def _block(topic: TopicLoad, producers: Mapping[str, int], seed: int, until_ns: int) -> Block:
+    at_ns, publisher = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for client, number in producers.items():
+        phase = generator(seed, "messages", topic.name, client).random()
+        found = instants(Span(0, until_ns), topic.rate_rps, phase, until_ns)
+        at_ns.append(found)
+        publisher.append(np.full(len(found), number, np.int32))
+    instants_ns, publishers = np.concatenate(at_ns), np.concatenate(publisher)
+    order = np.lexsort((publishers, instants_ns))
+    ones = np.ones(len(order), np.int32)
+    return Block(instants_ns[order], publishers[order], ones, max(topic.size_bytes, BODY_BYTES_MINIMUM))
 
 
 def _channel(number: int) -> str:
