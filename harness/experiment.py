@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from core.errors import SpecError
 from core.seeds import child_seed
 
 Options = dict[str, Any]  # plain JSON values
@@ -46,10 +47,16 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         return msgspec.json.encode(self, order="deterministic")
 
     def run_id(self, code_hash: str) -> str:
-        """Hash of the spec, of its input files' contents and of the code that can change the result."""
+        """Hash of the spec, of its input files' contents and of the code that can change the result.
+
+        SpecError for a file that cannot be read.
+        """
         digest = hashlib.sha256(self.to_json())
         for name in self.inputs:
-            digest.update(hashlib.sha256(Path(name).read_bytes()).digest())
+            try:
+                digest.update(hashlib.sha256(Path(name).read_bytes()).digest())
+            except OSError as error:
+                raise SpecError(f"{name}: {error.strerror}", "give a readable file") from None
         digest.update(code_hash.encode())
         return digest.hexdigest()[:16]
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
-from harness.experiment import Experiment, Option, RunSpec, Scale
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import events, windows
 from paper_figs.figure import Figure, FigureTables
@@ -35,23 +36,25 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """64 avatars in 5 cities; at scale small 6 avatars in 2."""
+    import msgspec
+
     duration = scale.pick(tiny="40s", small="120s", quick="60s", paper="600s")
     small = scale.physics == "small"
     cities, edge_sites = (2, 1) if small else (5, 3)
+    table = measured(options)
+    topology, places = table.topology(cities) if table else ("us-cities", {"cities": cities})
+    access = "0ms"
+    if table is None or table.has_names:
+        places = {**places, "edge_sites": edge_sites}
+    else:  # a place of a nameless matrix is a site, and nothing but the access lies between it and its broker
+        edge_sites, access = 1, ACCESS
     load: dict[str, Any] = {"sites": cities * edge_sites}
     if small:
         load |= {"avatars": 6, "groups": 2, "rate_rps": 20.0}
-    where_: dict[str, Any] = {"cities": cities, "edge_sites": edge_sites}
-    table = options["latency-table"]
-    if table:
-        where_ |= {"table": table, "repair": "detour"}
-    procedure = {"duration": duration, "access": "0ms", "warm_up_rounds": 60 if small else 600}
-    import msgspec
-
-    specs = [
-        placed(system, ("mmog", load), ("us-cities", where_), procedure, **more) for system, more in VARIANTS.values()
-    ]
-    return [msgspec.structs.replace(spec, inputs=(table,) if table else ()) for spec in specs]
+    procedure = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}
+    where_ = (topology, places)
+    specs = [placed(system, ("mmog", load), where_, procedure, **more) for system, more in VARIANTS.values()]
+    return [msgspec.structs.replace(spec, inputs=table.inputs if table else ()) for spec in specs]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -163,7 +166,7 @@ CLAIMS = (
 )  # fmt: skip
 EXPERIMENT = Experiment(
     "epulsar-fig9", "Online game: latency in one player's area of interest", "ePulsar, Fig. 9", points,
-    options=(Option("latency-table", "round trips between cities, as WonderNetwork's, instead of derived ones", ""),),
+    options=(OPTION,),
 )  # fmt: skip
 FIGURE = Figure(
     EXPERIMENT, tables, draw, CLAIMS,
