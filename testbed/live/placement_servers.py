@@ -5,8 +5,11 @@ They are started before the nodes, which stand beside them; with a node's crash 
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from core.errors import MachineError
@@ -21,11 +24,13 @@ from testbed.bindings.zookeeper_store import ZooKeeperStore
 from testbed.brokerd.build import brokerd_path
 from testbed.brokerd.client import BrokerClient
 from testbed.live.placement_script import BrokerAt, read_script
+from testbed.live.process import ProcessSite
 from testbed.live.site import Site
 
 READY_S = 30.0
 JOIN_S = 60.0
 ANY_PORT = 0
+MEMORY = Path("/dev/shm")
 
 
 def stand_in(name: str, node: Node, services: Mapping[str, Sequence[object]]) -> Any:
@@ -44,15 +49,35 @@ def profile_of(options: Options) -> str:
     return next((profile for profile, span_s in PROBE_EVERY_S.items() if span_s == every_s), "")
 
 
+@contextmanager
+def memory_folder(site: Site) -> Iterator[Path]:
+    """A folder for brokers' files: in memory where there is such a place.
+
+    nsqd writes its list of topics, synced, whenever one is opened.  Brokers have machines of their own; here they would
+    wait for each other at one disk.
+    """
+    assert isinstance(site, ProcessSite), "it keeps a record of what is to be cleaned up"
+    if not os.access(MEMORY, os.W_OK):
+        yield site.folder / "brokers"
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ratebed-", dir=MEMORY))
+    number = site.state.making("folder", path=str(folder), whole=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        site.state.gone(number)
+
+
 class Brokerd:
     """One broker process; when it is started again, it is empty and has the ports that it had."""
 
-    def __init__(self, site: Site, name: str, token: str):
+    def __init__(self, site: Site, name: str, token: str, folder: Path):
         self._site, self.name, self._token = site, name, token
         self._host, self._address = site.topology.host_of(name), site.address(name)
-        self._folder = site.folder / "brokers"
+        self._folder = folder
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._life = 0
+        self._life, self._runs = 0, False
         self.at = BrokerAt(f"{self._address}:{ANY_PORT}", f"{self._address}:{ANY_PORT}", ANY_PORT)
 
     def start(self) -> None:
@@ -67,6 +92,7 @@ class Brokerd:
                  "-control", f"127.0.0.1:{self.at.control_port}", "-path", str(files),
                  "-token-file", str(token_file)]  # fmt: skip
         self._agent = self._site.start(self._host, f"broker-{self.name}", words)
+        self._runs = True
 
     def wait(self) -> None:
         """Until it serves."""
@@ -77,11 +103,17 @@ class Brokerd:
         """A crash: what it held is gone."""
         with suppress(ProcessLookupError):
             self._agent.process.kill()
-        self._site.forget(self._agent.name)
+        self.stop()
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self._runs:
+            self._runs = False
+            self._site.forget(self._agent.name)
 
     def stats(self) -> dict[str, int]:
         """What it counts; nothing of one that is gone."""
-        if not self._agent.alive:
+        if not self._runs or not self._agent.alive:
             return {}
         with suppress(MachineError, OSError):
             client = BrokerClient(self._site.connect(self._host, self.at.control_port), self._token)
@@ -95,13 +127,13 @@ class Brokerd:
 class Servers:
     """All servers of a run, started; ``close`` ends those that the site does not."""
 
-    def __init__(self, site: Site, options: Options):
+    def __init__(self, site: Site, options: Options, folder: Path):
         cast = cast_of(site.topology.node_names())
         self.token, self.store = secrets.token_hex(16), cast.stores[0]
-        self.brokers = {name: Brokerd(site, name, self.token) for name in cast.brokers}
+        self.brokers = {name: Brokerd(site, name, self.token, folder) for name in cast.brokers}
         self.zookeeper = ZooKeeperServer(site, self.store)
         self.serf = SerfCluster(site, cast.agents, profile_of(options))
-        os.fspath(brokerd_path())  # built before anything runs
+        brokerd_path()  # built before anything runs
         for broker in self.brokers.values():
             broker.start()
         self.zookeeper.start()
@@ -130,5 +162,7 @@ class Servers:
 
     def close(self) -> None:
         """End them."""
+        for broker in self.brokers.values():
+            broker.stop()
         self.serf.stop()
         self.zookeeper.stop()
