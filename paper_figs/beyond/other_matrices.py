@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
+from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.estimates import draw_curve
+from paper_figs.epulsar.latency_table import ACCESS, DRAWN, OPTION, read
 from paper_figs.epulsar.policies import GAME, draw_policies
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import log_axis
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
-OPTION = Option("latency-table", "matrix of round trips, as testbed/latencies/README.md says; beside the shipped ones")
 SITES = (4, 8, 16, 32)
-ACCESS = "5ms"  # ours: site to client, as in the US
-DRAWN = 1  # the seed by which places are drawn from a table: those of fewer sites are among those of more
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"
 TITLES = {
     US: "US cities",
@@ -56,27 +54,13 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
             policies.point(scale, "matrix-sites", {"sites": number, **drawn}, **game, shuffled=True),
         ]
     if options.get(OPTION.name):
-        path, places, inputs = _table(options[OPTION.name])
+        table = read(options[OPTION.name])
+        mended = {"table": table.path, "repair": "detour", **drawn}
         specs += [
-            policies.point(
-                scale, "matrix-sites", {"table": path, "sites": number, "repair": "detour", **drawn}, inputs, **game
-            )
-            for number in sorted({min(number, places) for number in sites})
+            policies.point(scale, "matrix-sites", {**mended, "sites": number}, table.inputs, **game)
+            for number in sorted({min(number, len(table.places)) for number in sites})
         ]
     return specs
-
-
-def _table(text: str) -> tuple[str, int, tuple[str, ...]]:
-    """A table's path, how many places it has, and the files that are read; SpecError for one that cannot be read."""
-    from testbed.matrix_sites import read_square
-    from testbed.wan import read_table
-
-    path = Path(text).absolute()
-    square = read_square(str(path))
-    if square:
-        return str(path), len(square[0]), (str(path),)
-    places = {name for ends in read_table(str(path)) for name in ends}
-    return str(path), len(places), (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1]))
 
 
 def tables(data: "Data") -> FigureTables:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.latency_table import OPTION, measured
+from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.policies import ESTIMATING, GAME, bound_line, draw_policies, gap, legend
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 BOUND_MS = 100
-FACTORS = {"cities": "topology.cities"}
+FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -34,17 +34,29 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     counts = scale.pick(tiny=(2, 8), quick=CITIES)
     if table is None:
         return [policies.point(scale, "us-cities", {"cities": count}, **GAME) for count in counts]
-    counts = sorted({min(count, len(table.cities)) for count in counts})
-    return [policies.point(scale, "us-cities", table.topology_options(count), table.inputs, **GAME) for count in counts]
+    found = []
+    for count in sorted({min(count, len(table.places)) for count in counts}):
+        topology, places = table.topology(count)
+        access = {} if table.has_names else {"access": ACCESS}
+        found.append(policies.point(scale, topology, places, table.inputs, **GAME, **access))
+    return found
 
 
 def tables(data: "Data") -> FigureTables:
-    """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many."""
+    """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
     found = policies.tables(data, FACTORS)
     for frame in found.values():
-        frame["cities"] = [len(cities) if isinstance(cities, list) else int(cities) for cities in frame.cities]
+        frame["cities"] = [_count(row.cities, row.sites) for row in frame.itertuples()]
+        del frame["sites"]
         frame.sort_values(["cities", "repetition"], kind="stable", ignore_index=True, inplace=True)
     return found
+
+
+def _count(cities: Any, sites: Any) -> int:
+    """Cities are named where there is a table."""
+    if isinstance(cities, list):
+        return len(cities)
+    return int(sites if cities is None or cities != cities else cities)
 
 
 def draw(found: FigureTables) -> "Drawing":

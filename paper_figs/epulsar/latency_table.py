@@ -7,37 +7,53 @@ from typing import Any, NamedTuple
 from core.errors import SpecError
 from harness.experiment import Option
 
-OPTION = Option("latency-table", "CSV of measured delays between cities, as testbed/latencies/README.md says; "
-                "default: derived from distances")  # fmt: skip
+OPTION = Option("latency-table", "measured delays between cities, or any matrix of round trips, as "
+                "testbed/latencies/README.md says; default: derived from distances")  # fmt: skip
+ACCESS = "5ms"  # client to broker in a city, one way: us-cities has it built in (5.1.2)
+DRAWN = 1  # the seed by which places of a matrix without names are drawn
 
 
-class Measured(NamedTuple):
-    """A table's cities, those that are to be had first, and the files that were read."""
+class Table(NamedTuple):
+    """A table's places, in the order in which cities are taken, and the files that were read."""
 
     path: str
-    cities: tuple[str, ...]
+    places: tuple[str, ...]
+    has_names: bool
     inputs: tuple[str, ...]
 
-    def topology_options(self, count: int) -> dict[str, Any]:
-        """Of ``us-cities`` with so many of the cities; the first has the load manager."""
-        names = list(self.cities[:count])
-        return {"cities": names, "table": self.path, "repair": "detour", "control": names[0]}
+    def topology(self, count: int) -> tuple[str, dict[str, Any]]:
+        """A topology of so many of the places, and its options; a city's is the first of them's load manager."""
+        mended = {"table": self.path, "repair": "detour"}
+        if not self.has_names:
+            return "matrix-sites", {**mended, "sites": count, "seed": DRAWN}
+        names = list(self.places[:count])
+        return "us-cities", {**mended, "cities": names, "control": names[0]}
 
 
-def measured(options: Mapping[str, Any]) -> Measured | None:
-    """The table that was asked for, None without one: the shipped US cities in it, or all its places if under two.
+def measured(options: Mapping[str, Any]) -> Table | None:
+    """The table that was asked for, None without one; the shipped US cities in it, or all its places if under two.
 
     SpecError for a file that cannot be read or has fewer than two places.
     """
-    from testbed.wan import known_cities, read_table
+    from testbed.wan import known_cities
 
     if not options.get(OPTION.name):
         return None
-    path = Path(options[OPTION.name]).absolute()
-    found = read_table(str(path))
-    places = dict.fromkeys(name for ends in found for name in ends)
-    shipped = [name for name in known_cities("us_cities.csv") if name in places]
-    cities = tuple(shipped if len(shipped) > 1 else places)
-    if len(cities) < 2:
-        raise SpecError(f"--{OPTION.name} {path}: {len(cities)} places", "give a table of two or more")
-    return Measured(str(path), cities, (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1])))
+    table = read(options[OPTION.name])
+    shipped = tuple(name for name in known_cities("us_cities.csv") if name in table.places)
+    return table._replace(places=shipped) if len(shipped) > 1 else table
+
+
+def read(text: str) -> Table:
+    """The table of that path, with all its places; SpecError if it cannot be read or has fewer than two."""
+    from testbed.matrix_sites import read_square
+    from testbed.wan import read_table
+
+    path = Path(text).absolute()
+    square = read_square(str(path))
+    if square is not None:
+        return Table(str(path), tuple(square[0]), False, (str(path),))
+    places = tuple(dict.fromkeys(name for ends in read_table(str(path)) for name in ends))
+    if len(places) < 2:
+        raise SpecError(f"--{OPTION.name} {path}: {len(places)} places", "give a table of two or more")
+    return Table(str(path), places, True, (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1])))

@@ -156,6 +156,23 @@ def test_a_latency_table_gives_cities_and_delays(tmp_path: Path) -> None:
     check_all(specs)
 
 
+def test_a_matrix_without_names_gives_sites(tmp_path: Path) -> None:
+    table = tmp_path / "rtt.txt"
+    table.write_text("\n".join(" ".join(str(10 * abs(i - j)) for j in range(3)) for i in range(3)))
+    specs = fig4.points(SCALES["quick"], {"latency-table": str(table)})
+    assert [(spec.topology, spec.topology_options["sites"]) for spec in specs] == [
+        ("matrix-sites", 2),
+        ("matrix-sites", 3),
+    ]
+    assert all(spec.procedure_options["access"] == "5ms" for spec in specs)
+    check_all(specs)
+    assert [fig4._count(cities, sites) for cities, sites in ((None, 3), (8, None), (["Rome", "Oslo"], None))] == [
+        3,
+        8,
+        2,
+    ]
+
+
 PLACES = ("Oslo", "Boston", "Denver", "Chicago")
 
 
