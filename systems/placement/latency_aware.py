@@ -10,7 +10,7 @@ from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.topic_placement import Float64, Policy, Topics, delay_s, marks_rps, place
 from systems.parts.vivaldi import Coordinate
-from systems.placement.monitoring import UnitRecord, View
+from systems.placement.monitoring import Rates, UnitRecord, View
 from systems.placement.options import Options
 
 
@@ -56,13 +56,35 @@ class LatencyAware:
         here = np.array([number[view.owners[unit]] for unit in units])
         expected = self.expected_s(reports, places)
         bound_s = np.array([self.options.bound_ns(unit) for unit in units]) / SECOND_NS
-        in_rps, out_rps = np.array([of.in_rps for of in reports]), np.array([of.out_rps for of in reports])
-        topics = Topics(here, bound_s, self.worst_s(reports, expected, here), in_rps, out_rps)
+        known = Topics(here, bound_s, self.worst_s(reports, expected, here), *_rates(view, units))
+        others = [unit for unit, broker in view.owners.items() if broker in number and unit not in records]
+        topics = _joined(known, _burdens(view, others, number))
+        expected = np.vstack([expected, np.zeros((len(others), len(names)))])
+        held = np.array([unit in view.held for unit in units] + [True] * len(others))
         load_rps = np.array([located[name].out_rps for name in names])
         utilisation = np.array([located[name].utilisation for name in names])
         marks = marks_rps(load_rps, self.options.out_maximum_rps, utilisation)
-        found = place(topics, expected, marks, self.policy, np.array([unit in view.held for unit in units]))
+        found = place(topics, expected, marks, self.policy, held)[: len(units)]
         return {unit: names[to] for unit, to, at in zip(units, found, here, strict=True) if to != at}
+
+
+def _burdens(view: View, units: Sequence[str], number: Mapping[str, int]) -> Topics:
+    """Units that are to stay where they are, as nobody has said yet where their clients are; but they are a load.
+
+    Without them a broker to which topics have just been moved would look empty, and be given too many.
+    """
+    here = np.array([number[view.owners[unit]] for unit in units], np.int64)
+    return Topics(here, np.full(len(units), np.inf), np.zeros(len(units)), *_rates(view, units))
+
+
+def _rates(view: View, units: Sequence[str]) -> tuple[Float64, Float64]:
+    """In and out, float64 (units,)."""
+    rates = [view.rates.get(unit, Rates()) for unit in units]
+    return np.array([of.in_rps for of in rates], float), np.array([of.out_rps for of in rates], float)
+
+
+def _joined(one: Topics, other: Topics) -> Topics:
+    return Topics(*(np.concatenate(columns) for columns in zip(one, other, strict=True)))
 
 
 def _is_known(record: UnitRecord) -> bool:

@@ -125,9 +125,10 @@ class ManagerNode:
                     del self._intended[unit]
         else:
             broker = path.removeprefix(LOADS)
-            self.view.brokers.pop(broker, None)
-            if value is not None:
-                self.view.brokers[broker] = msgspec.json.decode(value, type=BrokerReport)
+            if value is None:
+                self.view.brokers.pop(broker, None)
+            else:
+                self.view.reported(broker, msgspec.json.decode(value, type=BrokerReport))
 
     def _owner_of(self, topic: str, coordinate: Coordinate | None) -> str:
         """Who has the topic, or shall have it; "" where this is not the load manager, or it knows of no broker."""

@@ -58,6 +58,16 @@ class View:
     brokers: dict[str, BrokerReport] = field(default_factory=dict)  # those alive, by name
     owners: dict[str, str] = field(default_factory=dict)  # unit -> broker
     held: frozenset[str] = frozenset()  # units that are not to move now
+    rates: dict[str, Rates] = field(default_factory=dict)  # of units, as last reported by whoever owned them
+
+    def reported(self, broker: str, report: BrokerReport) -> None:
+        """Take a broker's report in; a silent unit that is new in it has not been measured yet."""
+        before = self.brokers.get(broker)
+        for unit, of in report.units.items():
+            rates = Rates(of.in_rps, of.out_rps)
+            if any(rates) or (before is not None and unit in before.units):
+                self.rates[unit] = rates
+        self.brokers[broker] = report
 
     def owned(self) -> dict[str, UnitRecord]:
         """The units with a report by the broker that owns them now: what is older than a migration does not count."""
