@@ -36,7 +36,7 @@ FEWEST = 3
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Node counts on a star."""
-    grid = [(2, 10)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
+    grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
     return [_star(nodes, rounds) for nodes, rounds in grid]
 
 
@@ -109,7 +109,8 @@ def draw(found: FigureTables) -> "Drawing":
         panel.set_ylim(bottom=0)
         panel.set_xlabel("agents")
         if panel.get_legend_handles_labels()[0]:
-            panel.legend(fontsize=6.5)
+            between = {"loc": "center", "bbox_to_anchor": (0.5, 0.65)} if panel is axes[0][1] else {}
+            panel.legend(fontsize=6.5, **between)
     return drawing
 
 

@@ -43,13 +43,13 @@ def rtt_ms(found: Coordinates, i: int, j: int) -> float:
 @needs("serf", *NETWORK)
 @pytest.mark.slow
 def test_estimates_approach_the_delays_and_follow_a_host_that_moves(tmp_path: Path) -> None:
-    moves = (Handover(10 * SECOND_NS, "c", "there"),)
+    moves = (Handover(9 * SECOND_NS, "c", "there"),)
     with MininetSite(TWO_SITES, tmp_path / "run", tmp_path) as site:
-        found = locate_live(site, Locating(("a", "b", "c"), 22, (0, 10, 22), handovers=moves))
-    assert found.nodes == ("a", "b", "c") and found.at_ns == (0, 10 * SECOND_NS, 22 * SECOND_NS)
+        found = locate_live(site, Locating(("a", "b", "c"), 19, (0, 9, 19), handovers=moves))
+    assert found.nodes == ("a", "b", "c") and found.at_ns == (0, 9 * SECOND_NS, 19 * SECOND_NS)
     begin, before, after = found.coordinates
     assert begin.vec.shape == (3, 8) and begin.error.min() > before.error.max()
-    assert rtt_ms(before, 0, 1) == pytest.approx(54, abs=20)
+    assert rtt_ms(before, 0, 1) == pytest.approx(54, abs=25)
     # c is beside a at first, beside b later: 6 and 56 ms, and the other way round.
     assert rtt_ms(before, 0, 2) < 20 < 35 < rtt_ms(before, 1, 2)
     assert rtt_ms(after, 0, 2) > rtt_ms(before, 0, 2) + 10 and rtt_ms(after, 1, 2) < rtt_ms(before, 1, 2) - 10
