@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.spark import load
 from analysis.verdicts import Judgement, judge
 from core.errors import SpecError
 from harness.experiment import SCALES
-from harness.run import check_all
+from harness.experiment import repeated as repeated_runs
+from harness.run import check_all, execute
 from paper_figs import load_figure
 from paper_figs.epulsar import fig4, fig5
 from paper_figs.epulsar.policies import POLICIES
@@ -195,3 +197,30 @@ def test_drawings_have_a_curve_a_policy(module: Any, name: str) -> None:
     assert lines == [7, 7, 3, 3]  # estimates of three, the truth of four
     empty = pd.DataFrame({column: tables[name][column][:0] for column in tables[name]})
     module.draw({"runs": empty})
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def test_sparks_tables_are_those_of_pandas(spark: Any, tmp_path: Path) -> None:
+    specs = repeated_runs(fig5.points(SCALES["tiny"], {})[:2], 2, 1)
+    for number, spec in enumerate(specs):
+        execute(spec, f"run{number}", tmp_path / f"run{number}")
+    found = fig5.tables(load(spark, sorted(tmp_path.iterdir())))
+    assert len(found["runs"]) == len(specs) * len(POLICIES) and len(found["estimates"]) == len(specs)
+    for number, spec in enumerate(specs):
+        samples = pd.read_parquet(tmp_path / f"run{number}" / "samples.parquet")
+        mine = found["runs"]
+        mine = mine[
+            (mine.in_height == spec.procedure_options["access_in_height"]) & (mine.repetition == spec.repetition)
+        ]
+        for row in mine.itertuples():
+            wide = samples[samples.node == row.policy].pivot(index="at_ns", columns="metric", values="value")
+            wanted = {
+                "estimated_worst_ms": wide.estimated_worst_ns.mean() / 1e6,
+                "estimated_worst_max_ms": wide.estimated_worst_ns.max() / 1e6,
+                "true_worst_ms": wide.true_worst_ns.mean() / 1e6,
+                "true_worst_max_ms": wide.true_worst_ns.max() / 1e6,
+                "violating_ratio": (wide.estimated_violation_ratio > 0).mean(),
+            } | {name: wide[name].mean() for name in wide if name.endswith("_ratio")}
+            assert {name: getattr(row, name) for name in wanted} == pytest.approx(wanted)
