@@ -1,0 +1,207 @@
+"""Figures of placement in virtual time: claims E7 and E14 as published and spoiled, what is computed, what is drawn."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.experiment import SCALES
+from harness.run import check_all
+from paper_figs import load_figure
+from paper_figs.beyond import placement_failure as failure
+from paper_figs.beyond import placement_load as load
+from paper_figs.epulsar import fig2, fig6, transient
+from tests.paper_figs.tables import (
+    REPETITIONS,
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    parametrised,
+    repeated,
+    reversed_over,
+    scaled,
+    swapped,
+)
+
+RATES = "epulsar-fig6/rates"
+CURVES, RECOVERY = "epulsar-transient/curves", "epulsar-transient/recovery"
+KEYS = ("epulsar-fig2", "epulsar-fig6", "epulsar-transient", "placement-failure", "placement-load")
+
+
+def fig6_tables() -> Frames:
+    """A constant amount a topic under ePulsar, one a client under AllPairs."""
+    grid = product(fig6.TOPICS, fig6.CLIENTS)
+    points = [
+        {"system": system, "topics": topics, "clients": clients, "kBps": 0.06 + topics * each(clients)}
+        for topics, clients in grid
+        for system, each in (("epulsar", lambda _: 0.15), ("all-pairs", lambda clients: 0.06 * clients))
+    ]
+    return {RATES: repeated(points, ("kBps",), noise=0.001)}
+
+
+def transient_curves(dip: float = 0.5, back_s: int = 20) -> pd.DataFrame:
+    """Shares of 1, and of ``1 - dip`` from a disturbance until ``back_s`` after its end."""
+    rows = []
+    for scenario, repetition in product(transient.SCENARIOS, range(REPETITIONS)):
+        start_s, end_s = transient.SCENARIOS[scenario].span_s
+        for t_s in range(0, transient.END_S, transient.STEP_S):
+            low = scenario != transient.CALM and start_s <= t_s < end_s + back_s + 2 * repetition
+            share = 1.0 - dip * low
+            rows.append([scenario, repetition, t_s, share, share])
+    return pd.DataFrame(rows, columns=["scenario", "repetition", "t_s", "best", "in_bound"])
+
+
+def transient_tables(dip: float = 0.5, back_s: int = 20) -> Frames:
+    curves = transient_curves(dip, back_s)
+    return {CURVES: curves, RECOVERY: transient.recovery(curves)}
+
+
+def of(name: str, change: Callable[..., pd.DataFrame], *arguments: Any, **where: Any) -> Callable[[Frames], Frames]:
+    """A perturbation of one table."""
+    return lambda tables: {**tables, name: change(tables[name], *arguments, **where)}
+
+
+CASES = (
+    Case(
+        "E7",
+        fig6_tables,
+        {
+            "systems swapped": of(RATES, swapped, "system", "epulsar", "all-pairs"),
+            "over topics the other way round": of(RATES, reversed_over, "topics"),
+            "ePulsar grows with clients": of(RATES, scaled, "kBps", 1.5, system="epulsar", clients=16),
+            "not linear in topics": of(RATES, scaled, "kBps", 1.5, system="epulsar", topics=16),
+            "AllPairs does not grow with clients": lambda tables: {
+                RATES: tables[RATES].assign(
+                    kBps=np.where(tables[RATES].system == "epulsar", tables[RATES].kBps, 0.5 * tables[RATES].topics)
+                )
+            },
+        },
+    ),
+    Case(
+        "E14",
+        transient_tables,
+        {
+            "nothing happens": lambda _: transient_tables(dip=0.0),
+            "it never mends": lambda _: transient_tables(back_s=1000),
+            "messages stay late": of(RECOVERY, scaled, "last_in_bound", 0.8, scenario="noise"),
+            "the disturbed is the undisturbed": of(CURVES, swapped, "scenario", "cold", "calm"),
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_published(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_spoiled(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("scale", ["tiny", "small", "quick", "paper"])
+def test_grids_fit_together(key: str, scale: str) -> None:
+    check_all(load_figure(key).experiment.points(SCALES[scale], {}))
+
+
+def test_recovery_counts_from_the_end_of_the_disturbance() -> None:
+    found = transient.recovery(transient_curves(dip=0.25, back_s=20))
+    detour = found[found.scenario == "detour"].set_index("repetition")
+    assert detour.dip.to_list() == [0.25] * REPETITIONS
+    assert detour.back_s.to_list() == [20 + 2 * repetition for repetition in range(REPETITIONS)]
+    never = transient.recovery(transient_curves(back_s=1000))
+    assert never.back_s.isna().all()
+    assert (never["last"] == 0.5).all()
+
+
+def failing_curves() -> pd.DataFrame:
+    """Without a fault all is in time; with one nothing is for 20 s and a message is held up for 8 s."""
+    rows = []
+    for system, scenario in product(failure.SYSTEMS, failure.SCENARIOS):
+        for t_s in range(0, failure.END_S, failure.STEP_S):
+            since_s = t_s - failure.FROM_S
+            bad = scenario != failure.NO_FAULT and 0 <= since_s < 20
+            held = scenario != failure.NO_FAULT and 0 <= since_s < 8
+            rows.append([system, scenario, t_s, 0.0 if bad else 100.0, 100.0 if bad else 0.0, int(held), 100.0])
+    return pd.DataFrame(rows, columns=["system", "scenario", "t_s", "in_bound", "late", "held", "due"])
+
+
+def failing_elections() -> pd.DataFrame:
+    rows = [["epulsar", "manager", repetition, 6.0] for repetition in range(3)]
+    return pd.DataFrame(rows, columns=["system", "scenario", "repetition", "after_s"])
+
+
+def test_recovery_counts_from_the_fault() -> None:
+    found = failure.recovery(failing_curves(), failing_elections())
+    assert (found.held_s == 8).all()
+    assert (found.back_s == 20).all()
+    assert (found.lost == 1).all()
+    led = found.set_index(["system", "scenario"]).unled_s
+    assert led.loc["epulsar", "manager"] == 6
+    assert led.isna().sum() == len(led) - 1
+
+
+def sequence() -> pd.DataFrame:
+    """A migration as ePulsar's, and the same with another name."""
+    rows = [
+        ("Release", "load manager", "old broker", 0.0, 40.0),
+        ("Delete", "old broker", "store", 40.0, 80.0),
+        ("Done", "store", "old broker", 81.0, 121.0),
+        ("Close", "old broker", "client", 121.0, 144.0),
+        ("Acquire", "old broker", "new broker", 121.0, 136.0),
+        ("Released", "old broker", "load manager", 121.0, 161.0),
+        ("Connect", "client", "new broker", 144.0, 152.0),
+        ("Connected", "new broker", "client", 217.0, 225.0),
+    ]
+    parts = [
+        pd.DataFrame(rows, columns=["message", "source", "target", "sent_ms", "got_ms"]).assign(system=system)
+        for system in fig2.SYSTEMS
+    ]
+    arrows = pd.concat(parts, ignore_index=True)
+    return arrows.assign(step=[fig2.KINDS[message].step for message in arrows.message])
+
+
+def loaded() -> Frames:
+    key = product(load.SYSTEMS, ("100ms", "65ms"), load.LOADS, range(2))
+    runs = pd.DataFrame(key, columns=["system", "bound", "load", "repetition"])
+    runs = runs.assign(in_bound=0.5, mean_ms=50.0, worst_ms=70.0, moves=4, late_moves=0)
+    places = runs[["system", "bound", "load", "repetition"]].merge(
+        pd.DataFrame({"city": load.CITIES[:2], "topics": [12, 4]}), how="cross"
+    )
+    return {"runs": runs, "places": places}
+
+
+def test_step_numbers_are_drawn(tmp_path: Path) -> None:
+    drawing = fig2.draw({"arrows": sequence(), "spans": pd.DataFrame()})
+    for axes in drawing.axes:
+        texts = [text.get_text() for text in axes.texts]
+        assert {"1", "2", "3", "4", "5", "7"} <= set(texts)
+        assert "per-topic\nmigration time\n161 ms" in texts
+        assert "client downtime\n81 ms" in texts
+    drawing.savefig(tmp_path / "drawn.png")
+
+
+TABLES: dict[str, Callable[[], Frames]] = {
+    "epulsar-fig2": lambda: {"arrows": sequence(), "spans": pd.DataFrame()},
+    "epulsar-fig6": lambda: {"rates": fig6_tables()[RATES]},
+    "epulsar-transient": lambda: {name.partition("/")[2]: frame for name, frame in transient_tables().items()},
+    "placement-failure": lambda: {
+        "curves": failing_curves(),
+        "recovery": failure.recovery(failing_curves(), failing_elections()),
+    },
+    "placement-load": loaded,
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("empty", [False, True], ids=["drawn", "empty"])
+def test_drawings(key: str, empty: bool, tmp_path: Path) -> None:
+    found = {name: frame.iloc[:0] if empty else frame for name, frame in TABLES[key]().items()}
+    load_figure(key).draw(found).savefig(tmp_path / "drawn.png")
