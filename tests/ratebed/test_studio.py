@@ -1,0 +1,99 @@
+"""Figures are drawn as soon as their runs are there; those with failures, and live ones, at the end."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.campaign import Finished, work
+from ratebed import studio
+from ratebed.options import make_request
+from ratebed.pipeline import Plan, make_plan, sections
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The figures in the order in which they were drawn; the drawings themselves, and Spark, are left out."""
+    found: list[str] = []
+
+    def compute(self: studio.Studio, key: str, run_ids: list[str]) -> dict[str, object]:
+        return {}
+
+    def draw(self: studio.Studio, key: str, coming: object, run_count: int) -> str:
+        found.append(f"{key} {run_count}")
+        return ""
+
+    monkeypatch.setattr(studio.Studio, "_compute", compute)
+    monkeypatch.setattr(studio.Studio, "_draw", draw)
+    monkeypatch.setattr("analysis.spark.warm_up", lambda master: None)
+    return found
+
+
+def planned(folder: Path, keys: tuple[str, ...]) -> tuple[Plan, studio.Request]:
+    request = make_request(list(keys), False, "tiny", 1, 1, folder, [])
+    return make_plan(request), request
+
+
+def finished(plan: Plan, run_id: str, error: str = "") -> Finished:
+    """The run's outcome; where it worked, its folder is there."""
+    spec = plan.campaign.wanted[run_id]
+    if error:
+        return Finished(spec, run_id, 0.0, error)
+    plan.campaign.runs.mkdir(parents=True, exist_ok=True)
+    return work(spec, run_id, plan.campaign.runs)
+
+
+def test_a_figure_is_drawn_when_its_last_run_comes_home(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6", "dst-table2"))
+    (*earlier, last) = plan.run_ids["crdt-fig4.6"]
+    with studio.Studio(plan, request) as atelier:
+        for run_id in earlier:
+            atelier.finished(finished(plan, run_id))
+        atelier._painter.submit(int).result()
+        assert drawn == ["dst-table2 0"]  # it has no runs to wait for
+        atelier.finished(finished(plan, last))
+        atelier._painter.submit(int).result()
+        assert drawn[1:] == [f"crdt-fig4.6 {len(earlier) + 1}"]
+        assert atelier.finish() == {}
+    assert len(drawn) == 2 and set(sections(tmp_path)) == {"crdt-fig4.6", "dst-table2"}
+
+
+def test_a_failed_run_leaves_its_figure_to_the_end_with_the_reason(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6",))
+    first, *others = plan.run_ids["crdt-fig4.6"]
+    with studio.Studio(plan, request) as atelier:
+        atelier.finished(finished(plan, first, "it broke"))
+        for run_id in others:
+            atelier.finished(finished(plan, run_id))
+        assert not atelier._painted
+        assert atelier.finish() == {}
+    assert drawn == [f"crdt-fig4.6 {len(others)}"]
+    section = sections(tmp_path)["crdt-fig4.6"]
+    assert section["failed"] == {first: "it broke"} and section["run_ids"] == others
+
+
+def test_beside_runs_in_real_time_nothing_is_drawn(
+    tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6", "dst-table2"))
+    monkeypatch.setattr(studio, "load_testbed", lambda name: type("Clock", (), {"real_time": True}))
+    with studio.Studio(plan, replace(request, jobs=1)) as atelier:
+        for run_id in plan.run_ids["crdt-fig4.6"]:
+            atelier.finished(finished(plan, run_id))
+        assert not atelier._painted
+        assert atelier.finish() == {}
+    assert len(drawn) == 2
+
+
+def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, request = planned(tmp_path, ("dst-table2", "dst-fig1-4"))
+
+    def compute(self: studio.Studio, key: str, run_ids: list[str]) -> dict[str, object]:
+        raise ValueError("no such table")
+
+    monkeypatch.setattr(studio.Studio, "_compute", compute)
+    with studio.Studio(plan, request) as atelier:
+        assert atelier.finish() == dict.fromkeys(("dst-table2", "dst-fig1-4"), "ValueError: no such table")
+    assert sections(tmp_path)["dst-table2"]["skipped"] == "ValueError: no such table"
