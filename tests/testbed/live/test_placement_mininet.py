@@ -22,9 +22,9 @@ def test_a_topic_follows_its_clients_and_nothing_is_lost() -> None:
     journal = placed(MININET, 2, Pair(MOVE_NS, site_count=2), SPAN_NS, 10)
     counts = sums(journal)
     assert counts["gap_count"] == counts["duplicate_count"] == counts["reordered_count"] == 0
-    assert counts["owed_count"] > 0.9 * SPAN_NS * RATE_RPS / SECOND_NS
-    before = [spell for spell in journal.spells if spell.end_ns <= MOVE_NS + 2 * SECOND_NS]
-    assert before and journal.spells[-1].broker == "broker2"
+    assert counts["owed_count"] > 0.8 * SPAN_NS * RATE_RPS / SECOND_NS
+    assert journal.spells[-2].broker == "broker1" and journal.spells[-1].broker == "broker2"
+    assert journal.spells[-1].start_ns > MOVE_NS
     # fenced, drained, and then handed over
     drains = [(at_ns, value) for at_ns, _, metric, value in journal.samples if metric == "drain_ns"]
     assert len(drains) == len(journal.spells) - 1 and counts["early_open_count"] == 0
