@@ -27,6 +27,7 @@ SITES, TOPICS = 4, 12
 FROM_S, UNTIL_S, END_S = 30, 60, 100
 STEP_S = 2
 RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
+FAULT = "#888888"
 TOP = 150  # % of the y axis, which has room for words above 100
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 
@@ -198,7 +199,7 @@ def draw(found: FigureTables) -> "Drawing":
 
 def _draw_panel(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", system: str, passes: bool) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered."""
-    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, ymax=100 / TOP, color="#e4e4e4", linewidth=0, zorder=0)
+    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 102 / TOP, 107 / TOP, color=FAULT, linewidth=0)
     axes.grid(visible=False)
     if part.empty or usual.empty:
         return
@@ -221,7 +222,7 @@ def _note(axes: "Axes", row: "pd.DataFrame") -> None:
     def lasts(value: float) -> str:
         return "to the end" if value != value else f"{value:.0f} s" if value else "none"
 
-    led = "leader stays" if one.unled_s != one.unled_s else f"no leader: {one.unled_s:.1f} s"
+    led = "no new leader" if one.unled_s != one.unled_s else f"no leader for {one.unled_s:.1f} s"
     text = f"{led}\nheld up: {lasts(one.held_s)}\nfewer in bound: {lasts(one.back_s)}"
     axes.annotate(text, (0.03, 0.99), xycoords="axes fraction", ha="left", va="top", fontsize=6.2, linespacing=1.15)
 
@@ -234,7 +235,7 @@ def _handles() -> list[Any]:
         Patch(color="#555555", alpha=0.9, label="within the bound"),
         Patch(color="#555555", alpha=0.35, label="later"),
         Line2D([], [], color="#000000", linewidth=0.8, label="within the bound, without a fault"),
-        Patch(color="#e4e4e4", label="while the fault lasts"),
+        Patch(color=FAULT, label="while the fault lasts"),
     ]
 
 
