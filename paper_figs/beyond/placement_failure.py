@@ -246,12 +246,12 @@ EXPERIMENT = Experiment(
 FIGURE = Figure(
     EXPERIMENT, tables, draw,
     notes="Messages by the instant of their birth, over those of the run without a fault; those that wait for a broker "
-    "count as later. What was sent into a cut arrives when that ends; white: the consumer has left by then. Sites 30 ms "
-    "(round trip) apart, the cloud 40 ms (one way) away, access 8 ms: over the broker of their own site messages take "
-    "16 ms, over any other 46 ms; the bound is 40 ms. Pulsar places bundles by hash, most of them elsewhere. No leader: "
-    "from the fault until one is elected (sessions of the store end after 6 s without a sign of life). Held up: until "
-    "the last message that took longer than a second beside the same run without a fault; clients take a broker for "
-    "dead after 12 s, and ask another manager after 2 s, each of them anew: after the crash of a manager those that "
-    "have not asked before lose that time. Fewer in bound: until it is less than 5 % of all messages. Sums over the "
-    "repetitions.",
+    "count as later. What was sent into a cut arrives when that ends; white: the consumer has left by then. Sites are "
+    "30 ms (round trip) apart, the cloud 40 ms (one way) away, access 8 ms: over the broker of their own site messages "
+    "take 16 ms, over any other 46 ms; the bound is 40 ms. Pulsar places bundles by hash, most of them elsewhere. No "
+    "leader: from the fault until one is elected (sessions of the store end after 6 s without a sign of life). Held "
+    "up: until the last message that took longer than a second beside the same run without a fault; clients take a "
+    "broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the crash of a manager "
+    "those that have not asked before lose that time. Fewer in bound: until it is less than 5 % of all messages. Sums "
+    "over the repetitions.",
 )  # fmt: skip
