@@ -36,6 +36,7 @@ DURATION, WARM_UP = "4s", "1s"
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 MINIMUM_REPETITIONS = 3
 KNEE, STRONG = 2.0, 0.7
+WHOLE = 0.75  # ours: share of the design without which a repetition's correlations say nothing
 PARAMETERS = {  # column -> label
     "out_rps": "messages out /s",
     "in_rps": "messages in /s",
@@ -109,16 +110,17 @@ def tables(data: "Data") -> FigureTables:
 def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
     """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
 
-    NaN where a parameter has one value only.
+    NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
+    they are invalid: of few runs any parameter orders the latencies.
     """
     import numpy as np
     import pandas as pd
     from scipy.stats import spearmanr
 
-    rows = []
+    rows, wanted = [], WHOLE * len(runs[POINT].drop_duplicates())
     for repetition, group in runs.groupby("repetition"):
         for parameter in PARAMETERS:
-            varies = group[parameter].nunique() > 1 and group.p95_ms.nunique() > 1
+            varies = group[parameter].nunique() > 1 and group.p95_ms.nunique() > 1 and len(group) >= wanted
             rho = float(spearmanr(group[parameter], group.p95_ms).statistic) if varies else np.nan
             rows.append((int(repetition), parameter, rho))
     return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
@@ -147,7 +149,7 @@ def draw(found: FigureTables) -> "Drawing":
     """The p95 over the output rate, the correlations, and how full the broker was."""
     drawing, axes = panels(1, 3)
     _draw_latency(axes[0][0], found["runs"], found["knee"])
-    letter(axes[0][0], "(a) p95 over the broker's output")
+    letter(axes[0][0], "(a) the broker's output; numbers: consumers of a topic")
     _draw_correlations(axes[0][1], found["correlations"])
     letter(axes[0][1], "(b) rank correlation with the p95")
     _draw_processor(axes[0][2], found["runs"])
@@ -169,13 +171,15 @@ def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> 
     knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
     axes.axvline(knee_rps, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
     axes.axhline(KNEE * idle_ms, color="#555555", linewidth=0.8, linestyle=":")
-    axes.annotate(f"knee: {knee_rps:,.0f}/s", (knee_rps, 1.0), xycoords=("data", "axes fraction"), ha="right", va="top",
-                  xytext=(-2, 0), textcoords="offset points", fontsize=6, color="#555555", rotation=90)  # fmt: skip
+    axes.annotate(
+        f"knee: {knee_rps:,.0f}/s", (knee_rps, 0.97), xycoords=("data", "axes fraction"), ha="right", va="top",
+        xytext=(-2, 0), textcoords="offset points", fontsize=6, color="#555555", rotation=90,
+    )  # fmt: skip
     axes.annotate(f"{KNEE:g} x idle", (0.99, KNEE * idle_ms), xycoords=("axes fraction", "data"), ha="right",
                   va="bottom", fontsize=6, color="#555555")  # fmt: skip
     axes.set_xscale("log")
     log_axis(axes, (1,))
-    axes.set_xlabel("messages out (1/s); numbers: consumers of a topic")
+    axes.set_xlabel("messages out (1/s)")
     axes.set_ylabel("p95 end-to-end latency (ms)")
     handles = [Line2D([], [], color=colour, marker="o", linestyle="none", markersize=4, label=f"topics: {topics}")
                for topics, colour in COLOURS.items()]  # fmt: skip

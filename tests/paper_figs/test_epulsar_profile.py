@@ -115,6 +115,15 @@ def test_a_parameter_that_does_not_vary_has_none() -> None:
     assert found[found.parameter != "size_bytes"].rho.notna().all()
 
 
+def test_a_repetition_that_lost_much_of_the_design_has_none() -> None:
+    frame = runs(by_output)
+    few = frame.drop(frame[frame.repetition == 0].index[2:]).drop(frame[frame.repetition == 1].index[:3])
+    rho = profile.correlations(few).groupby("repetition").rho
+    assert rho.count().to_dict() == {0: 0, 1: len(profile.PARAMETERS), 2: len(profile.PARAMETERS)}
+    found = judge(claim_called("E12"), {RUNS: few, CORRELATIONS: profile.correlations(few)})
+    assert found.judgement is Judgement.UNDECIDED and not found.problem, "two repetitions are not enough"
+
+
 def test_the_knee_is_the_largest_rate_below_twice_the_idle_latency() -> None:
     frame = runs(by_output)
     (found,) = profile.knee(frame).itertuples()
