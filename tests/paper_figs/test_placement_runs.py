@@ -169,12 +169,10 @@ def sequence() -> pd.DataFrame:
 
 
 def loaded() -> Frames:
-    key = product(load.SYSTEMS, ("100ms", "65ms"), load.LOADS, range(2))
-    runs = pd.DataFrame(key, columns=["system", "bound", "load", "repetition"])
+    key = ["system", "rule", "bound", "load", "repetition"]
+    runs = pd.DataFrame(product(load.SYSTEMS, load.RULES, ("100ms", "65ms"), load.LOADS, range(2)), columns=key)
     runs = runs.assign(in_bound=0.5, mean_ms=50.0, worst_ms=70.0, moves=4, late_moves=0)
-    places = runs[["system", "bound", "load", "repetition"]].merge(
-        pd.DataFrame({"city": load.CITIES[:2], "topics": [12, 4]}), how="cross"
-    )
+    places = runs[key].merge(pd.DataFrame({"city": load.CITIES[:2], "topics": [12, 4]}), how="cross")
     return {"runs": runs, "places": places}
 
 
