@@ -16,6 +16,7 @@ from testbed.live.loop import Loop
 
 DIAL_NS = 3 * SECOND_NS  # until the broker has answered IDENTIFY
 REDIAL_NS = 100 * MILLISECOND_NS
+REPLACE_NS = 500 * MILLISECOND_NS  # after a spare was taken: a migration should be over by then
 _KIND_BYTES = 4
 
 
@@ -92,28 +93,31 @@ class Spares:
 
     def __init__(self, loop: Loop, addresses: Iterable[str], **features: object):
         self._loop, self._features = loop, features
-        self._spares: dict[str, Wire] = {}
-        for address in addresses:
+        self._spares: dict[str, Wire | None] = dict.fromkeys(addresses)
+        for address in self._spares:
             self._replace(address)
 
     def ready(self) -> bool:
         """Whether all are there."""
-        return all(wire.is_open for wire in self._spares.values())
+        return all(wire is not None and wire.is_open for wire in self._spares.values())
 
     def take(self, address: str) -> Wire:
-        """The spare one, which may still be on its way; another is made."""
-        wire = self._spares[address]
+        """The spare one, which may still be on its way; another is made, when there is time for it."""
+        wire, self._spares[address] = self._spares[address], None
+        self._loop.call_at(time.monotonic_ns() + REPLACE_NS, self._mend, address)
+        if wire is None or wire.is_closed:
+            return Wire(self._loop, address, **self._features)
         wire.on_close = _nothing
-        self._replace(address)
         return wire
 
     def _replace(self, address: str) -> None:
         wire = Wire(self._loop, address, **self._features)
-        wire.on_close = lambda: self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._mend, address, wire)
+        wire.on_close = lambda: self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._mend, address)
         self._spares[address] = wire
 
-    def _mend(self, address: str, wire: Wire) -> None:
-        if self._spares[address] is wire:
+    def _mend(self, address: str) -> None:
+        wire = self._spares[address]
+        if wire is None or wire.is_closed:
             self._replace(address)
 
 
