@@ -135,14 +135,13 @@ def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def knee(runs: "pd.DataFrame") -> "pd.DataFrame":
-    """idle_p95_ms, knee_rps, beyond_rps: a row; ``beyond_rps`` is the next larger output rate, NaN if there is none."""
+    """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
     import pandas as pd
 
     found = over_repetitions(runs)
     idle_ms = float(found.p95_ms.iloc[0])
     knee_rps = float(found[found.p95_ms < KNEE * idle_ms].out_rps.max())
-    beyond = found[found.out_rps > knee_rps].out_rps
-    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "beyond_rps": [float(beyond.min())]})
+    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(found.out_rps.max())]})
 
 
 def draw(found: FigureTables) -> "Drawing":
@@ -177,15 +176,25 @@ def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> 
     )  # fmt: skip
     axes.annotate(f"{KNEE:g} x idle", (0.99, KNEE * idle_ms), xycoords=("axes fraction", "data"), ha="right",
                   va="bottom", fontsize=6, color="#555555")  # fmt: skip
-    axes.set_xscale("log")
+    _log_rates(axes)
     log_axis(axes, (1,))
-    axes.set_xlabel("messages out (1/s)")
     axes.set_ylabel("p95 end-to-end latency (ms)")
     handles = [Line2D([], [], color=colour, marker="o", linestyle="none", markersize=4, label=f"topics: {topics}")
                for topics, colour in COLOURS.items()]  # fmt: skip
     handles += [Line2D([], [], color="#555555", marker=marker, linestyle="none", markersize=4, label=f"{size:,} B")
                 for size, marker in MARKERS.items()]  # fmt: skip
     axes.legend(handles=handles, fontsize=6, loc="upper left")
+
+
+def _log_rates(axes: "Axes") -> None:
+    """A log x axis of output rates, with plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=[1, 3]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("messages out (1/s)")
 
 
 def _draw_correlations(axes: "Axes", found: "pd.DataFrame") -> None:
@@ -209,9 +218,8 @@ def _draw_processor(axes: "Axes", runs: "pd.DataFrame") -> None:
                                           ("clients_cores", "all clients", "#999999", "^")):  # fmt: skip
         axes.plot(runs.out_rps, runs[column], marker, color=colour, markersize=3, label=label)
     axes.axhline(runs.core_share.max(), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="broker's share")
-    axes.set_xscale("log")
+    _log_rates(axes)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("messages out (1/s)")
     axes.set_ylabel("cores in use")
     axes.legend(fontsize=6)
 
@@ -253,5 +261,5 @@ FIGURE = Figure(
     "cores with a bookie that stores every message (knee at 1,500,000 msg/s). So the knee is this broker's; what is "
     "compared is the order of the parameters. Open loop: latency counts from the intended instant. Messages out are "
     "those that consumers got, so beyond the knee they stay at what the broker can give. The quota stops the broker "
-    "for up to 3 ms at a time.",
+    "for up to 3 ms at a time. Small marks: repetitions; whiskers: the least and the largest of them.",
 )  # fmt: skip

@@ -130,12 +130,12 @@ def test_the_knee_is_the_largest_rate_below_twice_the_idle_latency() -> None:
     rates = sorted(set(frame.out_rps))
     fine = [rate for rate in rates if by_output(pd.DataFrame({"out_rps": [rate]})).iloc[0] < 2 * 2.03]
     assert found.idle_p95_ms == pytest.approx(2.03, rel=0.02)
-    assert found.knee_rps == fine[-1] == 4_000 and found.beyond_rps == 8_000
+    assert found.knee_rps == fine[-1] == 4_000 and found.most_rps == 16_000
 
 
 def test_no_knee_within_the_design() -> None:
     (found,) = profile.knee(runs(lambda frame: np.full(len(frame), 2.0))).itertuples()
-    assert found.knee_rps == 16_000 and np.isnan(found.beyond_rps)
+    assert found.knee_rps == found.most_rps == 16_000
 
 
 def test_the_design_tells_parameters_apart() -> None:
