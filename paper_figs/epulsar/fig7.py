@@ -50,9 +50,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 
 def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) -> RunSpec:
-    """Topics of one producer each, at two brokers of one place, "Each topic has only 1 client"."""
+    """Topics of one producer each, at two brokers of one place, "Each topic has only 1 client"; at small, two."""
     options = {**SYSTEMS[system], **({"executors": executors} if system == "epulsar" else {})}
     load = {"topics": topics, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 1.0, "bound": "10s"}
+    if scale.physics == "small":  # somebody who notices what is lost or doubled
+        load |= {"consumers": 1, "rate_rps": 20.0}
     # Every move has to be over before the next: the baseline takes a round trip to the store and one to the manager.
     period, rounds, warm_up = ("20s", 2, 30) if scale.physics == "small" else ("50s", 1, 600)
     procedure = {"duration": f"{int(period[:-1]) * (rounds + 1)}s", "access": "1ms", "warm_up_rounds": warm_up}
