@@ -203,7 +203,9 @@ def test_a_broker_that_does_not_read_is_waited_for_in_a_queue(tmp_path: Path) ->
         assert (sent["acknowledged_at_ns"][~blocked] < continued_at_ns).all()
         assert (sent["acknowledged_at_ns"][blocked] > continued_at_ns).all()
         assert (sent["sent_at_ns"][blocked] > continued_at_ns).any(), "written late, and recorded so"
-        check_order(received)
+        # Of the other publisher alone: what lay in a stopped broker's socket can have its stamps merged and swapped.
+        other_way = received["publisher"] != 0
+        check_order({name: received[name][other_way] for name in ("message", "publisher", "timestamp_ns")})
 
 
 def test_a_topic_that_is_released_closes_its_publishers(tmp_path: Path) -> None:
