@@ -19,9 +19,10 @@ from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from harness.run import Journal, Point, Procedure
 from systems.parts.coordinates import Coordinates, distances_s, raised
+from systems.placement.cast import AGENT
 from testbed.faults import Handover
 from testbed.locating import Located, Locating, TripTable
-from testbed.sites import AGENT, sites, with_clients
+from testbed.sites import sites, with_clients
 from testbed.topology import Topology
 
 Rows = tuple[int, list[str], str, Any]  # of samples: instant, nodes, metric, a value a node

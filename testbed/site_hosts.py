@@ -2,7 +2,7 @@
 
 from core.errors import SpecError
 from core.units import duration_ns
-from testbed.sites import AGENT
+from systems.placement.cast import AGENT
 from testbed.topology import Host
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 
 from testbed.topology import Host, Link, Topology
 
-AGENT = "-agent"  # a host's coordinate agent is named after its other node
-
 
 @dataclass(frozen=True)
 class Site:

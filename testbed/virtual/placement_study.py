@@ -15,7 +15,7 @@ from systems.parts.consistent_hash import NAMESPACE, ranges_of
 from systems.parts.coordinates import Coordinates
 from systems.parts.topic_placement import Policy, delays_s
 from systems.parts.vivaldi_kernel import begin, coordinates, run_rounds
-from testbed.sites import AGENT
+from systems.placement.cast import AGENT
 from testbed.topology import Topology
 from testbed.virtual.placement_kernel import study
 
