@@ -9,7 +9,7 @@ between their nodes.  Serf cuts distances to whole nanoseconds on its way; here 
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import dist, hypot, isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 
@@ -54,9 +54,22 @@ def origin(rules: Rules = SERF) -> Coordinate:
     return Coordinate((0.0,) * rules.dimensions, rules.error_maximum, 0.0, rules.height_minimum_s)
 
 
+def difference(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """The vector from ``other`` to ``one``."""
+    return [here - there for here, there in zip(one, other, strict=True)]
+
+
+def length(vec: Sequence[float]) -> float:
+    """Rounded as Serf does and ``vivaldi_kernel``: near nodes' directions magnify the last bit."""
+    square = 0.0
+    for part in vec:
+        square += part * part
+    return sqrt(square)
+
+
 def raw_distance_s(one: Coordinate, other: Coordinate) -> float:
     """The distance before adjustment: between the points, and both heights."""
-    return dist(one.vec, other.vec) + one.height + other.height
+    return length(difference(one.vec, other.vec)) + one.height + other.height
 
 
 def distance_s(one: Coordinate, other: Coordinate) -> float:
@@ -86,10 +99,12 @@ class Vivaldi:
         self._pull(theirs, filtered_s)
         if self.rules.window:
             self._offsets.append(filtered_s - raw_distance_s(self.coordinate, theirs))
-            adjustment = sum(self._offsets) / (2.0 * self.rules.window)
-            self.coordinate = replace(self.coordinate, adjustment=adjustment)
-        away_s = distance_s(self._origin, self.coordinate)
-        self._push(-((away_s / self.rules.gravity_s) ** 2), self._origin)
+            total = 0.0
+            for offset in self._offsets:  # not sum(), whose rounding depends on Python's version
+                total += offset
+            self.coordinate = replace(self.coordinate, adjustment=total / (2.0 * self.rules.window))
+        away = distance_s(self._origin, self.coordinate) / self.rules.gravity_s
+        self._push(-(away * away), self._origin)
         if not self.coordinate.is_finite:
             self.coordinate, self.reset_count = self._origin, self.reset_count + 1
         return True
@@ -125,8 +140,8 @@ class Vivaldi:
     def _push(self, force_s: float, source: Coordinate) -> None:
         """Move away from ``source`` by so much; the height changes in proportion to how far it is."""
         mine = self.coordinate
-        away = [here - there for here, there in zip(mine.vec, source.vec, strict=True)]
-        apart_s, height = hypot(*away), mine.height
+        away = difference(mine.vec, source.vec)
+        apart_s, height = length(away), mine.height
         if apart_s > NEAR_S:
             unit = [part / apart_s for part in away]
             height = max(self.rules.height_minimum_s, height + (height + source.height) * force_s / apart_s)
@@ -136,8 +151,8 @@ class Vivaldi:
         self.coordinate = replace(mine, vec=vec, height=height)
 
     def _any_direction(self) -> list[float]:
-        drawn = self._rng.random(self.rules.dimensions) - 0.5
-        length = float(np.linalg.norm(drawn))
-        if length > NEAR_S:
-            return [float(part) / length for part in drawn]
+        drawn = (self._rng.random(self.rules.dimensions) - 0.5).tolist()
+        drawn_length = length(drawn)
+        if drawn_length > NEAR_S:
+            return [part / drawn_length for part in drawn]
         return [1.0] + [0.0] * (self.rules.dimensions - 1)

@@ -1,7 +1,8 @@
 """The nodes of a live run, as processes: started, introduced to each other, crashed, restarted, asked."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -24,6 +25,7 @@ from testbed.virtual.request_run import node_seed
 
 LOAD_S = 120.0  # many processes start at once, on few cores, and may have to compile
 _CONNECT_S = 30.0
+_REAP_S = 0.1  # a process that is killed closes its sockets before one sees that it has ended
 _COMMAND = (sys.executable, "-m", "testbed.live.node_host")
 
 
@@ -175,16 +177,23 @@ class NodeFleet:
                     f"the process of node {name} has ended (code {agent.exit_code})", f"see {agent.log}"
                 )
 
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Whoever fails inside because a node has ended, that node's end is what is raised."""
+        try:
+            yield
+        except MachineError:
+            sleep(_REAP_S)
+            self.check()
+            raise
+
     def statuses(self, command: str = "status") -> dict[str, dict[str, Any]]:
         """What each node that runs says of itself; HarnessError where one has ended."""
-        try:
+        with self.blamed():
             for _, agent in self._running():
                 agent.post(command)
             for name, agent in self._running():
                 self._places[name].status = agent.answer()
-        except MachineError:
-            self.check()
-            raise
         return {name: self._places[name].status for name, _ in self._running()}
 
     def states(self) -> dict[str, Any]:

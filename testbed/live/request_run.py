@@ -237,7 +237,8 @@ def run_requests_live(
         fleet.connect()
         users = _Users(site, fleet)
         stack.callback(users.stop)
-        users.start(offered)
+        with fleet.blamed():
+            users.start(offered)
         run = _Run(site, fleet, users, planned)
         run.begin(clock_offsets_ns(seed, fleet.names, clock_skew_ns))
         run.wait_until(duration_ns)

@@ -14,12 +14,11 @@ from systems.parts.vivaldi import SERF, Coordinate, origin
 from systems.parts.vivaldi_kernel import State, begin, coordinates, run_rounds, update, warmed
 from systems.parts.vivaldi_twin import Cluster
 
-EXACT = 1e-12
-
 
 def expect_equal(found: Coordinates, wanted: Coordinates) -> None:
+    """To the last bit: whatever differs grows where nodes are near each other."""
     for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(one, other, rtol=EXACT, atol=EXACT * 1e-3)
+        np.testing.assert_array_equal(one, other)
 
 
 @st.composite
@@ -61,10 +60,7 @@ def test_a_warmed_node_goes_on_from_where_its_arrays_are(rounds: int, seed: int)
         rtt_s = float(rng.uniform(0.01, 0.1))
         update(state, i, j, rtt_s, later)
         assert nodes[i].update(names[j], nodes[j].coordinate, rtt_s)
-        found, wanted = nodes[i].coordinate, one_of(coordinates(state), i)
-        assert found.vec == pytest.approx(wanted.vec, rel=EXACT, abs=EXACT * 1e-3)
-        assert (found.error, found.height) == pytest.approx((wanted.error, wanted.height), rel=EXACT)
-        assert found.adjustment == pytest.approx(wanted.adjustment, rel=EXACT, abs=EXACT * 1e-3)
+        assert nodes[i].coordinate == one_of(coordinates(state), i)
 
 
 def test_a_run_may_be_cut_into_parts() -> None:
