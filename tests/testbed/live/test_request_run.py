@@ -71,8 +71,11 @@ def total(journal: RequestJournal, metric: str, node: str | None = None) -> floa
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LiveRequestJournal]:
     """Every limiter at work, a few at a time: they mostly wait."""
 
+    folder = tmp_path_factory.mktemp("runs")
+
     def run(name: str) -> LiveRequestJournal:
-        return live(tmp_path_factory.mktemp(name), name, **OPTIONS)
+        (folder / name).mkdir()
+        return live(folder / name, name, **OPTIONS)
 
     with ThreadPoolExecutor(4) as pool:
         return dict(zip(LIMITERS, pool.map(run, LIMITERS), strict=True))
