@@ -136,6 +136,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
             **{name: version(name) for name in ("numpy", "numba", "pyarrow")},
         },
         "schema_version": SCHEMA_VERSION,
+        "topology_notes": list(point.topology.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds

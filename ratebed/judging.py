@@ -131,7 +131,9 @@ def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "Figu
 
     name, figure = section["name"], load_figure(section["key"])
     drawing = out / "figures" / f"{name}.svg"
-    notes = [_failures_note(section["failed"]), _doubts_note(section["doubtful"], section["run_ids"]), figure.notes]
+    doubts = _doubts_note(section["doubtful"], section["run_ids"])
+    mended = "".join(f"Delays: {note}. " for note in section["notes"]).strip()
+    notes = [_failures_note(section["failed"]), doubts, mended, figure.notes]
     return FigureSection(
         key=name,
         title=figure.experiment.title + (f" ({section['where']})" if section["where"] else ""),

@@ -15,14 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from collectors.writer import PARTIAL, read_manifest
 from harness.campaign import Finished
 from paper_figs import load_figure
 from ratebed.options import Request
 from ratebed.pipeline import SECTION, Plan, replace_file, sections
-from ratebed.settings import VIRTUAL
 from testbed import load_testbed
 from testbed.evidence import INVALID, VALID
 
@@ -44,6 +43,7 @@ class _Outcome:
     failed: dict[str, str] = field(default_factory=dict)  # run -> why
     doubtful: dict[str, list[str]] = field(default_factory=dict)  # run -> degraded or invalid, and the reasons
     skipped: str = ""  # why there is no drawing
+    notes: list[str] = field(default_factory=list)  # of the runs' topologies: tables that were mended
 
 
 class Studio:
@@ -115,21 +115,16 @@ class Studio:
         self._painted[key] = self._painter.submit(self._paint, key, outcome, coming)
 
     def _outcome(self, key: str) -> _Outcome:
-        ids, missing = self.plan.run_ids[key], self.plan.campaign.missing()
-        doubtful = {run_id: why for run_id in ids if run_id not in missing and (why := self._doubt(run_id))}
+        ids, missing, runs = self.plan.run_ids[key], self.plan.campaign.missing(), self.request.out / "runs"
+        manifests = {run_id: read_manifest(runs / run_id) for run_id in ids if run_id not in missing}
+        doubtful = {run_id: why for run_id, manifest in manifests.items() if (why := _doubt(manifest))}
         invalid = {run_id for run_id, why in doubtful.items() if why[0] == INVALID and not self.request.plot_invalid}
         return _Outcome(
             run_ids=[run_id for run_id in ids if run_id not in missing and run_id not in invalid],
             failed={run_id: self._errors.get(run_id, "not run") for run_id in ids if run_id in missing},
             doubtful=doubtful,
+            notes=list(dict.fromkeys(note for manifest in manifests.values() for note in manifest["topology_notes"])),
         )
-
-    def _doubt(self, run_id: str) -> list[str]:
-        """What a run is that is not valid, and why.  Virtual time keeps its schedule: it has none."""
-        if self.plan.campaign.wanted[run_id].testbed == VIRTUAL:
-            return []
-        manifest = read_manifest(self.request.out / "runs" / run_id)
-        return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 
     def _compute(self, key: str, run_ids: list[str]) -> "Tables":
         from analysis.spark import Data, load, session
@@ -152,22 +147,23 @@ class Studio:
     def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
         """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""
         if coming is not None:
-            outcome.skipped = self._draw(key, coming, len(outcome.run_ids))
+            outcome.skipped = self._draw(key, coming, outcome)
         else:
             outcome.skipped = "all of its runs are invalid" if outcome.doubtful else "none of its runs worked"
         self._write_section(key, outcome)
         return outcome.skipped
 
-    def _draw(self, key: str, coming: "Future[Tables]", run_count: int) -> str:
+    def _draw(self, key: str, coming: "Future[Tables]", outcome: _Outcome) -> str:
         setting, out = self.plan.settings[key], self.request.out
-        name = setting.name(key)
+        name, run_count = setting.name(key), len(outcome.run_ids)
         figure = load_figure(key)
         try:
             tables = coming.result()
             print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
             drawing = figure.draw(tables)
-            if setting.text:
-                drawing.supxlabel(setting.text, fontsize=7, x=0.99, ha="right", color="#555555")
+            footnotes = [*filter(None, [setting.text]), *outcome.notes]
+            if footnotes:
+                drawing.supxlabel("\n".join(footnotes), fontsize=7, x=0.99, ha="right", color="#555555")
         except OSError:
             raise
         except Exception as error:
@@ -195,12 +191,18 @@ class Studio:
             "failed": found.failed,
             "doubtful": found.doubtful,
             "skipped": found.skipped,
+            "notes": found.notes,
             "scale": self.request.scale.name,
             "seed": self.request.seed,
             "calibration": self.request.calibration,
             "command": self.request.command(key),
         }
         replace_file(folder / SECTION, json.dumps(section, indent=2).encode())
+
+
+def _doubt(manifest: dict[str, Any]) -> list[str]:
+    """What a run is that is not valid, and why."""
+    return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 
 
 def draw(plan: Plan, request: Request) -> dict[str, str]:

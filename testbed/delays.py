@@ -2,21 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
 from core.errors import SpecError
-from core.registry import configure, hint, lookup
+from core.registry import hint
 
 UNEVEN = 0.10  # ours: directions that differ by more than this share of their mean are counted
 REPAIRS = ("", "detour")  # of a pair that was not measured in either direction: an error, or the best detour
-
-# Topologies that mend what they read: name -> a function of the same options that says what it mended.
-NOTES = {
-    "matrix-sites": "testbed.matrix_sites:matrix_sites_notes",
-    "us-cities": "testbed.us_cities:us_cities_notes",
-}
 
 Pair = frozenset[str]
 
@@ -43,14 +36,6 @@ class Repairs:
         }
         counts = {field.name: getattr(self, field.name) for field in fields(self)}
         return tuple(said[name].format(self.pairs, counts[name]) for name in said if counts[name])
-
-
-def topology_notes(name: str, options: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """What the registered topology ``name`` mended of the table that its ``options`` name, for a figure's notes."""
-    if name not in NOTES:
-        return ()
-    repairs: Repairs = configure(f"topology {name}", lookup("topology", NOTES, name), options or {})
-    return repairs.notes()
 
 
 def between(

@@ -40,7 +40,7 @@ def matrix_sites(
     at_least(NAME, "managers", managers, 1)
     if control not in CONTROLS:
         raise SpecError(f"topology {NAME}: control = {control!r}", f"choose one of {', '.join(CONTROLS)}")
-    places, delays, _ = _chosen(table, servers, sites, seed, repair)
+    places, delays, repairs = _chosen(table, servers, sites, seed, repair)
     centre = 1
     if control == "central":
         centre += int(matrix_of(delays, places).sum(axis=0).argmin())
@@ -53,22 +53,8 @@ def matrix_sites(
         for j in range(i + 1, sites):
             links.append(Link(f"site{i + 1}", f"site{j + 1}", delays[frozenset((a, places[j]))]))
     hosts = [host for host, _ in placed] + [Host(f"site{n}", role=SWITCH) for n in numbers]
-    return Topology(NAME, tuple(hosts), tuple(links), direct=not detours)
-
-
-def matrix_sites_notes(
-    table: str = "",
-    servers: str = "",
-    sites: int = 16,
-    seed: int | None = None,
-    repair: str = "",
-    control: str = "first",
-    managers: int = 1,
-    detours: bool = False,
-) -> Repairs:
-    """What the topology of these options mended."""
-    places, delays, repairs = _chosen(table, servers, sites, seed, repair)
-    return with_detours(repairs, delays, places, detours)
+    notes = with_detours(repairs, delays, places, detours).notes()
+    return Topology(NAME, tuple(hosts), tuple(links), direct=not detours, notes=notes)
 
 
 def read_square(table: str) -> tuple[list[str], dict[tuple[str, str], int]] | None:

@@ -89,12 +89,14 @@ class Topology:
 
     ``direct``: paths have the fewest links rather than the least delay, so that none takes a detour over a third place
     that happens to be faster: the Internet does not route by delay, and measured tables are full of such places.
+    ``notes``: what was mended of the table that it was made of, a sentence each, for whoever shows its results.
     """
 
     name: str
     hosts: tuple[Host, ...]
     links: tuple[Link, ...]
     direct: bool = False
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._check_hosts()

@@ -43,7 +43,7 @@ def us_cities(
     names = _chosen(cities)
     if control not in names:
         raise SpecError(f"topology {NAME}: control in {control!r}", f"it is none of cities: {hint(control, names)}")
-    delays, _ = _delays(names, table, servers, repair, route_factor)
+    delays, repairs = _delays(names, table, servers, repair, route_factor)
     placed = [(broker(n), slug(name)) for n, name in enumerate(names, 1)]
     count = edge_sites * len(names)
     placed += [(proxy(n), f"site{n}") for n in range(1, count + 1)]
@@ -56,25 +56,8 @@ def us_cities(
     links += [Link(slug(a), slug(b), delays[frozenset((a, b))]) for a, b in pairs]
     switches = [f"site{n}" for n in range(1, count + 1)] + [slug(name) for name in names]
     hosts = [host for host, _ in placed] + [Host(name, role=SWITCH) for name in switches]
-    return Topology(NAME, tuple(hosts), tuple(links), direct=not detours)
-
-
-def us_cities_notes(
-    cities: int | str | list[str] = 5,
-    edge_sites: int = 1,
-    table: str = "",
-    servers: str = "",
-    repair: str = "",
-    route_factor: float = ROUTE_FACTOR,
-    access: str = "5ms",
-    control: str = "New York",
-    managers: int = 1,
-    detours: bool = False,
-) -> Repairs:
-    """What the topology of these options mended."""
-    names = _chosen(cities)
-    delays, repairs = _delays(names, table, servers, repair, route_factor)
-    return with_detours(repairs, delays, names, detours)
+    notes = with_detours(repairs, delays, names, detours).notes()
+    return Topology(NAME, tuple(hosts), tuple(links), direct=not detours, notes=notes)
 
 
 def _delays(

@@ -78,7 +78,12 @@ def tables(data: "Data") -> FigureTables:
     named = {"bound": "workload.bound", "rate_rps": "workload.rate_rps", "stay": "system.stay", "guard": "system.guard"}
     names: list[Any] = ["message_count", "pair_count", "late_pair_count", "latency_mean_ns", "latency_max_ns"]
     last = data.samples.where((f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS) & f.col("metric").isin(*names))
-    windows = last.groupBy("run_id", "node", "at_ns").pivot("metric", names).agg(f.first("value"))
+    windows = (
+        last.groupBy("run_id", "node", "at_ns")
+        .pivot("metric", names)
+        .agg(f.first("value"))
+        .where("pair_count is not null")
+    )
     mean_ms = f.sum(f.col("latency_mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
     shares = windows.groupBy("run_id").agg(
         (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"),

@@ -32,7 +32,8 @@ def windows(data: "Data") -> "pd.DataFrame":
     mine = data.samples.where(f.col("metric").isin(*METRICS)).withColumnRenamed("node", "topic")
     by_second = mine.withColumn("second", (f.col("at_ns") / SECOND_NS).cast("int"))
     key = ["run_id", "topic", "second"]
-    found = collect(by_second.groupBy(*key).pivot("metric", list(METRICS)).agg(f.first("value")), key)
+    nodes = by_second.groupBy(*key).pivot("metric", list(METRICS)).agg(f.first("value"))
+    found = collect(nodes.where(f.col("pair_count").isNotNull()), key)  # live brokers count messages, too
     for name in ("max", "mean"):
         found[f"{name}_ms"] = found[f"latency_{name}_ns"] / MILLISECOND_NS
     return found.drop(columns=["latency_max_ns", "latency_mean_ns"])

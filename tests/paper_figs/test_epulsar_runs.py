@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from analysis.spark import load
+from collectors.writer import write_run
+from core.units import SECOND_NS
 from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs import load_figure
 from paper_figs.epulsar import fig7
-from paper_figs.epulsar.windows import Excursion, ends_after, excursions, starts_at
+from paper_figs.epulsar.windows import METRICS, Excursion, ends_after, excursions, starts_at, windows
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -103,6 +107,17 @@ def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
 def test_every_point_fits_together(key: str, scale: str) -> None:
     experiment = load_figure(key).experiment
     check_all(experiment.points(SCALES[scale], {option.name: option.default for option in experiment.options}))
+
+
+@pytest.mark.slow
+def test_windows_are_those_of_topics_alone(tmp_path: Path, spark: Any) -> None:
+    """A live broker's counters have names that topics' windows have, too."""
+    rows = [("topic-1", metric, 1.0) for metric in METRICS] + [("broker1", "message_count", 9.0)]
+    samples = {"run_id": ["r"] * len(rows), "at_ns": [SECOND_NS] * len(rows)}
+    samples |= {name: [row[i] for row in rows] for i, name in enumerate(("node", "metric", "value"))}
+    write_run(tmp_path / "r", {"samples": samples}, {})
+    found = windows(load(spark, [tmp_path / "r"]))
+    assert found[["run_id", "topic", "second", "message_count"]].values.tolist() == [["r", "topic-1", 1, 1.0]]
 
 
 def test_excursions_are_seconds_in_a_row() -> None:

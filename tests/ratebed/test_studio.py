@@ -19,8 +19,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def compute(self: studio.Studio, key: str, run_ids: list[str]) -> dict[str, object]:
         return {}
 
-    def draw(self: studio.Studio, key: str, coming: object, run_count: int) -> str:
-        found.append(f"{key} {run_count}")
+    def draw(self: studio.Studio, key: str, coming: object, outcome: studio._Outcome) -> str:
+        found.append(f"{key} {len(outcome.run_ids)}")
         return ""
 
     monkeypatch.setattr(studio.Studio, "_compute", compute)
@@ -29,8 +29,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def planned(folder: Path, keys: tuple[str, ...]) -> tuple[Plan, studio.Request]:
-    request = make_request(list(keys), False, "tiny", 1, 1, folder, [])
+def planned(folder: Path, keys: tuple[str, ...], *options: str) -> tuple[Plan, studio.Request]:
+    request = make_request(list(keys), False, "tiny", 1, 1, folder, options)
     return make_plan(request), request
 
 
@@ -83,6 +83,19 @@ def test_beside_runs_in_real_time_nothing_is_drawn(
         assert not atelier._painted
         assert atelier.finish() == {}
     assert len(drawn) == 2
+
+
+def test_what_was_mended_of_a_table_is_said(tmp_path: Path, drawn: list[str]) -> None:
+    table = tmp_path / "rtt.txt"
+    table.write_text("\n".join(" ".join(str(abs(i - j) * (9 + i)) for j in range(4)) for i in range(4)))
+    plan, request = planned(tmp_path / "out", ("placement-other-matrices",), "--latency-table", str(table))
+    with studio.Studio(plan, request) as atelier:
+        for run_id, spec in plan.campaign.wanted.items():
+            if spec.inputs:  # of the table
+                atelier.finished(finished(plan, run_id))
+        assert atelier.finish() == {}
+    (note,) = sections(tmp_path / "out")["placement-other-matrices"]["notes"]
+    assert note == "of 6 pairs 4 have directions more than 10 % apart: the mean is taken"
 
 
 def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(

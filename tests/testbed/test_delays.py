@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
-from testbed.delays import Repairs, between, matrix_of, topology_notes, with_detours
+from testbed.delays import Repairs, between, matrix_of, with_detours
 
 FOUND = {("a", "b"): 100, ("b", "a"): 110, ("a", "c"): 50, ("c", "b"): 30, ("c", "d"): 7, ("d", "c"): 9}
 
@@ -37,12 +37,6 @@ def test_what_cannot_be_mended_is_a_spec_error() -> None:
         between("t", {**FOUND, ("x", "y"): 1}, ["a", "y"], "detour")
     with pytest.raises(SpecError, match="repair = 'guess'"):
         between("t", FOUND, ["a", "b"], "guess")
-
-
-def test_topologies_without_tables_have_no_notes() -> None:
-    assert topology_notes("star", {"nodes": 3}) == ()
-    with pytest.raises(SpecError, match="no option 'citys'"):
-        topology_notes("us-cities", {"citys": 3})
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50)), min_size=6, max_size=6))

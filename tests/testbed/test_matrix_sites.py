@@ -7,7 +7,6 @@ import pytest
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from testbed.delays import topology_notes
 from testbed.matrix_sites import read_square
 from testbed.sites import sites, with_clients
 from testbed.topology import load_topology
@@ -30,7 +29,7 @@ def test_by_default_sites_are_cities_of_the_world() -> None:
     assert [site.proxy for site in sites(topology)] == [f"proxy{n}" for n in range(1, 17)]
     assert len(topology.node_names("broker")) == 32
     assert topology.path("manager1", "store").one_way_delay_ns == 0
-    assert topology_notes("matrix-sites") == ()
+    assert load_topology("matrix-sites").notes == ()
 
 
 @pytest.mark.parametrize("mark", ["\t", ",", " "])
@@ -42,8 +41,8 @@ def test_a_matrix_without_names_is_read(tmp_path: Path, mark: str) -> None:
     assert delays_ms({**options, "detours": True}) == {(1, 2): 5.5, (1, 3): 15.5, (2, 3): 10}
     uneven = "of 3 pairs 1 have directions more than 10 % apart: the mean is taken"
     shorter = "of 3 pairs 1 have a detour shorter than the direct delay: messages "
-    assert topology_notes("matrix-sites", options) == (uneven, shorter + "go the direct way")
-    assert topology_notes("matrix-sites", {**options, "detours": True}) == (uneven, shorter + "take it")
+    assert load_topology("matrix-sites", options).notes == (uneven, shorter + "go the direct way")
+    assert load_topology("matrix-sites", {**options, "detours": True}).notes == (uneven, shorter + "take it")
 
 
 def test_clients_keep_to_the_direct_way(tmp_path: Path) -> None:
@@ -76,13 +75,13 @@ def test_holes_of_a_matrix_are_refused_or_filled(tmp_path: Path, hole: str) -> N
     path.write_text(f"0\t10\t{hole}\n12\t0\t20\n50\t20\t0\n")
     options: dict[str, Any] = {"table": str(path), "sites": 3}
     assert delays_ms(options)[1, 3] == 25  # the other direction
-    assert any("in one direction only" in note for note in topology_notes("matrix-sites", options))
+    assert any("in one direction only" in note for note in load_topology("matrix-sites", options).notes)
     path.write_text(f"0\t10\t{hole}\n12\t0\t20\n{hole}\t20\t0\n")
     with pytest.raises(SpecError, match=r"square\.tsv: nothing about 1 and 3"):
         load_topology("matrix-sites", options)
     assert delays_ms({**options, "repair": "detour"})[1, 3] == 15.5
     assert any(
-        "1 were not measured" in note for note in topology_notes("matrix-sites", {**options, "repair": "detour"})
+        "1 were not measured" in note for note in load_topology("matrix-sites", {**options, "repair": "detour"}).notes
     )
 
 
@@ -142,13 +141,13 @@ def test_planetlab_makes_a_topology() -> None:
     options: dict[str, Any] = {"table": str(PLANETLAB), "sites": 20, "seed": 1}
     topology = load_topology("matrix-sites", options)
     assert len(sites(topology)) == 20
-    notes = topology_notes("matrix-sites", options)
+    notes = topology.notes
     assert len(notes) == 1 and "of 190 pairs" in notes[0] and "direct way" in notes[0]
 
 
 @pytest.mark.skipif(not PINGS.exists(), reason="needs WonderNetwork's pings of July 2020 beside the checkout")
 def test_the_whole_wondernetwork_makes_a_topology() -> None:
     options: dict[str, Any] = {"table": str(PINGS), "sites": 240, "repair": "detour"}
-    notes = topology_notes("matrix-sites", options)
+    notes = load_topology("matrix-sites", options).notes
     assert any("were not measured" in note for note in notes)
     assert len(load_topology("matrix-sites", {**options, "sites": 12, "control": "central"}).node_names("proxy")) == 12

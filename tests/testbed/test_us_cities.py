@@ -7,7 +7,6 @@ import pytest
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from testbed.delays import topology_notes
 from testbed.sites import sites
 from testbed.topology import load_topology
 from testbed.wan import ACCESS_NS, ROUTE_FACTOR, fibre_delay_ns, great_circle_km, known_cities, read_table
@@ -53,7 +52,7 @@ def test_sites_are_numbered_city_by_city() -> None:
     assert near == {f"site{n}": [1 if n <= 3 else 2] for n in range(1, 7)}
     assert topology.path("store", "broker2").one_way_delay_ns == 0
     assert topology.path("proxy1", "proxy3").one_way_delay_ns == 4_000_000
-    assert topology_notes("us-cities", options) == ()
+    assert load_topology("us-cities", options).notes == ()
 
 
 def test_a_number_of_cities_may_be_text() -> None:
@@ -69,7 +68,7 @@ def test_a_table_says_how_far_cities_are(tmp_path: Path) -> None:
     assert delays == [12.5, 45]
     over = load_topology("us-cities", {**options, "detours": True})
     assert over.path("broker1", "broker3").one_way_delay_ns == 16_500_000  # over the second
-    assert topology_notes("us-cities", options) == (
+    assert load_topology("us-cities", options).notes == (
         "of 3 pairs 1 have directions more than 10 % apart: the mean is taken",
         "of 3 pairs 2 were measured in one direction only: it stands for both",
         "of 3 pairs 1 have a detour shorter than the direct delay: messages go the direct way",
@@ -113,7 +112,7 @@ def test_all_american_servers_of_the_real_table_make_a_topology() -> None:
         load_topology("us-cities", options)
     topology = load_topology("us-cities", {**options, "repair": "detour"})
     assert len(sites(topology)) == 67
-    notes = topology_notes("us-cities", {**options, "repair": "detour"})
+    notes = topology.notes
     assert any("2211 pairs" in note for note in notes)
     assert any("were not measured" in note for note in notes)
 
