@@ -14,7 +14,7 @@ from systems.parts import token_bucket
 from testbed.virtual import broker_kernel
 from testbed.virtual.broker_model import BrokerModel, FleetState
 
-CHUNK_NS = SECOND_NS // 4  # the schedule is walked in pieces of this length: memory stays flat
+CHUNK_NS = SECOND_NS // 1  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
