@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from core.records import Envelope, Int32, Population, Request
 
@@ -31,84 +32,73 @@ class Message:
     """Base of a system's messages: subclass it as a frozen dataclass of plain values."""
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """The node begins; ``snapshot`` is None after a crash (empty state)."""
 
     snapshot: Any = None
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """A request reached this node."""
 
     request: Request
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """A message of ``source`` reached this node."""
 
     source: str
     message: Any
 
 
-@dataclass(frozen=True)
-class Timer:
+class Timer(Struct, frozen=True):
     """A timer set by ``SetTimer`` is due; re-arm periodic ones from ``due_at_ns``, not from now."""
 
     name: str
     due_at_ns: int
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """The node's own data plane reports a measurement."""
 
     measurement: Any
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(Struct, frozen=True):
     """Send a message to the node named ``target``."""
 
     target: str
     message: Any
 
 
-@dataclass(frozen=True)
-class SetTimer:
+class SetTimer(Struct, frozen=True):
     """Wake this node at ``at_ns``; setting a name again replaces the earlier one."""
 
     name: str
     at_ns: int
 
 
-@dataclass(frozen=True)
-class Decide:
+class Decide(Struct, frozen=True):
     """The verdict on a request; it may come later than the request's arrival."""
 
     request_id: int
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class Forward:
+class Forward(Struct, frozen=True):
     """Hand a request on to another node."""
 
     request: Request
     target: str
 
 
-@dataclass(frozen=True)
-class Actuate:
+class Actuate(Struct, frozen=True):
     """A command to the node's data plane, one of the commands below."""
 
     command: Any
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A value worth keeping, in the ``samples`` table."""
 
     metric: str

@@ -131,5 +131,15 @@ def _doubled(table: NDArray[Any]) -> NDArray[Any]:
     return grown
 
 
-def _delta(*columns: Int64) -> Delta:
-    return Delta(*(column.tobytes() for column in columns))
+def _delta(columns: NDArray[np.uint8], users: int, counters: int) -> Delta:
+    """The message in the buffer that ``crdt_counter_kernel.pack`` fills."""
+    content, values_at = columns.tobytes(), 40 * users
+    nodes_at = values_at + 4 * (counters + 1)
+    sizes_at = nodes_at + 2 * (counters + 1)
+    return Delta(
+        users=content[: 16 * users],
+        sizes=content[sizes_at:],
+        limits=content[16 * users : values_at],
+        nodes=content[nodes_at : nodes_at + 2 * counters],
+        counts=content[values_at : values_at + 4 * counters],
+    )

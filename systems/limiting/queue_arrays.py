@@ -115,7 +115,8 @@ class ArrayNode:
         """The local state."""
         kernel, meta, space = self.space.kernel, self._meta, self.space
         space.make_room(int(meta[kernel.LOCAL_ELEMENTS]), int(meta[kernel.LOCAL_USERS]))
-        return self._message(kernel.dump(meta, self._pool, self._users, space.out, space.users, space.counts))
+        taken = kernel.dump(meta, self._pool, self._users, space.out, space.users, space.counts)
+        return self._message(taken, int(meta[kernel.LOCAL_ELEMENTS]))
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class ArrayNode:
         taken = kernel.flush(
             meta, self._pool, self._users, self._lists, self._rule, space.out, space.users, space.counts, chosen
         )
-        return [Send(self.neighbours[chosen], self._message(taken))]
+        return [Send(self.neighbours[chosen], self._message(taken, counts[chosen]))]
 
     def _receive(self, message: Elements, full: Any, source: int, now_ns: int) -> None:
         keys, counts = np.frombuffer(message.users, "<i8"), np.frombuffer(message.counts, "<u4")
@@ -183,13 +184,11 @@ class ArrayNode:
                 return
             self._make_room(len(births))
 
-    def _message(self, taken: int) -> Elements:
-        """The first ``taken`` users of the out arrays."""
+    def _message(self, users: int, elements: int) -> Elements:
+        """The first rows of the out arrays."""
         space = self.space
-        counts = space.counts[:taken]
-        size = int(counts.sum())
-        births, deaths = space.out[0, :size].tobytes(), space.out[1, :size].tobytes()
-        return Elements(space.users[:taken].tobytes(), counts.tobytes(), births, deaths)
+        births, deaths = space.out[0, :elements].tobytes(), space.out[1, :elements].tobytes()
+        return Elements(space.users[:users].tobytes(), space.counts[:users].tobytes(), births, deaths)
 
     # --- room ------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ decoded, so that what works here works on sockets, and its bytes are counted.
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -42,6 +41,7 @@ from testbed.virtual.network import Network, Parcel
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
 SAMPLE_PERIOD_NS = SECOND_NS  # of the traffic counters
+_SELF_MADE = (Timer, Delivery)  # events that nodes give themselves or each other
 
 
 class DataPlane(Protocol):
@@ -126,7 +126,7 @@ class EventLoop:
         self._codec = Codec((Request, *messages))
         self._keep_steps, self._events_left = keep_steps, events_maximum
         self._restarts_count = 0
-        self._traffic: Counter[tuple[str, str]] = Counter()
+        self._sent: dict[str, list[int]] = {}  # by source: messages, bytes, since they were last told of
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._serial = self._timer_serial = 0
         nodes = boot(0)
@@ -168,9 +168,13 @@ class EventLoop:
 
     def run(self, until_ns: int) -> Journal:
         """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
-        while self._heap and self._heap[0][0] <= until_ns:
-            at_ns, _, action, arguments = heapq.heappop(self._heap)
-            self._advance(at_ns)
+        heap, pop, plane = self._heap, heapq.heappop, self._plane
+        while heap and heap[0][0] <= until_ns:
+            at_ns, _, action, arguments = pop(heap)
+            if plane is None:
+                self.now_ns = at_ns
+            else:
+                self._advance(at_ns)
             action(*arguments)
         self._advance(until_ns)
         self._flush_traffic()
@@ -222,7 +226,7 @@ class EventLoop:
             raise SystemFault(f"too many events, the last at {name}", "shorten the run, or set fewer timers")
         if self.now_ns != member.instant_ns:
             member.instant_ns, member.events_at_instant = self.now_ns, 0
-        member.events_at_instant += isinstance(event, Timer | Delivery)
+        member.events_at_instant += isinstance(event, _SELF_MADE)
         if member.events_at_instant > EVENTS_AT_ONE_INSTANT_MAXIMUM:
             raise SystemFault(
                 f"{name} does not get past {duration_text(self.now_ns)}, last with {event!r}", "set timers ahead of now"
@@ -273,13 +277,13 @@ class EventLoop:
         match effect:
             case Send(target, message):
                 self._send(name, target, message)
-            case Forward(request, target):
-                self._send(name, target, request)
             case SetTimer(timer, at_ns):
                 self._timer_serial += 1
                 member.timers[timer] = self._timer_serial
                 true_ns = at_ns - member.clock_offset_ns
                 self._push(true_ns, self._ring, name, timer, self._timer_serial)
+            case Forward(request, target):
+                self._send(name, target, request)
             case Decide(request_id, verdict):
                 self.journal.verdicts[request_id] = self.now_ns, name, verdict
             case Actuate(command):
@@ -296,8 +300,9 @@ class EventLoop:
 
     def _count_sent(self, source: str, content: bytes) -> None:
         self.last_traffic_ns = self.now_ns
-        self._traffic[source, "sent_count"] += 1
-        self._traffic[source, "sent_bytes"] += len(content)
+        sent = self._sent.setdefault(source, [0, 0])
+        sent[0] += 1
+        sent[1] += len(content)
 
     def _dispatch(self, parcel: Parcel) -> None:
         for at_ns in self._network.send(parcel, self.now_ns):
@@ -365,9 +370,10 @@ class EventLoop:
 
     def _flush_traffic(self) -> None:
         """What was sent and lost since the last time, in the samples of now."""
-        for source, count in self._network.lost_count.items():
-            self._traffic[source, "lost_count"] += count
-        self._network.lost_count.clear()
-        for (node, metric), value in sorted(self._traffic.items()):
-            self.journal.samples.append((self.now_ns, node, metric, float(value)))
-        self._traffic.clear()
+        lost = self._network.lost_count
+        rows = [(source, "lost_count", count) for source, count in lost.items()]
+        for source, (count, size_bytes) in self._sent.items():
+            rows += [(source, "sent_bytes", size_bytes), (source, "sent_count", count)]
+        self.journal.samples += [(self.now_ns, source, metric, float(value)) for source, metric, value in sorted(rows)]
+        lost.clear()
+        self._sent.clear()
