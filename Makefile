@@ -9,6 +9,9 @@ SCALE ?= quick
 OUT ?= out
 UV ?= $(shell command -v uv || echo .venv/bin/uv)
 
+# Modules stay compiled, whatever the user's shell says: else each of the many processes compiles pandas anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 # bootstrap.sh leaves the Java that Spark shall use in .java.
 bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -7,10 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
-_FILES = (
-    *(f"harness/{name}.py" for name in ("run", "distribute", "adapt", "requests", "cycles", "links", "coordinates")),
-    "requirements.lock",
-)
+_PLANNING = ("campaign", "estimate", "experiment", "matrix")  # of the harness: what is run, not what comes of it
 
 _SUFFIXES = (".py", ".toml", ".csv", ".go", ".mod", ".sum")
 
@@ -20,7 +17,8 @@ def code_hash() -> str:
     """Hash of every file that can change a run's result, the pinned packages among them."""
     digest = hashlib.sha256()
     code = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
-    for path in sorted([*code, *(ROOT / name for name in _FILES)]):
+    code += [path for path in (ROOT / "harness").glob("*.py") if path.stem not in _PLANNING]
+    for path in sorted([*code, ROOT / "requirements.lock"]):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
