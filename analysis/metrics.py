@@ -237,19 +237,20 @@ def running_sum_of_delay(messages: DataFrame, step_ns: int, by: Sequence[str]) -
     waiting = F.coalesce(F.sum("sign").over(so_far), F.lit(0))
     weighted_ns = F.coalesce(F.sum("weighted_ns").over(so_far), F.lit(0))
     t_ns = F.col("step") * step_ns
-    grid = _grid(changes, step_ns, by).join(stepped, [*by, "step"], "left")
+    grid = _grid(messages, step_ns, by).join(stepped, [*by, "step"], "left")
     summed = grid.withColumn("waiting_count", waiting).withColumn("weighted_ns", weighted_ns)
     delay = (t_ns * F.col("waiting_count") - F.col("weighted_ns")).alias("delay_sum_ns")
     return summed.select(*by, t_ns.alias("t_ns"), delay, "waiting_count")
 
 
-def _grid(changes: DataFrame, step_ns: int, by: Sequence[str]) -> DataFrame:
-    """Every group crossed with every step between the first and the last change of all groups."""
-    ends = changes.agg(
-        F.expr(f"min(at_ns) div {step_ns}").alias("first"), F.expr(f"max(at_ns) div {step_ns} + 1").alias("last")
+def _grid(messages: DataFrame, step_ns: int, by: Sequence[str]) -> DataFrame:
+    """Every group crossed with every step between the first arrival and the last change of all groups."""
+    groups = messages.groupBy(*by).agg(
+        F.min("arrived_at_ns").alias("first"), F.max(F.greatest("arrived_at_ns", "released_at_ns")).alias("last")
     )
-    steps = ends.where("first is not null").select(F.explode(F.sequence("first", "last")).alias("step"))
-    return changes.select(*by).distinct().crossJoin(F.broadcast(steps))
+    first, last = F.expr(f"min(first) div {step_ns}"), F.expr(f"max(last) div {step_ns} + 1")
+    steps = groups.agg(F.sequence(first, last).alias("steps")).select(F.explode("steps").alias("step"))
+    return groups.select(*by).crossJoin(F.broadcast(steps))
 
 
 def released_in_window(messages: DataFrame, windows_ns: Sequence[int], by: Sequence[str]) -> DataFrame:

@@ -295,6 +295,16 @@ def load(spark: "SparkSession", run_folders: Sequence[Path], scratch: Path | Non
     return Data(spark, tuple(sorted(folder.resolve() for folder in run_folders)), scratch)
 
 
+@contextmanager
+def computed_once(frame: "DataFrame") -> Iterator["DataFrame"]:
+    """``frame``, which several queries ask for, kept in memory inside the block."""
+    kept = frame.cache()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
 _DAMAGED_FIX = "remove its run folder and run again"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -133,13 +134,19 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "commit": commit(),
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("numpy", "numba", "pyarrow")},
+            **_versions(),
         },
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Of the libraries that results may depend on."""
+    return {name: version(name) for name in ("numpy", "numba", "pyarrow")}
 
 
 @contextmanager

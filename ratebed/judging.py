@@ -132,7 +132,7 @@ def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "Figu
     name, figure = section["name"], load_figure(section["key"])
     drawing = out / "figures" / f"{name}.svg"
     doubts = _doubts_note(section["doubtful"], section["run_ids"])
-    mended = "".join(f"Delays: {note}. " for note in section["notes"]).strip()
+    mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
     notes = [_failures_note(section["failed"]), doubts, mended, figure.notes]
     return FigureSection(
         key=name,

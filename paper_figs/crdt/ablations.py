@@ -145,9 +145,11 @@ def _growth(data: "Data") -> "pd.DataFrame":
     from analysis.spark import collect
     from analysis.usage import usage_over_time
 
-    held = collect(usage_over_time(data.samples).select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
     points = points_of(data, {"printed": "system.literal_merge"})
-    found = held.merge(points[points.nodes == GROWTH_NODES], on="run_id")
+    points = points[points.nodes == GROWTH_NODES]
+    over_time = usage_over_time(data.select(set(points.run_id)).samples)
+    held = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
+    found = held.merge(points, on="run_id")
     found = found.assign(t_s=found.t_ns / SECOND_NS, printed=[value is True for value in found.printed])
     return found[["printed", "repetition", "t_s", "state_bytes"]]
 

@@ -76,10 +76,11 @@ def _sent(data: "Data") -> "pd.DataFrame":
     """One row a run: what a node sent in all, and how much that is for each admitted request."""
     from pyspark.sql import functions as f
 
-    from analysis.usage import usage_area
+    from analysis.usage import usage_area, usage_over_time
 
     admitted_count = f.count_if(f.col("decision") == "admit").alias("admitted_count")
-    counted = data.requests.groupBy("run_id").agg(admitted_count).join(usage_area(data.samples), "run_id")
+    used = usage_area(usage_over_time(data.samples))
+    counted = data.requests.groupBy("run_id").agg(admitted_count).join(used, "run_id")
     found = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
     found["sent_bytes_each"] = found.sent_bytes / found.admitted_count
     return found[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]

@@ -16,7 +16,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, below, t_interval,
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE
-from paper_figs.crdt.runs import PRECISION_NOTE, curves, per_run
+from paper_figs.crdt.runs import PRECISION_NOTE, curves
 from paper_figs.crdt.usage import (
     BANDWIDTH,
     MEMORY,
@@ -25,8 +25,7 @@ from paper_figs.crdt.usage import (
     draw_usage,
     ratio,
     ratios,
-    usage_rows,
-    with_seconds,
+    usage_of,
 )
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import samples
@@ -60,10 +59,10 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def tables(data: "Data") -> FigureTables:
     """``runs``: one row a run, with users and duration; ``curves`` by second; ``ratios``: areas over the counter's."""
-    runs = with_seconds(per_run(data, more={"users": "workload.users"}))
+    runs, rows = usage_of(data, more={"users": "workload.users"})
     runs["users"] = runs["users"].fillna(FULL_USERS).astype(int)
     limiters = runs[runs.variant != ORACLE]
-    over_time = curves(usage_rows(data), limiters, "state_bytes", "sent_bytes", zero_after_end=True)
+    over_time = curves(rows, limiters, "state_bytes", "sent_bytes", zero_after_end=True)
     return {"runs": runs, "curves": over_time, "ratios": ratios(limiters)}
 
 

@@ -8,6 +8,7 @@ from paper_figs.series import with_point
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame
 
     from analysis.spark import Data
 
@@ -45,13 +46,17 @@ def points_of(data: "Data", more: Mapping[str, str] | None = None) -> "pd.DataFr
 
 
 def per_run(
-    data: "Data", decided: bool = True, used: bool = True, more: Mapping[str, str] | None = None
+    data: "Data",
+    decided: bool = True,
+    used: bool = True,
+    more: Mapping[str, str] | None = None,
+    over_time: "DataFrame | None" = None,
 ) -> "pd.DataFrame":
     """One row a run, the oracle's too: its point and all that ``analysis.limiting`` and ``analysis.usage`` measure.
 
     Columns: those of ``points_of``; if asked for what was ``decided``, those of ``precision``, excess_tokens,
     excess_share; if for what was ``used``, those of ``usage_area``, converged_at_ns, convergence_ns,
-    last_sent_at_ns, load_end_ns.
+    last_sent_at_ns, load_end_ns.  ``over_time``: ``usage_over_time`` of all runs, where the caller has it.
     """
     from analysis import limiting, usage
     from analysis.spark import collect
@@ -62,7 +67,8 @@ def per_run(
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
         frames.append(limiting.worst_excess(data.requests, data.runs).drop("user"))
     if used:
-        frames += [usage.usage_area(data.samples), usage.convergence(data.samples, data.runs)]
+        over_time = usage.usage_over_time(data.samples) if over_time is None else over_time
+        frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.runs)]
     for frame in frames:
         found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
     return found

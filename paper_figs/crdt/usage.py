@@ -48,20 +48,26 @@ def tables(data: "Data") -> FigureTables:
     requests were over and nothing was queued or under way, or where that never was, the end of the run; ``converged``
     tells the two apart.  And memory_kept (below).
     """
-    runs = with_seconds(per_run(data, decided=False))
-    rows = usage_rows(data)
+    runs, rows = usage_of(data, decided=False)
     over_time = curves(rows, runs, "state_bytes", "sent_bytes", zero_after_end=True)
     kept = runs.merge(memory_kept(rows, runs), on="run_id", how="left")
     return {"runs": kept, "curves": over_time, "ratios": ratios(runs)}
 
 
-def usage_rows(data: "Data") -> "pd.DataFrame":
-    """Memory and bandwidth of a node: run_id, t_ns, state_bytes, sent_bytes, a row a second (``usage_over_time``)."""
-    from analysis.spark import collect
+def usage_of(
+    data: "Data", decided: bool = True, more: Mapping[str, str] | None = None
+) -> "tuple[pd.DataFrame, pd.DataFrame]":
+    """``per_run`` ``with_seconds``; and memory and bandwidth of a node, a row a run and second.
+
+    The latter has run_id, t_ns, state_bytes, sent_bytes (``usage_over_time``).
+    """
+    from analysis.spark import collect, computed_once
     from analysis.usage import usage_over_time
 
-    usage = usage_over_time(data.samples).select("run_id", "t_ns", "state_bytes", "sent_bytes")
-    return collect(usage, ["run_id", "t_ns"])
+    with computed_once(usage_over_time(data.samples)) as over_time:
+        runs = with_seconds(per_run(data, decided=decided, more=more, over_time=over_time))
+        rows = over_time.select("run_id", "t_ns", "state_bytes", "sent_bytes")
+        return runs, collect(rows, ["run_id", "t_ns"])
 
 
 def memory_kept(rows: "pd.DataFrame", ends: "pd.DataFrame") -> "pd.DataFrame":

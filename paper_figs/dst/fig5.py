@@ -70,11 +70,12 @@ def tables(data: "Data") -> FigureTables:
     """``overthrottling``, a row a run; ``curves`` of repetition 0: totals by cycle; ``reaction``: see there."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
+    from analysis.spark import collect, computed_once
 
-    runs = named(overthrottling(data))
-    first = [str(run_id) for run_id in runs[runs.repetition == 0].run_id]
-    curves = collect(totals(data).where(f.col("run_id").isin(first)), ["run_id", "cycle"])
+    with computed_once(totals(data)) as every:
+        runs = named(overthrottling(data, every))
+        first = [str(run_id) for run_id in runs[runs.repetition == 0].run_id]
+        curves = collect(every.where(f.col("run_id").isin(first)), ["run_id", "cycle"])
     return {
         "overthrottling": runs,
         "curves": curves.merge(runs[["run_id", "load", "who", "trouble"]], on="run_id"),

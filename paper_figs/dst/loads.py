@@ -81,8 +81,8 @@ def totals(data: "Data") -> "DataFrame":
     )
 
 
-def overthrottling(data: "Data") -> "pd.DataFrame":
-    """A row a run.
+def overthrottling(data: "Data", totals: "DataFrame") -> "pd.DataFrame":
+    """A row a run, of its ``totals``.
 
     ``overthrottling_percent`` (Example 2); ``excess_percent``: what was admitted beyond the ideal, of the ideal;
     ``drift_percent``: the sum of the limits at the end against l_total; ``negative_percent``: limits below 0, of
@@ -92,7 +92,7 @@ def overthrottling(data: "Data") -> "pd.DataFrame":
 
     columns = ("demand", "limit", "admitted", "ideal")
     rows = f.sort_array(f.collect_list(f.struct("cycle", *columns)))
-    runs = totals(data).groupBy("run_id").agg(rows.alias("rows"))
+    runs = totals.groupBy("run_id").agg(rows.alias("rows"))
 
     def over_cycles(part: "Column") -> "Column":
         return _sum(part) / _sum(f.col("rows.ideal"))

@@ -65,18 +65,17 @@ def tables(data: "Data") -> FigureTables:
     from pyspark.sql import functions as f
 
     pairs = errors(data).groupBy("run_id", "at_s")
-    named = {"nodes": "topology.fanout"}
     rtt_ms = f.round(f.mean("true_ms"), 6).alias("rtt_ms")
     mean, most = f.mean("error_ms").alias("mean_ms"), f.max("error_ms").alias("max_ms")
-    median, p95 = (
-        f.percentile("error_ms", share).alias(name) for share, name in ((0.5, "median_ms"), (0.95, "p95_ms"))
-    )
-    found = with_point(data, pairs.agg(rtt_ms, mean, median, p95, most), named)
+    levels = {**{f"share {k}": k / SHARES for k in range(SHARES + 1)}, "median_ms": 0.5, "p95_ms": 0.95}
+    at_once = f.percentile("error_ms", f.array(*map(f.lit, levels.values()))).alias("levels")
+    single = [f.col("levels")[place].alias(name) for place, name in enumerate(levels)]
+    every = pairs.agg(rtt_ms, mean, most, at_once).select("run_id", "at_s", "rtt_ms", "mean_ms", "max_ms", *single)
+    found = with_point(data, every, {"nodes": "topology.fanout"})
     found["percent"] = 100 * found.mean_ms / found.rtt_ms
-    ladder = f.percentile("error_ms", f.array(*(f.lit(k / SHARES) for k in range(SHARES + 1)))).alias("errors")
-    each = pairs.agg(rtt_ms, ladder).select("run_id", "at_s", "rtt_ms", f.posexplode("errors").alias("k", "error_ms"))
-    shares = settled(with_point(data, each.where(f.col("rtt_ms") == RTT_MS), named))
-    shares["share"] = shares.k / SHARES
+    last = settled(found[found.rtt_ms == RTT_MS])
+    shares = last.melt(["nodes", "repetition"], list(levels)[: SHARES + 1], "share", "error_ms")
+    shares["share"] = shares.share.map(levels)
     columns = ["nodes", "rtt_ms", "repetition", "at_s", "mean_ms", "median_ms", "p95_ms", "max_ms", "percent"]
     kept = ["nodes", "repetition", "share", "error_ms"]
     return {

@@ -65,21 +65,24 @@ def tables(data: "Data") -> FigureTables:
     """
     from pyspark.sql import functions as f
 
+    from analysis.spark import computed_once
+
     factors = {"proxied": "procedure.proxied", "clients": "procedure.clients", "handover": "procedure.handover",
                "still": "procedure.still"}  # fmt: skip
     still = data.runs.select("run_id", f.col("factors")["procedure.still"].cast("double").alias("from_s"))
-    pairs = errors(data)
-    moving = pairs.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
-    late = moving.agg(f.mean("error_ms").alias("error_ms"), f.percentile("error_ms", 0.95).alias("p95_ms"))
     static = data.samples.where((f.col("metric") == "shift_ns") & ~f.col("node").startswith("client"))
     shifts = static.select(
         "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("value") / 1e6 / EVERY_S).alias("shift_ms_per_s")
     )
     moved = shifts.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
-    runs = with_point(data, late.join(moved.agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s")), "run_id"), factors)
-    of_pairs = pairs.groupBy("run_id", "at_s").agg(f.mean("error_ms").alias("error_ms"))
     of_shifts = shifts.groupBy("run_id", "at_s").agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s"))
-    curves = with_point(data, of_pairs.join(of_shifts, ["run_id", "at_s"]), factors)
+    with computed_once(errors(data)) as pairs:
+        moving = pairs.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
+        late = moving.agg(f.mean("error_ms").alias("error_ms"), f.percentile("error_ms", 0.95).alias("p95_ms"))
+        late = late.join(moved.agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s")), "run_id")
+        runs = with_point(data, late, factors)
+        of_pairs = pairs.groupBy("run_id", "at_s").agg(f.mean("error_ms").alias("error_ms"))
+        curves = with_point(data, of_pairs.join(of_shifts, ["run_id", "at_s"]), factors)
     curves = curves[(curves.clients == _base(runs)) & curves.handover.isin(["", _handover(runs)])]
     return {"runs": _told(runs), "curves": _told(curves)}
 

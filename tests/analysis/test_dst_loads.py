@@ -30,7 +30,7 @@ def test_over_throttling_is_that_of_the_matrices(spark: Any, tmp_path: Path) -> 
     specs = [loads.point({"kind": "ar1"}, graph, cycles=CYCLES) for graph in graphs]
     late = loads.point({"kind": "ar1"}, "dst-1", "100ms", CYCLES, pairing="latest")
     data = analysis_spark.load(spark, made(tmp_path, [*specs, late]))
-    found = fig5.named(loads.overthrottling(data))
+    found = fig5.named(loads.overthrottling(data, loads.totals(data)))
     workload = load("load-curve")
     demand = workload.make(workload.config(), 3).demands(10, CYCLES)
     start = np.full(10, demand.sum(axis=1).mean() / 10)

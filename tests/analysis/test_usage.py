@@ -65,10 +65,14 @@ def test_usage_over_time_is_that_of_the_twin(samples, step_ns):
         pd.testing.assert_frame_equal(part.reset_index(drop=True), wanted, check_dtype=False, rtol=1e-12)
 
 
+def areas(rows, **options):
+    return collect(usage.usage_area(usage.usage_over_time(rows), **options), ["run_id"])
+
+
 def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(samples):
     rows = random_samples(2)
     frame = samples(rows)
-    found = collect(usage.usage_area(frame), ["run_id"])
+    found = areas(frame)
     for row in found.to_dict("records"):
         curve = twins.usage_over_time(as_dicts(rows, row["run_id"]), SECOND_NS)
         held, sent = [value for _, value, _ in curve if value is not None], [value for _, _, value in curve]
@@ -78,13 +82,13 @@ def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(samples
         assert row["end_ns"] == curve[-1][0]
         assert pd.isna(row["allocated_byte_seconds"]) and pd.isna(row["allocated_peak_bytes"])
     shuffled = samples([rows[i] for i in np.random.default_rng(1).permutation(len(rows))]).repartition(3)
-    pd.testing.assert_frame_equal(collect(usage.usage_area(shuffled), ["run_id"]), found, check_exact=True)
+    pd.testing.assert_frame_equal(areas(shuffled), found, check_exact=True)
 
 
 def test_areas_by_hand(samples):
     rows = [("a", at, node, "state_bytes", value) for at, node, value in [(1, "n1", 10), (1, "n2", 30), (2, "n1", 50)]]
     rows += [("a", 1, "n2", "sent_bytes", 100), ("a", 3, "n2", "sent_bytes", 40), ("a", 2, "n1", "allocated_bytes", 8)]
-    [whole] = collect(usage.usage_area(samples(rows)), ["run_id"]).to_dict("records")
+    [whole] = areas(samples(rows)).to_dict("records")
     assert whole == {
         "run_id": "a",
         "state_byte_seconds": 20.0 + 50.0,  # n2 is down in the second
@@ -95,7 +99,7 @@ def test_areas_by_hand(samples):
         "sent_peak_bytes": 50.0,
         "end_ns": 3 * SECOND_NS,
     }
-    [cut] = collect(usage.usage_area(samples(rows), until_ns=SECOND_NS), ["run_id"]).to_dict("records")
+    [cut] = areas(samples(rows), until_ns=SECOND_NS).to_dict("records")
     assert (cut["state_byte_seconds"], cut["sent_bytes"], cut["end_ns"]) == (20.0, 50.0, SECOND_NS)
 
 
