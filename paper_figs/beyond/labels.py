@@ -22,7 +22,9 @@ def label_points(
     """
     from matplotlib.transforms import Bbox
 
-    axes.figure.canvas.draw()  # axes get their places
+    drawing = axes.get_figure(root=True)
+    assert drawing is not None
+    drawing.draw_without_rendering()  # axes get their places
     to_pixels = axes.transData.transform
     scale = axes.figure.dpi / 72
     frame: Bbox = axes.get_window_extent()

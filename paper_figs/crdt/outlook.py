@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
-SMALL_STEP_MS = 150  # at the scale small: each step takes 12 s
+SMALL_STEP_MS = 50  # at the scale small: each step takes 3 s
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
@@ -67,7 +67,7 @@ def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
         system_options={"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"},
         workload="probes",
         workload_options={
-            "lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "12s"
+            "lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "3s"
         },
         topology="full-mesh",
         topology_options={"nodes": LINE, "delay": f"{delay_ms}ms"},

@@ -32,7 +32,7 @@ PUBLIC_CODE = {"locate": "1s", "report": "1500ms", "place": "2500ms"}  # its per
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
-    duration = scale.pick(tiny="60s", small="180s", quick="180s", paper="600s")
+    duration = scale.pick(tiny="60s", small="180s", quick="120s", paper="600s")
     small = scale.physics == "small"
     swarms: dict[str, Any] = {"zones": 4}
     if small:

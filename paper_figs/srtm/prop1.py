@@ -39,7 +39,7 @@ ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousan
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Kinds of arrivals x k."""
     most = most_brokers(scale)
-    ks = scale.pick(tiny=[1, 2, most], quick=list(range(1, most + 1)))
+    ks = scale.pick(tiny=[1, 2, most], quick=[1, 2, 3, most], paper=list(range(1, most + 1)))
     specs = [
         split(k, workload, arrivals, calibration="bucket-only", round="10s", keep=("messages",))
         for arrivals, workload in KINDS.values()
