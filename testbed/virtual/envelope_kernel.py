@@ -13,8 +13,11 @@ from testbed.virtual.fleet import CHUNK_NS
 
 
 @njit(cache=True)
-def _tokens_needed(at_ns, count, tokens_per_ns, work, last_ns, from_ns, until_ns, counts):
-    """Count messages by the whole burst from which on they would not wait; returns (work, last instant)."""
+def _tokens_needed(at_ns, count, tokens_per_ns, work, last_ns, from_ns, until_ns, counts, most):
+    """Count messages by the whole burst from which on they would not wait; returns (work, last instant, most).
+
+    ``most``: the largest burst that any message needed so far.
+    """
     top = counts.shape[0] - 1
     for i in range(at_ns.shape[0]):
         work = max(0.0, work - (at_ns[i] - last_ns) * tokens_per_ns)
@@ -23,23 +26,28 @@ def _tokens_needed(at_ns, count, tokens_per_ns, work, last_ns, from_ns, until_ns
         for _ in range(count[i]):
             work += 1.0
             if recorded:
-                counts[min(top, int(np.ceil(work - 1e-6)))] += 1
-    return work, last_ns
+                burst = min(top, int(np.ceil(work - 1e-6)))
+                counts[burst] += 1
+                most = max(most, burst)
+    return work, last_ns, most
 
 
 def tokens_needed_counts(
     schedule: Schedule, start_ns: int, end_ns: int, rate_rps: float, from_ns: int, until_ns: int
 ) -> Int64:
-    """Entry n: how many messages sent in [from_ns, until_ns) need a burst of n; the bucket is full at ``start_ns``."""
+    """Entry n: how many messages sent in [from_ns, until_ns) need a burst of n; the bucket is full at ``start_ns``.
+
+    Up to the largest n that one needs: the table has room for a million, of which a window touches hundreds.
+    """
     counts = np.zeros(1 << 20, np.int64)
-    work, last_ns, at_ns = 0.0, start_ns, start_ns
+    work, last_ns, most, at_ns = 0.0, start_ns, 0, start_ns
     while at_ns < end_ns:
         block = schedule.block(at_ns, min(end_ns, at_ns + CHUNK_NS))
-        work, last_ns = _tokens_needed(
-            block.at_ns, block.count, rate_rps / 1e9, work, last_ns, from_ns, until_ns, counts
+        work, last_ns, most = _tokens_needed(
+            block.at_ns, block.count, rate_rps / 1e9, work, last_ns, from_ns, until_ns, counts, most
         )
         at_ns += CHUNK_NS
-    return counts
+    return counts[: most + 1]
 
 
 def profile(
