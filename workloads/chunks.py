@@ -35,7 +35,7 @@ class ChunkedSchedule(ABC):
         self._kept: dict[int, Block] = {}
 
     def block(self, start_ns: int, end_ns: int) -> Block:
-        """The emissions with ``start_ns <= at_ns < end_ns``, in canonical order, in arrays of the caller's own."""
+        """The emissions with ``start_ns <= at_ns < end_ns``, in canonical order; to be read only, others have the same arrays."""
         assert start_ns <= end_ns, f"window ends before it starts: {start_ns}..{end_ns}"
         first, last = start_ns // self.chunk_ns, max(start_ns, end_ns - 1) // self.chunk_ns
         return join([self._cut(index, start_ns, end_ns) for index in range(first, last + 1)])
@@ -59,7 +59,9 @@ class ChunkedSchedule(ABC):
 
 
 def join(blocks: list[Block]) -> Block:
-    """Consecutive blocks as one, copied."""
+    """Consecutive blocks as one: a single one as it is, several copied."""
+    if len(blocks) == 1:
+        return blocks[0]
     size = blocks[0].size_bytes
     return Block(
         np.concatenate([block.at_ns for block in blocks]),
