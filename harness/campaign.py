@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Protocol
@@ -90,19 +91,21 @@ def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) 
     """The ids of runs in the order to execute them: group by group, the longest first, of groups and in each.
 
     So a group can be worked on while others still run.  But before all others comes one run of each system: its
-    kernels, which take seconds to compile, are compiled by one worker and not by all.
+    kernels, which take seconds to compile, are compiled by one worker and not by all.  Systems of one procedure
+    share kernels, so these runs take turns between procedures.
     """
     seconds = {run_id: expected_seconds(spec) for run_id, spec in runs.items()}
     longest_first = sorted(runs, key=lambda run_id: -seconds[run_id])
-    ahead: dict[str, str] = {}
+    ahead: defaultdict[str, dict[str, str]] = defaultdict(dict)  # procedure -> system -> run id
     for run_id in longest_first:
-        ahead.setdefault(runs[run_id].system, run_id)
+        ahead[runs[run_id].procedure].setdefault(runs[run_id].system, run_id)
+    turns = zip_longest(*(of.values() for of in ahead.values()))
     group_of = {run_id: number for number, group in enumerate(groups) for run_id in group}
     totals: defaultdict[int, float] = defaultdict(float)
     for run_id in runs:
         totals[group_of.get(run_id, -1)] += seconds[run_id]
     grouped = sorted(longest_first, key=lambda run_id: -totals[group_of.get(run_id, -1)])
-    return list(dict.fromkeys([*ahead.values(), *grouped]))
+    return list(dict.fromkeys([*(run_id for turn in turns for run_id in turn if run_id), *grouped]))
 
 
 def prepare_folder(folder: Path) -> None:

@@ -152,6 +152,14 @@ def test_before_all_others_comes_one_run_of_each_system():
     assert in_order(runs) == ["b", "d", "c", "a"]
 
 
+def test_those_runs_take_turns_between_procedures():
+    limiter = {"workload": "data-set", "workload_options": {}, "procedure": "requests"}
+    runs = {"a": small(system="lb"), "b": small(system="conc"), "c": small(system="crdt-queue", **limiter),
+            "d": small(system="crdt-counter", **limiter), "e": small(1, system="lb")}  # fmt: skip
+    procedures = [runs[run_id].procedure for run_id in in_order(runs)]
+    assert procedures[0] != procedures[1] and procedures[2] != procedures[3]
+
+
 def test_groups_follow_each_other_the_longest_first():
     longer = {"workload_options": {"publishers": 3000, "batch": 10}}
     runs = {"a": small(), "b": small(1, **longer), "c": small(1), "d": small(2), "e": small(3, **longer)}
