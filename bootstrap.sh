@@ -2,7 +2,7 @@
 # Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
 #
 #   ./bootstrap.sh         for running on the virtual testbed
-#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper …, Go (.go), the broker (.brokerd)
+#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd)
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
@@ -138,7 +138,7 @@ EOF
 make_live() {
     [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
     install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server \
-        serf serf  /usr/share/java/zookeeper.jar libzookeeper-java
+        serf serf  /usr/share/java/zookeeper.jar libzookeeper-java  dockerd docker.io
     go_is_ready || make_go || say "no Go: live brokers cannot be built"
     make_broker
 }
@@ -166,8 +166,8 @@ install_missing() {
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
     command -v update-rc.d >/dev/null || return 0
-    for package in redis-server serf; do
-        [[ " ${wanted[*]} " != *" $package "* ]] || update-rc.d "$package" disable >/dev/null 2>&1 || true # nor at the next start
+    for package in redis-server serf docker; do
+        [[ " ${wanted[*]} " != *" $package"[\ .]* ]] || update-rc.d "$package" disable >/dev/null 2>&1 || true # nor at the next start
     done
 }
 

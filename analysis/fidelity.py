@@ -55,8 +55,11 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
     return sorted(pairs, key=lambda pair: pair.live_run_id)
 
 
+_BESIDE = ("testbed", "testbed_options", "keep")
+
+
 def _point(spec: dict[str, Any]) -> str:
-    return json.dumps({name: value for name, value in spec.items() if name not in ("testbed", "keep")}, sort_keys=True)
+    return json.dumps({name: value for name, value in spec.items() if name not in _BESIDE}, sort_keys=True)
 
 
 def pair_frame(spark: "SparkSession", pairs: Sequence[Pair]) -> "DataFrame":

@@ -27,7 +27,8 @@ class Probes:
 
     ``processes``: (name, pid) of what lives now · ``namespaces``: host -> pid of a process in its network namespace;
     hosts that share ours are one · ``more``: further counters, (node, metric, value), as a site's ``counters``, which
-    are asked for at start and stop only, by the caller's thread (agents answer to one thread).
+    are asked for at start and stop only, by the caller's thread (agents answer to one thread) · ``usage``: counters of
+    the same kind that somebody else keeps of whole hosts, asked for with the processes'.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Probes:
         processes: Callable[[], Iterable[tuple[str, int]]] = tuple,
         namespaces: Callable[[], Mapping[str, int]] = dict,
         more: Callable[[], Iterable[tuple[str, str, float]]] = tuple,
+        usage: Callable[[], Iterable[tuple[str, str, float]]] = tuple,
     ):
-        self._processes, self._namespaces, self._more = processes, namespaces, more
+        self._processes, self._namespaces, self._more, self._usage = processes, namespaces, more, usage
         self._rows: list[Row] = []  # at_ns is CLOCK_REALTIME
         self._cores: list[tuple[int, list[procfs.CoreTimes]]] = []  # monotonic instant
         self._clock: list[tuple[int, int]] = []  # monotonic instant, real time minus monotonic time
@@ -143,7 +145,7 @@ class Probes:
     def _sample_all(self, at_an_end: bool = False) -> None:
         self._sample_cores()
         began_ns, at_ns = time.thread_time_ns(), time.time_ns()
-        rows = [*self._machine(), *self._groups(at_an_end), *(self._more() if at_an_end else ())]
+        rows = [*self._machine(), *self._groups(at_an_end), *self._usage(), *(self._more() if at_an_end else ())]
         self._rows += [(at_ns, node, metric, value) for node, metric, value in rows]
         self._cpu_ns += time.thread_time_ns() - began_ns
 

@@ -32,6 +32,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     topology: str = "srtm-lan"
     topology_options: Options = {}
     testbed: str = "virtual"
+    testbed_options: Options = {}
     calibration: str = "srtm-paper"
     procedure: str = "distribute"  # which procedure of the testbed: distribute | adapt | requests
     procedure_options: Options = {}
@@ -63,7 +64,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     def factors(self) -> dict[str, str]:
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
         found: dict[str, str] = {}
-        for axis in ("system", "workload", "topology", "procedure"):
+        for axis in ("system", "workload", "topology", "testbed", "procedure"):
             for name, value in sorted(getattr(self, f"{axis}_options").items()):
                 found[f"{axis}.{name}"] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         return found

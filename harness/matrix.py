@@ -30,7 +30,7 @@ _INPUT_FILES = (
     *(("workload_options", "path"), ("workload_options", "towers")),
     *(("topology_options", "table"), ("topology_options", "servers")),
 )
-_OPTIONS = ("system_options", "workload_options", "topology_options", "procedure_options")
+_OPTIONS = ("system_options", "workload_options", "topology_options", "testbed_options", "procedure_options")
 
 
 def read_matrix(path: Path, seed: int) -> list[RunSpec]:
@@ -64,7 +64,7 @@ def ad_hoc(
         axis, dot, name = key.partition(".")
         if not equals or (dot and f"{axis}_options" not in options) or (not dot and axis not in _AXES):
             raise SpecError(
-                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology or procedure"
+                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or procedure"
             )
         value = _value(text)
         if dot:
@@ -74,6 +74,13 @@ def ad_hoc(
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
+
+
+def testbed_options(settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The options of the testbed among ``settings``, and the other words: they hold for figures too."""
+    own = [word for word in settings if word.startswith("testbed.") and "=" in word]
+    pairs = [word.removeprefix("testbed.").partition("=") for word in own]
+    return {name: _value(text) for name, _, text in pairs}, [word for word in settings if word not in own]
 
 
 def _value(text: str) -> Any:

@@ -96,14 +96,15 @@ def resolve(spec: RunSpec) -> Point:
     workload = load_workload(spec.workload)
     config = workload.configure(spec.workload_options)
     schedule = workload.make(config, spec.seed)
+    topology = load_topology(spec.topology, spec.topology_options)
     return Point(
         spec=spec,
         system=system,
         system_config=configure(f"system {system.key}", system.config, spec.system_options),
         schedule=schedule,
         workload_id=workload.id(config, spec.seed),
-        topology=load_topology(spec.topology, spec.topology_options),
-        backend=load_testbed(spec.testbed),
+        topology=topology,
+        backend=load_testbed(spec.testbed).with_options(spec.testbed_options, topology),
     )
 
 

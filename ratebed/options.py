@@ -1,6 +1,7 @@
 """What several verbs take: common options, and the options that figures declare."""
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,9 @@ Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
 Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
 Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
 Testbed = Annotated[str, typer.Option("--testbed", help="where to run; empty = as the figures say")]
+DockerDaemon = Annotated[
+    str, typer.Option("--docker-daemon", metavar="private|running", help="of testbed docker; empty = a private one")
+]
 Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
@@ -49,6 +53,7 @@ class Request:
     extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
     every: bool = False  # all figures: those of live testbeds are left out
     plot_invalid: bool = False
+    testbed_options: dict[str, Any] = field(default_factory=dict)  # of live runs
 
     @property
     def master(self) -> str:
@@ -60,6 +65,8 @@ class Request:
         words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
         if self.testbed:
             words += ["--testbed", self.testbed]
+        for name, value in self.testbed_options.items():
+            words += ["--set", shlex.quote(f"testbed.{name}={value}")]
         if self.extra_system:
             words += ["--system", self.extra_system]
         if self.plot_invalid:
@@ -82,6 +89,7 @@ def make_request(
     out: Path,
     extra: Sequence[str],
     plot_invalid: bool = False,
+    testbed_options: dict[str, Any] | None = None,
     **others: str,
 ) -> Request:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -97,8 +105,16 @@ def make_request(
     workers = jobs or core_count()
     return Request(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, **others,
+        plot_invalid=plot_invalid, testbed_options=testbed_options or {}, **others,
     )  # fmt: skip
+
+
+def choose_docker_daemon(choice: str) -> None:
+    """Which daemon the testbed ``docker`` uses in this process; SpecError for one that it does not know."""
+    from testbed.docker.daemon import CHOICE, check_choice
+
+    if choice:
+        os.environ[CHOICE] = check_choice(choice)
 
 
 def core_count() -> int:

@@ -27,6 +27,7 @@ from ratebed.progress import Progress
 from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
 from testbed import calibration_path
+from testbed.docker.wishes import archives
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +85,12 @@ def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
     inputs = (*spec.inputs, str(calibration_path(calibration))) if calibration.endswith(".toml") else spec.inputs
     stays = not request.testbed or (compares and spec.testbed == VIRTUAL)
     testbed = spec.testbed if stays else request.testbed
-    return msgspec.structs.replace(spec, testbed=testbed, calibration=calibration, inputs=inputs)
+    options = spec.testbed_options
+    if request.testbed_options and not (compares and testbed == VIRTUAL):
+        options = {**options, **request.testbed_options}
+    return msgspec.structs.replace(
+        spec, testbed=testbed, testbed_options=options, calibration=calibration, inputs=(*inputs, *archives(options))
+    )
 
 
 def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:

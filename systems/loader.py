@@ -11,6 +11,13 @@ from core.registry import lookup
 from systems import SYSTEMS
 from systems.api import System
 
+_loaded: list[Path] = []
+
+
+def loaded_files() -> list[Path]:
+    """The files outside the tree that systems were loaded from: other processes load them from there, too."""
+    return list(_loaded)
+
 
 def is_file(name: str) -> bool:
     """Whether ``name`` means a file outside the tree."""
@@ -44,6 +51,8 @@ def _load_file(path: Path) -> ModuleType:
         raise SpecError(f"{path}: {error.strerror}", "give the path of a Python file") from None
     digest = hashlib.sha256(str(path.resolve()).encode() + b"\0" + source).hexdigest()[:12]
     name = f"{path.stem}_{digest}"
+    if path.resolve() not in _loaded:
+        _loaded.append(path.resolve())
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -14,6 +14,7 @@ TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
     "local": "testbed.live.backend:LOCAL",
     "mininet": "testbed.live.backend:MININET",
+    "docker": "testbed.live.backend:DOCKER",
 }
 
 
@@ -26,6 +27,10 @@ class Backend(Protocol):
 
     real_time: bool
     privileges: str
+
+    def with_options(self, options: Any, topology: Any) -> "Backend":
+        """The same testbed, with a run's ``testbed_options``; SpecError for what it or the topology does not know."""
+        ...
 
     def probe(self) -> list[tuple[str, bool, str]]:
         """What this machine has of what the testbed needs: (what, found, detail or fix)."""

@@ -16,6 +16,7 @@ def figures(
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
+    docker_daemon: o.DockerDaemon = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
@@ -23,6 +24,7 @@ def figures(
     """Run what is missing, aggregate on Spark, draw, judge the claims, write the report; all figures by default."""
     from ratebed.produce import produce_figures
 
+    o.choose_docker_daemon(docker_daemon)
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,

@@ -19,7 +19,11 @@ Workload = Annotated[str, typer.Option("--workload", help="ad-hoc: the workload"
 Topology = Annotated[str, typer.Option("--topology", help="ad-hoc: the topology")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="AXIS.KEY=VALUE", help="ad-hoc: an option, as in workload.publishers=2000"),
+    typer.Option(
+        "--set",
+        metavar="AXIS.KEY=VALUE",
+        help="ad-hoc: an option, as in workload.publishers=2000; testbed.…: of figures too",
+    ),
 ]
 Repetitions = Annotated[int, typer.Option("--repetitions", help="ad-hoc: how many seeds")]
 
@@ -38,21 +42,26 @@ def run(
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
+    docker_daemon: o.DockerDaemon = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
     as_json: o.AsJson = False,
 ) -> int:
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
+    from harness.matrix import testbed_options
+
     words = list(keys or ())
+    o.choose_docker_daemon(docker_daemon)
+    options, settings = testbed_options(settings or [])
     matrix = words.pop(0) if words and words[0].endswith(".toml") else ""
     request = o.make_request(
         words, every, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master, extra_system=system,
-        plot_invalid=plot_invalid,
+        plot_invalid=plot_invalid, testbed_options=options,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        code, found = _run(request, matrix, workload, topology, settings or [], repetitions)
+        code, found = _run(request, matrix, workload, topology, settings, repetitions)
     if as_json:
         print(json.dumps(found, indent=2))
     return code

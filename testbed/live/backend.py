@@ -2,18 +2,19 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from collectors.writer import read_logs
 from core.errors import SpecError
 from core.units import duration_ns
 from testbed.evidence import Evidence
 from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
+from testbed.live.site import explained
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -33,6 +34,17 @@ class LiveBackend:
     privileges: str = "none"
     has_links: bool = True
     real_time: bool = True
+    checker: str = ""  # of options of runs, (options, topology); empty: there are none
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_options(self, options: Mapping[str, Any], topology: Topology) -> Self:
+        """See ``testbed.Backend``."""
+        if not options:
+            return self
+        if not self.checker:
+            raise SpecError(f"testbed {self.name} has no options, as {next(iter(options))!r}", "use --testbed docker")
+        _named(self.checker)(options, topology)
+        return replace(self, options=dict(options))
 
     def probe(self) -> Any:
         """What this machine has of what the testbed needs."""
@@ -73,11 +85,12 @@ class LiveBackend:
         others = [other_topics(load, config.initial_batch, spec.seed, number) for number, load in enumerate(loads)]
         site = self._site(topology, spec.seed)
         try:
-            deployment = LiveDeployment(
-                site, names, schedule, others, config, duration_ns(spec.round),
-                load_calibration(spec.calibration).mcap_rps, slo_ns(spec.slo, spec.calibration),
-                duration_ns(getattr(config, "duration", "0s")),
-            )  # fmt: skip
+            with explained(site):
+                deployment = LiveDeployment(
+                    site, names, schedule, others, config, duration_ns(spec.round),
+                    load_calibration(spec.calibration).mcap_rps, slo_ns(spec.slo, spec.calibration),
+                    duration_ns(getattr(config, "duration", "0s")),
+                )  # fmt: skip
         except BaseException as error:
             error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
             site.close()
@@ -101,7 +114,7 @@ class LiveBackend:
 
         with self.up(topology, seed) as site:
             findings = Findings(SCALE_NS, site.verify())
-            with Probes(site.processes, lambda: namespaces(site)) as probes:
+            with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
                 found = run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
             findings.played(found.epoch_ns, found.epoch_ns + duration_ns)
             findings.late(found.lateness_ns())
@@ -174,7 +187,8 @@ class LiveBackend:
         """A site, taken down at the end; an error takes the logs of its processes with it."""
         site = self._site(topology, seed)
         try:
-            yield site
+            with explained(site):
+                yield site
         except Exception as error:
             error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
             raise
@@ -185,7 +199,8 @@ class LiveBackend:
         """Hosts and links, with a folder that goes with them; ``seed``: of what the links draw."""
         folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
         try:
-            site: Site = _named(self.site)(topology, folder, seed=seed, owns_folder=True)
+            more = {"options": self.options} if self.options else {}
+            site: Site = _named(self.site)(topology, folder, seed=seed, owns_folder=True, **more)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -199,3 +214,10 @@ def _named(text: str) -> Any:
 
 LOCAL = LiveBackend("local", "testbed.local:LocalSite", "testbed.local:probe", has_links=False)
 MININET = LiveBackend("mininet", "testbed.mininet.site:MininetSite", "testbed.mininet.site:probe", privileges="root")
+DOCKER = LiveBackend(
+    "docker",
+    "testbed.docker.site:DockerSite",
+    "testbed.docker.site:probe",
+    privileges="root",
+    checker="testbed.docker.wishes:read_wishes",
+)

@@ -130,6 +130,17 @@ def _brokerd() -> str | None:
     return str(build.BINARY) if build.BINARY.is_file() else None
 
 
+def _docker_sdk() -> str | None:
+    found = importlib.util.find_spec("docker")
+    return str(Path(found.origin).parent) if found and found.origin else None
+
+
+def _dockerd() -> str | None:
+    """The engine, if there are control groups to limit containers with: without, it starts and then refuses."""
+    there = Path("/sys/fs/cgroup/cgroup.controllers").is_file() or Path("/sys/fs/cgroup/memory").is_dir()
+    return tool("dockerd") if there else None
+
+
 def _java() -> str | None:
     """The one that this checkout has made for Spark, or one on the path."""
     own = CHECKOUT / ".java" / "bin" / "java"
@@ -165,6 +176,13 @@ CAPABILITIES = {
     "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),
     "serf": Capability("Serf", lambda: tool("serf"), "apt-get install serf"),
     "zookeeper": Capability("ZooKeeper", _zookeeper, "apt-get install libzookeeper-java", "java"),
+    "docker-sdk": Capability("Docker SDK", _docker_sdk, "make setup"),
+    "dockerd": Capability("Docker engine", _dockerd, "apt-get install --no-install-recommends docker.io"),
+    "containerd": Capability(
+        "containerd", lambda: tool("containerd"), "apt-get install --no-install-recommends docker.io"
+    ),
+    "runc": Capability("runc", lambda: tool("runc"), "apt-get install --no-install-recommends docker.io"),
+    "unshare": Capability("unshare", lambda: tool("unshare"), "apt-get install util-linux"),
     "java": Capability("Java", _java, "make setup"),
 }
 

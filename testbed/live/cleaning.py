@@ -180,6 +180,51 @@ def _remove_folder(thing: dict[str, Any]) -> bool:
     return True
 
 
+def _remove_group(thing: dict[str, Any]) -> bool:
+    return remove_group(thing["name"])
+
+
+def remove_group(name: str) -> bool:
+    """Remove a control group, as it is called below each hierarchy's root; what still runs in it is killed.
+
+    Returns whether it was there.
+    """
+    places = {partition.mountpoint for partition in psutil.disk_partitions(all=True) if "cgroup" in partition.fstype}
+    found = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
+    for path in found:
+        for folder, _, _ in os.walk(path, topdown=False):
+            _empty(Path(folder))
+            os.rmdir(folder)
+    return bool(found)
+
+
+def _empty(group: Path) -> None:
+    until_s = time.monotonic() + END_TIMEOUT_S
+    while pids := (group / "cgroup.procs").read_text().split():
+        if time.monotonic() > until_s:
+            raise OSError(f"processes {', '.join(pids)} do not end")
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _remove_container(thing: dict[str, Any]) -> bool:
+    """By its id, or, where the harness was killed before it knew that, by its name, which has the run's tag."""
+    if thing["private"]:
+        return False  # it ends with its daemon, which has a record of its own
+    import docker
+
+    try:
+        client = docker.DockerClient(base_url=thing["daemon"])
+        client.containers.get(thing.get("id") or thing["name"]).remove(force=True, v=True)
+    except docker.errors.NotFound:
+        return False
+    except docker.errors.DockerException as error:
+        raise OSError(str(error)) from None
+    return True
+
+
 _REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "process": _remove_process,
     "interface": _remove_interface,
@@ -187,4 +232,6 @@ _REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "rule": _remove_rule,
     "sysctl": _restore_sysctl,
     "folder": _remove_folder,
+    "container": _remove_container,
+    "group": _remove_group,
 }

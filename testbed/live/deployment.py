@@ -25,7 +25,7 @@ from testbed.faults import Crash, Fault, Heal, Partition, read_faults
 from testbed.live.accounts import DeliveryAccount
 from testbed.live.brokers import Brokers
 from testbed.live.findings import Findings, namespaces
-from testbed.live.site import Site
+from testbed.live.site import Site, explained
 from testbed.live.traffic import Publishers, Subscribers
 from testbed.live.window import Window, put_together
 from testbed.rounds import Controlled, DeploymentConfig
@@ -77,7 +77,7 @@ class LiveDeployment(TopicWindows):
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.probes = Probes(site.processes, lambda: namespaces(site))
+        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
         self.probes.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
@@ -86,19 +86,21 @@ class LiveDeployment(TopicWindows):
         """Full sub-buckets in proportion to the assigned load, and the publishers where they belong."""
         rates = rates_of(self.schedule.population, assignment, len(self.names))
         parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, 1)
-        self._place(assignment, start_ns)
-        for broker, part in enumerate(parts):
-            self.brokers_up.set_bucket(broker, self.topic, part)
+        with explained(self.site):
+            self._place(assignment, start_ns)
+            for broker, part in enumerate(parts):
+                self.brokers_up.set_bucket(broker, self.topic, part)
         self._parts = parts
         return parts
 
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """See ``TopicWindows``.  MachineError where a process was lost during a search."""
         judged = start_ns >= self.judge_at_ns
-        window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
-        lost = self._lost()
-        if lost and not judged:
-            raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
+        with explained(self.site):
+            window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
+            lost = self._lost()
+            if lost and not judged:
+                raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
         return window.counts(from_ns, until_ns, len(self.names))
 
     def control(
@@ -109,8 +111,9 @@ class LiveDeployment(TopicWindows):
 
         controllers = Controllers(self.site, self.brokers_up, system, config, self.topic, seed)
         try:
-            window = self._play(0, duration_ns, self.faults, None, controllers)
-            samples, commands = controllers.take_home(duration_ns)
+            with explained(self.site):
+                window = self._play(0, duration_ns, self.faults, None, controllers)
+                samples, commands = controllers.take_home(duration_ns)
         finally:
             controllers.stop()
         windows = []

@@ -21,6 +21,7 @@ records that nobody can explain    -                   0                       t
 acknowledged, not delivered        -                   0 (no broker killed)    lost by us
 delivered twice                    0 (no fault)        -                       sent again, or migrated badly
 agents lost (by no fault)          -                   0                       part of the load is missing
+hosts over their memory limit      -                   0                       they were killed
 =================================  ==================  ======================  =================================
 
 (1) A busy machine alone does no certain harm: where neither 99th percentile is degraded, the run is not invalid.
@@ -80,6 +81,7 @@ class Observation:
     clock_step_ns: int | None = None  # the most that CLOCK_REALTIME moved against CLOCK_MONOTONIC
     merged_read_share: float | None = None  # broker: reads that brought more than one command
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
+    killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
     account: DeliveryAccount | None = None  # of all messages that were offered
     broker_killed: bool = False  # by a fault of the spec: acknowledged messages may be gone
     faulty: bool = False  # any fault of the spec: not sent, unacknowledged and sent twice are then results
@@ -108,6 +110,7 @@ def judge(seen: Observation) -> Fidelity:
     invalid: list[str] = []
     if seen.lateness is None:
         invalid.append("nothing is known of the generator's lateness")
+    invalid += [f"host {host} was over its memory limit and was killed" for host in seen.killed_hosts]
     for agent in seen.lost_agents:
         invalid.append(f"agent {agent} was lost")
     rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen)]

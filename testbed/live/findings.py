@@ -88,6 +88,7 @@ class Findings:
             clock_step_ns=probes.clock_step_ns,
             merged_read_share=merged / reads if reads else None,
             lost_agents=(*self.lost_agents, *self._dead_helpers()),
+            killed_hosts=tuple(self._killed_hosts()),
             account=self.account,
             broker_killed=self.broker_killed,
             faulty=self.faulty,
@@ -97,6 +98,15 @@ class Findings:
     def _dead_helpers(self) -> list[str]:
         """What the site needs for its links, and was not there at the end."""
         return [node for node, metric, value in self.site_counters if metric == "alive_count" and not value]
+
+    def _killed_hosts(self) -> list[str]:
+        """Hosts that were over their memory limit, with it."""
+        limits = {host: value for host, metric, value in self.site_counters if metric.endswith("memory_limit_bytes")}
+        return [
+            f"{host} ({limits.get(host, 0) / 1e6:.0f} MB)"
+            for host, metric, value in self.site_counters
+            if metric == "out_of_memory_count" and value
+        ]
 
     def _packets(self, probes: Probes) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""

@@ -44,7 +44,7 @@ def locate_live(site: Site, locating: Locating) -> Located:
     findings = Findings(SCALE_NS, site.verify())
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
-        with Probes(site.processes, lambda: namespaces(site)) as probes:
+        with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
             time.sleep(ALL_EVERY_S / 2)  # reads shall not meet the samples of the machine
             run = _Run(site, cluster, locating.handovers)
             found = [run.read(reads * locating.interval_ns) for reads in locating.reads]

@@ -90,7 +90,7 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
         fleet.services[SERVICE] = [str(path)]
         fleet.connect()
         _sleep(joined_s + placing.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic())
-        with Probes(site.processes, lambda: namespaces(site)) as probes:
+        with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
             run = _Run(site, servers, fleet, places, happenings, placing)
             run.play()
             fleet.statuses("finish")

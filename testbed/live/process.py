@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -119,6 +119,14 @@ class ProcessSite:
     def host_of_agent(self, name: str) -> str:
         """Where an agent runs, or ran."""
         return self._host_of[name]
+
+    def cause(self) -> str:
+        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
+        return ""
+
+    def usage(self) -> Iterable[tuple[str, str, float]]:
+        """What each host uses, where somebody counts that: (host, metric, value); asked about once a second."""
+        return ()
 
     def processes(self) -> list[tuple[str, int]]:
         """(name, pid) of the agents that live, for the probes of ``collectors``."""

@@ -76,7 +76,7 @@ class _Run:
                 _pin(agent.pid, others)
             self._connect()
             stack.enter_context(confined(self._site, self._broker.agent.pid, self._profiling.core_share))
-            with Probes(self._site.processes, lambda: namespaces(self._site)) as probes:
+            with Probes(self._site.processes, lambda: namespaces(self._site), usage=self._site.usage) as probes:
                 cpu = self._play()
                 self._drain()
                 return self._taken_home(probes, cpu)

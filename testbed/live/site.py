@@ -1,11 +1,13 @@
 """A site: a topology made real.  What the live procedures need of a testbed, and nothing else."""
 
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from core.errors import HarnessError, MachineError
 from testbed.faults import Fault
 from testbed.live.agent import Agent
 from testbed.live.state import RunState
@@ -76,6 +78,14 @@ class Site(Protocol):
         """Change the links as a fault says (Partition, Heal, LinkLoss, ...); crashes are not the site's business."""
         ...
 
+    def cause(self) -> str:
+        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
+        ...
+
+    def usage(self) -> Iterable[tuple[str, str, float]]:
+        """What each host uses, where somebody counts that: (host, metric, value); from any thread."""
+        ...
+
     def processes(self) -> list[tuple[str, int]]:
         """(name, pid) of the agents that live."""
         ...
@@ -91,3 +101,15 @@ class Site(Protocol):
     def close(self) -> None:
         """Stop all agents and take everything down."""
         ...
+
+
+@contextmanager
+def explained(site: Site) -> Iterator[None]:
+    """An error of a run says what the site knows of its cause: an agent has ended, because its host was killed."""
+    try:
+        yield
+    except HarnessError as error:
+        cause = site.cause()
+        if not cause or cause in error.what:
+            raise
+        raise MachineError(f"{cause} ({error.what})", "give it more, or less to do") from error

@@ -19,6 +19,7 @@ import secrets
 import stat
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from typing import Any
 from core.errors import MachineError
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder")
+KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder", "container", "group")
 
 
 def state_folder() -> Path:
@@ -88,7 +89,7 @@ class RunState:
     def __init__(self, folder: Path | None = None):
         self.token = secrets.token_hex(16)
         self.path = (folder or state_folder()) / f"run-{os.getpid()}-{self.token[:8]}.jsonl"
-        self._last = 0
+        self._last, self._numbering = 0, threading.Lock()  # containers are made side by side
         self._there: set[int] = set()
         try:
             self._file = self.path.open("x", buffering=1)
@@ -113,13 +114,17 @@ class RunState:
         ``process``: name, then ``made(pid=, started=)`` · ``interface``: name, then perhaps ``made(index=)`` (of
         the root namespace; bridges too) · ``namespace``: name (of ``ip netns``) · ``rule``: undo = the command that
         removes it · ``sysctl``: path below /proc/sys, value = what it was before · ``folder``: path of one that will
-        be empty at the end (a control group), or with ``whole=True`` is removed with all that is in it.
+        be empty at the end, or with ``whole=True`` is removed with all that is in it · ``group``: name of a control
+        group in every hierarchy, with all that is in it · ``container``: name, daemon = its URL, private = whether
+        that is gone with us, then ``made(id=)``.
         """
         assert kind in KINDS, kind
-        self._last += 1
-        self._write({"making": self._last, "kind": kind, **what})
-        self._there.add(self._last)
-        return self._last
+        with self._numbering:
+            self._last += 1
+            number = self._last
+            self._write({"making": number, "kind": kind, **what})
+        self._there.add(number)
+        return number
 
     def made(self, number: int, **more: Any) -> None:
         """It is there now; ``more`` is what identifies it."""

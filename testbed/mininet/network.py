@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from core.errors import MachineError
@@ -68,17 +69,23 @@ def is_tree(topology: Topology) -> bool:
 
 
 class Network:
-    """The namespaces of a topology, up and joined.  ``environment`` marks the shells as the run's."""
+    """The namespaces of a topology, up and joined.  ``environment`` marks the shells as the run's.
 
-    def __init__(self, topology: Topology, environment: Mapping[str, str]):
+    ``holders``: machines whose namespaces are there already, as those of containers: host -> a process in it.
+    """
+
+    def __init__(
+        self, topology: Topology, environment: Mapping[str, str], holders: Mapping[str, int] = MappingProxyType({})
+    ):
         mininet = load_mininet()
+        self._held = _held_host(mininet)
         self.is_tree = is_tree(topology)
         self.net = mininet.net.Mininet(controller=None, switch=mininet.nodelib.LinuxBridge, build=False)
         self.nodes: dict[str, Any] = {}
         self._ports: dict[frozenset[str], dict[str, str]] = {}  # by link: end -> interface
         try:
             with _environment(environment):
-                self._add_nodes(topology)
+                self._add_nodes(topology, holders)
                 self._add_links(topology)
                 self.net.build()
                 self.net.start()
@@ -144,13 +151,14 @@ class Network:
                     raise MachineError(f"a port of bridge {switch.name} does not forward", "see ip -d link")
                 time.sleep(0.01)
 
-    def _add_nodes(self, topology: Topology) -> None:
+    def _add_nodes(self, topology: Topology, holders: Mapping[str, int]) -> None:
         switches = [host.name for host in topology.hosts if host.role == SWITCH] if self.is_tree else [FABRIC]
         for number, name in enumerate(switches, 1):
             self.nodes[name] = self.net.addSwitch(f"s{number}", inNamespace=True)
         for number, host in enumerate(topology.machines, 1):
             mac = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
-            self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac)
+            held = {"cls": self._held, "holder": holders[host.name]} if host.name in holders else {}
+            self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac, **held)
 
     def _add_links(self, topology: Topology) -> None:
         pairs = [(link.a, link.b) for link in topology.links]
@@ -172,6 +180,24 @@ class Network:
             ]
             lines.append(f"address flush dev {self.device(name)} scope link")
             run_in(self.pid(name), tool("ip") or "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def _held_host(mininet: Any) -> Any:
+    """A class of Mininet hosts whose network is that of another process, as of a container.
+
+    Mininet's shell is there with this machine's files and process ids: whatever the container has in it, Mininet finds
+    its tools, and can make a link between any two hosts by the ids of their shells.
+    """
+
+    class HeldHost(mininet.node.Host):
+        def __init__(self, name: str, holder: int, **params: Any):
+            self.holder = holder
+            super().__init__(name, inNamespace=False, **params)
+
+        def _popen(self, cmd: list[str], **params: Any) -> Any:
+            return super()._popen([tool("nsenter") or "nsenter", "-t", str(self.holder), "-n", *cmd], **params)
+
+    return HeldHost
 
 
 def run_in(pid: int, *words: str, text: str = "") -> None:

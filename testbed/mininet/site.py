@@ -178,7 +178,7 @@ class MininetSite(ProcessSite):
             first = self.topology.machines[0].name
             command = python_agent("testbed.mininet.delayer")
             self.delayer = self.start(first, DELAYER, command, fifo_priority=FIFO_PRIORITY)
-        self.network = Network(self.topology, self.state.environment)
+        self.network = Network(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():
                 self._record(node.pid, f"mininet:{node.name}")
@@ -193,6 +193,10 @@ class MininetSite(ProcessSite):
         self._shape()
         self._update()
         self.links_took_ns = time.monotonic_ns() - began_ns
+
+    def _holders(self) -> Mapping[str, int]:
+        """Machines whose namespaces are made elsewhere, and a process in each."""
+        return {}
 
     def _record(self, pid: int, name: str) -> None:
         number = self.state.making("process", name=name)

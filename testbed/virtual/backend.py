@@ -1,5 +1,6 @@
 """The virtual testbed's ``Backend``: imports the kernels only when something is deployed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,12 @@ class VirtualBackend:
 
     real_time = False
     privileges = "none"
+
+    def with_options(self, options: Mapping[str, Any], topology: "Topology") -> "VirtualBackend":
+        """See ``testbed.Backend``: there are none."""
+        if options:
+            raise SpecError(f"testbed virtual has no options, as {next(iter(options))!r}", "use --testbed docker")
+        return self
 
     def probe(self) -> list[tuple[str, bool, str]]:
         """Virtual time needs nothing but Python."""

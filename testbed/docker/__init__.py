@@ -1,0 +1,1 @@
+"""Containers as hosts, joined by Mininet's links: see ``site.py``."""
