@@ -103,7 +103,7 @@ def resolve(spec: RunSpec) -> Point:
         schedule=schedule,
         workload_id=workload.id(config, spec.seed),
         topology=load_topology(spec.topology, spec.topology_options),
-        backend=load_testbed(spec.testbed),
+        backend=load_testbed(spec.testbed).with_options(spec.testbed_options),
     )
 
 
@@ -138,6 +138,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         },
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
+        "testbed_notes": list(journal.evidence.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds

@@ -24,6 +24,7 @@ Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
 Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
 Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
 Testbed = Annotated[str, typer.Option("--testbed", help="where to run; empty = as the figures say")]
+Inventory = Annotated[str, typer.Option("--inventory", metavar="FILE", help="the machines of the testbed ssh")]
 Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
@@ -42,6 +43,7 @@ class Request:
     out: Path
     jobs: int
     testbed: str = ""  # empty: as the specs say
+    inventory: str = ""  # of the testbed ssh
     calibration: str = ""
     spark_master: str = ""
     extra_system: str = ""  # joins the figures' grids
@@ -60,6 +62,8 @@ class Request:
         words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
         if self.testbed:
             words += ["--testbed", self.testbed]
+        if self.inventory:
+            words += ["--inventory", self.inventory]
         if self.extra_system:
             words += ["--system", self.extra_system]
         if self.plot_invalid:
@@ -88,6 +92,8 @@ def make_request(
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
     load_testbed(others.get("testbed") or "virtual")
+    if others.get("inventory") and others.get("testbed") != "ssh":
+        raise SpecError("--inventory belongs to the testbed ssh", "add --testbed ssh")
     if jobs < 0:
         raise SpecError(f"--jobs {jobs}", "give at least 0")
     names, more = _figures_and_options(keys or ())

@@ -84,7 +84,12 @@ def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
     inputs = (*spec.inputs, str(calibration_path(calibration))) if calibration.endswith(".toml") else spec.inputs
     stays = not request.testbed or (compares and spec.testbed == VIRTUAL)
     testbed = spec.testbed if stays else request.testbed
-    return msgspec.structs.replace(spec, testbed=testbed, calibration=calibration, inputs=inputs)
+    options = spec.testbed_options
+    if request.inventory and not stays:
+        options, inputs = {**options, "inventory": request.inventory}, (*inputs, request.inventory)
+    return msgspec.structs.replace(
+        spec, testbed=testbed, testbed_options=options, calibration=calibration, inputs=inputs
+    )
 
 
 def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:

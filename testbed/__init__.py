@@ -3,6 +3,7 @@
 No code outside this folder asks which testbed it is on: all give the same ``Backend``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
     "local": "testbed.live.backend:LOCAL",
     "mininet": "testbed.live.backend:MININET",
+    "ssh": "testbed.live.backend:SSH",
 }
 
 
@@ -29,6 +31,10 @@ class Backend(Protocol):
 
     def probe(self) -> list[tuple[str, bool, str]]:
         """What this machine has of what the testbed needs: (what, found, detail or fix)."""
+        ...
+
+    def with_options(self, options: Mapping[str, Any]) -> "Backend":
+        """The testbed as the options of a run want it (``ssh``: its inventory); SpecError where they cannot be."""
         ...
 
     def check(self, topology: Any, schedule: Any, spec: Any, config: Any) -> None:

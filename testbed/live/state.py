@@ -28,7 +28,7 @@ from typing import Any
 from core.errors import MachineError
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder")
+KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder", "remote")
 
 
 def state_folder() -> Path:
@@ -113,7 +113,8 @@ class RunState:
         ``process``: name, then ``made(pid=, started=)`` · ``interface``: name, then perhaps ``made(index=)`` (of
         the root namespace; bridges too) · ``namespace``: name (of ``ip netns``) · ``rule``: undo = the command that
         removes it · ``sysctl``: path below /proc/sys, value = what it was before · ``folder``: path of one that will
-        be empty at the end (a control group), or with ``whole=True`` is removed with all that is in it.
+        be empty at the end (a control group), or with ``whole=True`` is removed with all that is in it ·
+        ``remote``: name, machine = its line of the inventory, clean = the command that removes what the run left there.
         """
         assert kind in KINDS, kind
         self._last += 1

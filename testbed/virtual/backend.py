@@ -1,5 +1,6 @@
 """The virtual testbed's ``Backend``: imports the kernels only when something is deployed."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ class VirtualBackend:
     def probe(self) -> list[tuple[str, bool, str]]:
         """Virtual time needs nothing but Python."""
         return [("virtual time", True, "needs nothing")]
+
+    def with_options(self, options: Mapping[str, Any]) -> "VirtualBackend":
+        """See ``testbed.Backend``; there are none."""
+        if options:
+            raise SpecError(f"virtual time has no options, got {', '.join(options)}", "leave them out")
+        return self
 
     def check(self, topology: "Topology", schedule: Any, spec: Any, config: Any) -> None:
         """See ``testbed.Backend``."""

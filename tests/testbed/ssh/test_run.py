@@ -1,0 +1,124 @@
+"""Whole runs on machines with real sshds: SRTM's Fig. 4 in small, and what goes wrong in the middle of one."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from core.errors import MachineError
+from core.units import SECOND_NS
+from harness.campaign import work
+from harness.experiment import RunSpec
+from harness.run import resolve
+from testbed.rounds import DeploymentConfig
+from testbed.ssh.keeping import LOST_S
+from tests.harness.common import small
+from tests.live import needs
+from tests.testbed.ssh.lab import DISK, Lab
+
+pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytest.mark.slow]
+PUBLISHERS = 20
+
+
+def spec(lab: Lab, folder: Path, *numbers: int, **changes) -> RunSpec:
+    """200 msg/s on two brokers."""
+    inventory = str(lab.inventory(folder / "hosts.toml", *(numbers or (1, 2))))
+    return small(
+        testbed="ssh",
+        testbed_options={"inventory": inventory},
+        inputs=(inventory,),
+        workload_options={"publishers": PUBLISHERS},
+        topology_options={"brokers": 2},
+        calibration="small",
+        slo="calibrated",
+        round="2s",
+        **changes,
+    )
+
+
+def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
+    wanted = spec(machines, tmp_path, system="lb", keep=("messages",))
+    run_id = wanted.run_id("code")
+    finished = work(wanted, run_id, tmp_path / "runs")
+    assert finished.error == ""
+    folder = tmp_path / "runs" / run_id
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["spec"]["testbed_options"]["inventory"] and manifest["spec"]["inputs"]
+    assert any("share the machine h1" in note for note in manifest["testbed_notes"])
+    assert {"broker-broker1.log", "publish-publishers1.log"} <= {path.name for path in (folder / "logs").iterdir()}
+    rows = pq.read_table(folder / "samples.parquet").to_pandas()
+    nodes = {metric: set(rows[rows.metric == metric].node) for metric in ("rss_bytes", "clock_doubt_ns")}
+    assert {"broker-broker1", "publish-publishers2", "keeper-h2"} <= nodes["rss_bytes"]
+    assert nodes["clock_doubt_ns"] == {"h1", "h2"}
+    paths = pq.read_table(folder / "paths.parquet").to_pandas()
+    assert len(paths) > 0 and (paths.lost_count < paths.probe_count).all()
+    latency = pq.read_table(folder / "latency_histogram.parquet").to_pandas()
+    found = latency[latency.metric == "end_to_end_latency"]
+    assert found["count"].sum() > 300 and (found.low_ns < SECOND_NS).all()
+    doubted = manifest["fidelity"]["clock_doubt_ns"] > manifest["fidelity"]["scale_ns"] / 4
+    assert doubted == any("clocks" in reason for reason in manifest["validity_reasons"])
+
+
+def deployed(lab: Lab, folder: Path):
+    """The topic on its brokers."""
+    point = resolve(spec(lab, folder))
+    config = DeploymentConfig(profile="5s")
+    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+
+
+def test_a_link_that_is_cut_in_the_middle(machines: Lab, tmp_path: Path) -> None:
+    live = deployed(machines, tmp_path)
+    both = (np.arange(PUBLISHERS) % 2).astype(np.int32)
+    try:
+        live.next_round(both, SECOND_NS)
+        threading.Timer(1.5, machines.cut, (2,)).start()
+        began_s = time.monotonic()
+        with pytest.raises(MachineError):
+            for _ in range(20):
+                live.next_round(both, 2 * SECOND_NS)
+        assert time.monotonic() - began_s < 90
+        until_s = time.monotonic() + LOST_S + 5
+        while not live.site.remote("publishers2").keeping.lost and time.monotonic() < until_s:
+            time.sleep(0.1)
+        evidence = live.evidence()
+        assert evidence.fidelity.validity == "invalid"
+        assert any("agent h2 was lost" in reason for reason in evidence.fidelity.reasons)
+        assert any(b"host h2 is lost" in text for text in evidence.logs.values())
+        assert any(node == "publish-publishers1" for _, node, _, _ in evidence.samples)
+    finally:
+        live.close()
+        machines.cut(2, on=False)
+
+
+def fill(lab: Lab, number: int, spare_bytes: int) -> None:
+    """Leave only so much of a machine's disk."""
+    disk = Path(f"/proc/{lab.sshd[number - 1].pid}/root{DISK}")
+    found = os.statvfs(disk)
+    with (disk / "ballast").open("wb") as file:
+        file.truncate(0)
+        left = found.f_bavail * found.f_frsize - spare_bytes
+        while left > 0:
+            file.write(bytes(min(left, 1 << 20)))
+            left -= 1 << 20
+
+
+def test_a_full_disk_there(machines: Lab, tmp_path: Path) -> None:
+    live = deployed(machines, tmp_path)
+    both = (np.arange(PUBLISHERS) % 2).astype(np.int32)
+    ballast = Path(f"/proc/{machines.sshd[1].pid}/root{DISK}/ballast")
+    try:
+        live.next_round(both, SECOND_NS)
+        fill(machines, 2, 0)
+        with pytest.raises(MachineError, match=r"(?i)no space left"):
+            live.next_round(both, SECOND_NS)
+        ballast.unlink()
+        assert live.evidence().logs
+    finally:
+        ballast.unlink(missing_ok=True)
+        live.close()
+    assert not {name for name in machines.files(2) if name.startswith(("run-", "."))}
