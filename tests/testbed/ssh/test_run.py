@@ -59,7 +59,7 @@ def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
     assert len(paths) > 0 and (paths.lost_count < paths.probe_count).all()
     latency = pq.read_table(folder / "latency_histogram.parquet").to_pandas()
     found = latency[latency.metric == "end_to_end_latency"]
-    assert found["count"].sum() > 300 and (found.low_ns < SECOND_NS).all()
+    assert found["count"].sum() > 200 and (found.low_ns < SECOND_NS).all()
     doubted = manifest["fidelity"]["clock_doubt_ns"] > manifest["fidelity"]["scale_ns"] / 4
     assert doubted == any("clocks" in reason for reason in manifest["validity_reasons"])
 
@@ -71,6 +71,12 @@ def deployed(lab: Lab, folder: Path):
     return point.backend.deploy(point.topology, point.schedule, point.spec, config)
 
 
+def play(live, assignment) -> None:
+    """Rounds, one after another, until one fails."""
+    for _ in range(20):
+        live.next_round(assignment, 2 * SECOND_NS)
+
+
 def test_a_link_that_is_cut_in_the_middle(machines: Lab, tmp_path: Path) -> None:
     live = deployed(machines, tmp_path)
     both = (np.arange(PUBLISHERS) % 2).astype(np.int32)
@@ -79,8 +85,7 @@ def test_a_link_that_is_cut_in_the_middle(machines: Lab, tmp_path: Path) -> None
         threading.Timer(1.5, machines.cut, (2,)).start()
         began_s = time.monotonic()
         with pytest.raises(MachineError):
-            for _ in range(20):
-                live.next_round(both, 2 * SECOND_NS)
+            play(live, both)
         assert time.monotonic() - began_s < 90
         until_s = time.monotonic() + LOST_S + 5
         while not live.site.remote("publishers2").keeping.lost and time.monotonic() < until_s:
