@@ -15,6 +15,7 @@ from testbed.ssh.keeping import Keeping
 from testbed.ssh.shipping import Shipped, q, script, ship
 
 FILE_S = 120.0
+SILENCE_S = 30.0  # for so long a keeper waits for a word of ours
 
 
 class RemoteHost:
@@ -34,9 +35,9 @@ class RemoteHost:
         self.shipped = ship(self.connection, brokerd, secrets.token_hex(4))
         self._run_folder = f"{self.shipped.folder}/run-{token}"
 
-    def keep(self, token: str) -> None:
+    def keep(self, token: str, silence_s: float = SILENCE_S) -> None:
         """Start the keeper, and measure the clock."""
-        words = f"exec {q(self.shipped.python)} -m testbed.ssh.keeper {q(self._run_folder)} {q(token)}"
+        words = f"exec {q(self.shipped.python)} -m testbed.ssh.keeper {q(self._run_folder)} {q(token)} {silence_s}"
         self.keeping = Keeping(self.connection, script(f"cd {q(self.shipped.code)}; {self._path()} {words}"))
         has = self.keeping.ready["cores"]
         if has < self.machine.cores:

@@ -1,7 +1,7 @@
 """The keeper: our only process on a machine besides the agents: it starts them, hears them, ends them.
 
 Arguments: the run's folder, which it makes, the token that marks its processes, and for how long the harness may be
-silent (30 s).  Commands come by its standard input, one JSON object a line, what happens goes out by its output:
+silent, in s.  Commands come by its standard input, one JSON object a line, what happens goes out by its output:
 
     {"do": "start", "id": 1, "name": "…", "words": […], "environment": {}, "cores": [0], "fifo_priority": 0}
                                    -> {"started": 1, "pid": …, "refused": […]} or {"failed": 1, "error": "…"}
@@ -37,7 +37,6 @@ from testbed.live.cleaning import kill_left, kill_marked
 from testbed.live.process import scheduling
 from testbed.live.state import TOKEN, start_time
 
-SILENCE_S = 30.0
 BEAT_S = 1.0
 GRACE_S = 3.0  # agents end by themselves when their input does
 TC_S = 10.0
@@ -78,7 +77,7 @@ class Child:
 class Keeper:
     """The loop, and the commands."""
 
-    def __init__(self, folder: Path, token: str, silence_s: float = SILENCE_S):
+    def __init__(self, folder: Path, token: str, silence_s: float):
         self.folder, self.token, self.silence_s = folder, token, silence_s
         self.children: dict[int, Child] = {}
         self._undo: list[list[str]] = []
@@ -346,7 +345,7 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the input is what counts
     folder = Path(sys.argv[1])
     try:
-        keeper = Keeper(folder, sys.argv[2], *map(float, sys.argv[3:4]))
+        keeper = Keeper(folder, sys.argv[2], float(sys.argv[3]))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         print(json.dumps({"error": f"{error.filename or folder}: {error.strerror}"}), flush=True)

@@ -125,6 +125,10 @@ class Lab:
                 found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip()
         return {pid: text for pid, text in found.items() if text}
 
+    def queues(self, number: int) -> str:
+        """The queueing disciplines of a machine's interface."""
+        return run("ip", "netns", "exec", self.namespace(number), "tc", "qdisc", "show", "dev", "eth0")
+
     def files(self, number: int, folder: str = DISK) -> set[str]:
         """What lies in a folder of a machine's disk."""
         its = Path(f"/proc/{self.sshd[number - 1].pid}/root{folder}")

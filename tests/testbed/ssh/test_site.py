@@ -16,16 +16,18 @@ from core.errors import MachineError, SpecError
 from testbed.live.process import python_agent
 from testbed.live.state import all_states
 from testbed.ssh.connection import Connection
+from testbed.ssh.host import RemoteHost
 from testbed.ssh.keeping import LOST, LOST_S
 from testbed.ssh.shipping import code_bundle
 from testbed.ssh.site import SshSite
 from testbed.topology import Topology, load_topology
 from tests.live import needs
 from tests.testbed.live.brokers import until
-from tests.testbed.ssh.lab import DISK, Lab
+from tests.testbed.ssh.lab import DISK, Lab, run
 
 pytestmark = needs("root", "namespaces", "ip", "sshd", "paramiko")
 Make = Callable[..., SshSite]
+TBF = "rate 100mbit burst 16000 limit 150000"
 
 
 @pytest.fixture
@@ -233,3 +235,56 @@ def test_a_killed_harness_leaves_nothing(machines: Lab, tmp_path: Path) -> None:
     assert not found.stuck and any("h1" in line for line in found.removed)
     assert not ours(machines, 1) and not left(machines) and not (tmp_path / "run").exists()
     assert not list(all_states(state))
+
+
+@pytest.mark.parametrize(
+    ("python", "complaint"),
+    [
+        ("/opt/none/bin/python", r"h1: no Python at /opt/none/bin/python: .*No such file"),
+        ("/bin/false", r"h1: no Python at /bin/false"),
+    ],
+)
+def test_no_python_there(make: Make, machines: Lab, python: str, complaint: str) -> None:
+    with pytest.raises(MachineError, match=complaint):
+        make(None, 1, python=python)
+    assert not left(machines)
+
+
+def test_a_python_without_our_packages(make: Make, tmp_path: Path) -> None:
+    run(sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare"))
+    with pytest.raises(MachineError, match=r"bare/bin/python has no numpy, msgspec, psutil; install them there"):
+        make(None, 1, python=str(tmp_path / "bare" / "bin" / "python"))
+
+
+def test_no_room_for_the_code(make: Make, machines: Lab) -> None:
+    connection = Connection(machines.machine(2))
+    try:
+        connection.done("mkdir /run/small && mount -t tmpfs -o size=64k tmpfs /run/small")
+        began_s = time.monotonic()
+        with pytest.raises(MachineError, match=r"h2: .*No space left on device; free space in /run/small there"):
+            make(None, 2, folder="/run/small")
+        assert time.monotonic() - began_s < 20
+        assert connection.done("ls -A /run/small") == b""
+    finally:
+        connection.done("umount /run/small")
+        connection.close()
+
+
+def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> None:
+    remote = RemoteHost(machines.machine(2))
+    remote.ship(None, "silent")
+    remote.keep("silent-h2", silence_s=2.0)
+    try:
+        path = Path(remote.put("load/1", b"x"))
+        remote.keeping.start("sleeper", path.parent, words=["sleep", "1000"], environment={}, cores=[], fifo_priority=0)
+        device = remote.keeping.ask("device", address=machines.address(2))["device"]
+        remote.keeping.ask("shape", device=device, lines=[f"qdisc replace dev {device} root tbf {TBF}"], first=True)
+        assert "tbf" in machines.queues(2)
+        with pytest.raises(MachineError, match=r"h2: eth0 has a tbf of somebody else's"):
+            remote.keeping.ask("shape", device=device, lines=[], first=True)
+        machines.cut(2)
+        until(lambda: not ours(machines, 2), "the keeper's end", 15)
+        assert "tbf" not in machines.queues(2) and not left(machines)
+    finally:
+        machines.cut(2, on=False)
+        remote.disconnect()
