@@ -9,17 +9,25 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from core.errors import MachineError
-from core.units import SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
+from harness.adapt import PROCEDURE as ADAPT
 from harness.campaign import work
 from harness.experiment import RunSpec
 from harness.run import resolve
+from systems.loader import load_system
+from testbed.faults import Crash, Restart
+from testbed.live.request_run import run_requests_live
 from testbed.rounds import DeploymentConfig
 from testbed.ssh.keeping import LOST_S
+from testbed.ssh.site import SshSite
+from testbed.topology import load_topology
 from tests.harness.common import small
 from tests.live import needs
 from tests.testbed.ssh.lab import DISK, Lab
+from workloads.requests import poisson_requests
 
 pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytest.mark.slow]
 PUBLISHERS = 20
@@ -127,3 +135,33 @@ def test_a_full_disk_there(machines: Lab, tmp_path: Path) -> None:
         ballast.unlink(missing_ok=True)
         live.close()
     assert not {name for name in machines.files(2) if name.startswith(("run-", "."))}
+
+
+def test_a_controller_moves_buckets_there(machines: Lab, tmp_path: Path) -> None:
+    wanted = spec(machines, tmp_path, system="tb-adaptor", workload="shifting", procedure="adapt")
+    changes = {
+        "workload_options": {"publishers": PUBLISHERS, "shift_at": "1s", "share_after": 0.9},
+        "procedure_options": {"duration": "4s", "window": "1s", "profile": "5s"},
+    }
+    point = resolve(replace(wanted, **changes))
+    journal = ADAPT.run(point, ADAPT.configure(point))
+    decisions = journal.tables["decisions"]
+    rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
+    first, last = dict(rates[:2]), dict(rates[-2:])
+    assert sum(last.values()) == pytest.approx(sum(first.values())) and last[0] > 1.2 * last[1]
+
+
+def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 3, "delay": "1ms"})
+    load_ns, system = 1_500 * MILLISECOND_NS, load_system("crdt-counter")
+    requests = poisson_requests(topology.node_names(), 6, 10.0, load_ns, 1, sticky=False)
+    faults = (Crash(400 * MILLISECOND_NS, "n2"), Restart(700 * MILLISECOND_NS, "n2", "n3"))
+    config = system.config(capacity=8, rate="0.05", body="literal")
+    inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
+    with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
+        found = run_requests_live(site, system, config, topology, requests, load_ns, 1, faults, drain_ns=SECOND_NS)
+    rows = found.requests()
+    lost = {node for node, decision in zip(rows["node"], rows["decision"], strict=True) if decision == "lost"}
+    assert lost == {"n2"} and set(found.states) == {"n1", "n2", "n3"}
+    decided = [(sent, at) for sent, at in zip(rows["sent_at_ns"], rows["received_at_ns"], strict=True) if at]
+    assert len(decided) > 60 and all(0 < received - sent < SECOND_NS for sent, received in decided)
