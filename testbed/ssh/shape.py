@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
 from testbed.mininet.paths import Paths, PathSetting
 from testbed.mininet.shaping import host_lines, is_limited
 from testbed.ssh.host import RemoteHost
@@ -34,7 +34,11 @@ def shape(site: "SshSite", remote: RemoteHost) -> None:
     netem = any(path.delay_ns or path.loss_probability for path in targets.values())
     lines = host_lines(device, targets, rate_bps=None, per_path_rates=True, netem=netem)
     if lines:
-        remote.keeping.ask("shape", device=device, lines=lines, first=True)
+        try:
+            remote.keeping.ask("shape", device=device, lines=lines, first=True)
+        except MachineError as error:
+            fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
+            raise MachineError(error.what, fix) from None
 
 
 def _wants(path: PathSetting) -> bool:

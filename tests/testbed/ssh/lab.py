@@ -17,7 +17,8 @@ from pathlib import Path
 from testbed.live.capabilities import tool
 from testbed.ssh.inventory import Machine
 
-NETWORK = "198.18.77"  # for tests of networks, RFC 2544
+_PID = os.getpid()
+NETWORK = f"198.{18 + _PID // 250 % 2}.{_PID % 250}"  # for tests of networks, RFC 2544; two labs may be up at once
 DISK = "/run/disk"
 START_S = 10.0
 
@@ -40,7 +41,7 @@ class Lab:
     """Machines ``h1`` ... by number from 1."""
 
     folder: Path
-    tag: str = field(default_factory=lambda: f"rs{os.getpid() % 100000}")
+    tag: str = field(default_factory=lambda: f"rs{_PID % 100000}")
     count: int = 0
     sshd: list[subprocess.Popen[bytes]] = field(default_factory=list)
 

@@ -6,6 +6,7 @@ import pytest
 
 from core.errors import SpecError
 from testbed.ssh.inventory import read_inventory
+from tests.tidy import ROOT
 
 WHOLE = """
 [defaults]
@@ -67,3 +68,8 @@ def test_what_cannot_be_is_refused(tmp_path, text, complaint):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(SpecError, match=r"--inventory FILE"):
         read_inventory(tmp_path / "none.toml")
+
+
+def test_the_example_is_one():
+    one, two = read_inventory(ROOT / "docs" / "examples" / "hosts.toml")
+    assert (one.address, two.address) == ("10.0.0.1", "10.0.0.2") and two.shape and two.user == "bench"
