@@ -4,6 +4,7 @@
 #   ./bootstrap.sh         for running on the virtual testbed
 #   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd)
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
+#   ./bootstrap.sh packages    .venv with the locked packages, and nothing else: what the testbed ssh makes on a host
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
 #   SYSTEM_PACKAGES=no     never call apt-get; otherwise root on Debian installs what is missing
@@ -28,7 +29,7 @@ apt_install() {
     } </dev/null 2>&1 9<&-) || { tail -n 5 <<<"$said" >&2; return 1; } # a daemon must not keep our lock
 }
 
-# A daemon that comes with a package (Redis, Serf) is not to run: we start our own where we need one.
+# A daemon that comes with a package (Redis, Serf, sshd) is not to run: we start our own where we need one.
 policy=/usr/sbin/policy-rc.d
 keep_daemons_down() {
     local ours="by Ratebed's bootstrap.sh, while it installs"
@@ -74,7 +75,7 @@ make_packages() {
     .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes --no-build-isolation \
         -r requirements.lock 2>/dev/null ||
         pip_install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
-    make_ourselves
+    [ "${1:-}" = packages ] || make_ourselves
     packages_key >.venv/ready
 }
 
@@ -138,7 +139,7 @@ EOF
 make_live() {
     [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
     install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server \
-        serf serf  /usr/share/java/zookeeper.jar libzookeeper-java  dockerd docker.io
+        serf serf  sshd openssh-server  dockerd docker.io  /usr/share/java/zookeeper.jar libzookeeper-java
     go_is_ready || make_go || say "no Go: live brokers cannot be built"
     make_broker
 }
@@ -166,8 +167,9 @@ install_missing() {
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
     command -v update-rc.d >/dev/null || return 0
-    for package in redis-server serf docker; do
-        [[ " ${wanted[*]} " != *" $package"[\ .]* ]] || update-rc.d "$package" disable >/dev/null 2>&1 || true # nor at the next start
+    for package in redis-server serf docker.io openssh-server; do
+        service=${package%.io} && service=${service#open}
+        [[ " ${wanted[*]} " != *" $package "* ]] || update-rc.d "${service/ssh-server/ssh}" disable >/dev/null 2>&1 || true # nor at the next start
     done
 }
 
@@ -194,7 +196,8 @@ if command -v flock >/dev/null; then
     exec 9<bootstrap.sh
     flock 9
 fi
-packages_are_ready || make_packages
+packages_are_ready || make_packages "${1:-}"
+[ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves
 java_is_ready || make_java
 case "${1:-}" in live | test) make_live ;; esac

@@ -8,9 +8,9 @@ all of it: about 0.15 ms a process and 0.4 ms a namespace.  What it really cost 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from collectors import procfs
 
@@ -20,6 +20,27 @@ FULL_SHARE = 0.95  # a core that is busy for this share of an interval has no ro
 MACHINE, HARNESS = "machine", "harness"  # nodes of rows beside the agents and hosts
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
+
+
+class Seen(Protocol):
+    """What was seen of a machine, or of several.  Instants are CLOCK_REALTIME."""
+
+    def samples(self, epoch_ns: int) -> list[Row]:
+        """Rows of ``samples`` with instants since ``epoch_ns``."""
+        ...
+
+    def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
+        """Share of a span in which every core was at least 95 % busy; None where nothing is known of it."""
+        ...
+
+    def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
+        """Share of the cores' time in a span that other guests of the machine took; None as above."""
+        ...
+
+    @property
+    def clock_step_ns(self) -> int:
+        """The most that CLOCK_REALTIME was moved against CLOCK_MONOTONIC."""
+        ...
 
 
 class Probes:
@@ -179,3 +200,30 @@ def clock_offset() -> tuple[int, int]:
         after_ns = time.monotonic_ns()
         best = min(best, (after_ns - before_ns, before_ns, real_ns - (before_ns + after_ns) // 2))
     return best[1], best[2]
+
+
+class Together:
+    """``Seen`` of the harness' machine and of those that carry a run elsewhere: the worst of the latter counts."""
+
+    def __init__(self, ours: Seen, theirs: Sequence[Seen] = ()):
+        self._all = (ours, *theirs)
+        self._carrying = theirs or (ours,)
+
+    def samples(self, epoch_ns: int) -> list[Row]:
+        """All rows, in order of time."""
+        return sorted((row for seen in self._all for row in seen.samples(epoch_ns)), key=lambda row: row[0])
+
+    def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
+        """Of the machine that was busiest."""
+        found = [seen.busy_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in found if share is not None), default=None)
+
+    def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
+        """Of the machine that lost most."""
+        found = [seen.steal_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in found if share is not None), default=None)
+
+    @property
+    def clock_step_ns(self) -> int:
+        """Of the clock that was moved most."""
+        return max(seen.clock_step_ns for seen in self._carrying)

@@ -32,7 +32,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     topology: str = "srtm-lan"
     topology_options: Options = {}
     testbed: str = "virtual"
-    testbed_options: Options = {}
+    testbed_options: Options = {}  # where its hosts are; files among them are in ``inputs`` as well
     calibration: str = "srtm-paper"
     procedure: str = "distribute"  # which procedure of the testbed: distribute | adapt | requests
     procedure_options: Options = {}

@@ -139,6 +139,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         },
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
+        "testbed_notes": list(journal.evidence.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds

@@ -28,6 +28,7 @@ Testbed = Annotated[str, typer.Option("--testbed", help="where to run; empty = a
 DockerDaemon = Annotated[
     str, typer.Option("--docker-daemon", metavar="private|running", help="of testbed docker; empty = a private one")
 ]
+Inventory = Annotated[str, typer.Option("--inventory", metavar="FILE", help="the machines of the testbed ssh")]
 Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
@@ -96,6 +97,11 @@ def make_request(
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
     load_testbed(others.get("testbed") or "virtual")
+    at = dict(testbed_options or {})
+    if inventory := others.pop("inventory", ""):
+        if others.get("testbed") != "ssh":
+            raise SpecError("--inventory belongs to the testbed ssh", "add --testbed ssh")
+        at["inventory"] = inventory
     if jobs < 0:
         raise SpecError(f"--jobs {jobs}", "give at least 0")
     names, more = _figures_and_options(keys or ())
@@ -105,7 +111,7 @@ def make_request(
     workers = jobs or core_count()
     return Request(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=testbed_options or {}, **others,
+        plot_invalid=plot_invalid, testbed_options=at, **others,
     )  # fmt: skip
 
 

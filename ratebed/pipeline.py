@@ -26,8 +26,7 @@ from ratebed.options import Request
 from ratebed.progress import Progress
 from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
-from testbed import calibration_path
-from testbed.docker.wishes import archives
+from testbed import calibration_path, files_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +88,7 @@ def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
     if request.testbed_options and not (compares and testbed == VIRTUAL):
         options = {**options, **request.testbed_options}
     return msgspec.structs.replace(
-        spec, testbed=testbed, testbed_options=options, calibration=calibration, inputs=(*inputs, *archives(options))
+        spec, testbed=testbed, testbed_options=options, calibration=calibration, inputs=(*inputs, *files_of(options))
     )
 
 

@@ -3,6 +3,7 @@
 No code outside this folder asks which testbed it is on: all give the same ``Backend``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ TESTBEDS = {
     "local": "testbed.live.backend:LOCAL",
     "mininet": "testbed.live.backend:MININET",
     "docker": "testbed.live.backend:DOCKER",
+    "ssh": "testbed.live.backend:SSH",
 }
 
 
@@ -28,12 +30,12 @@ class Backend(Protocol):
     real_time: bool
     privileges: str
 
-    def with_options(self, options: Any, topology: Any) -> "Backend":
-        """The same testbed, with a run's ``testbed_options``; SpecError for what it or the topology does not know."""
-        ...
-
     def probe(self) -> list[tuple[str, bool, str]]:
         """What this machine has of what the testbed needs: (what, found, detail or fix)."""
+        ...
+
+    def with_options(self, options: Mapping[str, Any], topology: Any) -> "Backend":
+        """The testbed as a run's options want it (limits, an inventory); SpecError where that cannot be."""
         ...
 
     def check(self, topology: Any, schedule: Any, spec: Any, config: Any) -> None:
@@ -119,3 +121,10 @@ def calibration_path(name: str) -> Path:
         known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.toml")))
         raise SpecError(f"no calibration {name!r}", f"use one of {known}, or the path of a .toml file")
     return path
+
+
+def files_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The files that a run's ``testbed_options`` name: what is in them belongs to its identity."""
+    from testbed.docker.wishes import archives
+
+    return (*archives(options), *filter(None, [options.get("inventory")]))

@@ -34,6 +34,7 @@ class Evidence:
     samples: Sequence[tuple[int, str, str, float]] = ()  # further rows of ``samples``: at_ns, node, metric, value
     logs: Mapping[str, bytes] = field(default_factory=dict)  # what the processes printed: collectors.writer.read_logs
     epoch_ns: int | None = None  # CLOCK_REALTIME of the run's time 0
+    notes: Sequence[str] = ()  # what of the topology the testbed does not give, a sentence each
 
     def path_columns(self) -> dict[str, list[Any]]:
         """Columns of the table ``paths``, without ``run_id``."""

@@ -1,8 +1,9 @@
 """Measures the paths of a site against its topology, before load: verify, then load.
 
 An agent on every host (``link_probe.py``) echoes small datagrams and sends some to each other host, all at once and
-evenly spaced.  The hosts share a clock, so each direction has a delay and a loss of its own.  A path that is off is
-measured again, for a machine that was busy for a moment; one that stays off is a LinkError.
+evenly spaced.  The hosts share a clock, or the offsets of their clocks are known: each direction has a delay and a loss
+of its own.  A path that is off is measured again, for a machine that was busy for a moment; one that stays off is a
+LinkError.
 """
 
 from collections.abc import Iterable, Sequence
@@ -92,7 +93,9 @@ def _measure(
     for a, targets in asked.items():
         for b, result in zip(targets, answers[a]["results"], strict=True):
             heard = agents[b].ask("heard", address=site.address(a), port=ports[a], number=number)["heard_count"]
-            there, back = result["there_ns"], result["back_ns"]
+            ahead_ns = site.clock_offset_ns(b) - site.clock_offset_ns(a)
+            there = [delay_ns - ahead_ns for delay_ns in result["there_ns"]]
+            back = [delay_ns + ahead_ns for delay_ns in result["back_ns"]]
             measures += [
                 judged(site, a, b, there, count, count - heard),
                 judged(site, b, a, back, heard, heard - len(back)),

@@ -20,13 +20,16 @@ def plan(
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
+    inventory: o.Inventory = "",
     as_json: o.AsJson = False,
 ) -> None:
     """Runs, expected time, memory, disk and privileges of figures; nothing is started."""
     from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, campaign_seconds
     from ratebed.pipeline import make_plan
 
-    request = o.make_request(keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed)
+    request = o.make_request(
+        keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed, inventory=inventory
+    )
     found = make_plan(request)
     missing = found.campaign.missing()
     rows = [

@@ -43,6 +43,7 @@ def run(
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
     docker_daemon: o.DockerDaemon = "",
+    inventory: o.Inventory = "",
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
@@ -57,7 +58,7 @@ def run(
     matrix = words.pop(0) if words and words[0].endswith(".toml") else ""
     request = o.make_request(
         words, every, scale, seed, jobs, out, context.args,
-        testbed=testbed, calibration=calibration, spark_master=spark_master, extra_system=system,
+        testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
         plot_invalid=plot_invalid, testbed_options=options,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):

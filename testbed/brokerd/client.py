@@ -29,6 +29,20 @@ def exact_releases_ns(stamps_ns: Int64, envelope: Envelope) -> Int64:
     return exact_ns
 
 
+def read_rows(path: Path, row_count: int, offset_ns: int = 0) -> dict[str, Int64]:
+    """The columns of a file of rows that a broker wrote, whose clock was ahead of ours by ``offset_ns``.
+
+    Instants are CLOCK_REALTIME; ``released_at_ns`` is 0 for a message that still waits.  Rows are in the order in
+    which the messages took their tokens.
+    """
+    table = np.fromfile(path, "<i8").reshape(-1, len(COLUMNS))
+    assert len(table) == row_count, "the broker says how many it wrote"
+    rows = {name: table[:, i] for i, name in enumerate(COLUMNS)}
+    if offset_ns:
+        rows |= {name: np.where(rows[name] == 0, 0, rows[name] - offset_ns) for name in COLUMNS[2:]}
+    return rows
+
+
 class BrokerGone(MachineError):
     """The broker has closed the connection, or does not answer."""
 
@@ -81,14 +95,15 @@ class BrokerClient:
     def collect(self, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
         """The rows recorded of a topic, or of all: its columns, and how many messages found no room.
 
-        The broker, which runs on this machine, writes them to ``path``.  Instants are CLOCK_REALTIME;
-        ``released_at_ns`` is 0 for a message that still waits.  Rows are in the order in which the
-        messages took their tokens.
+        The broker, which runs on this machine, writes them to ``path``; see ``read_rows``.
         """
-        answer = self._ask("collect", path=str(path.resolve()), topic=topic)
-        table = np.fromfile(path, "<i8").reshape(-1, len(COLUMNS))
-        assert len(table) == answer["rows"], "the broker says how many it wrote"
-        return {name: table[:, i] for i, name in enumerate(COLUMNS)}, answer["dropped_rows"]
+        row_count, dropped_rows = self.write_rows(str(path.resolve()), topic)
+        return read_rows(path, row_count), dropped_rows
+
+    def write_rows(self, path: str, topic: str = "") -> tuple[int, int]:
+        """Let the broker write those rows to a file of its machine: how many, and how many found no room."""
+        answer = self._ask("collect", path=path, topic=topic)
+        return answer["rows"], answer["dropped_rows"]
 
     def open(self, topic: str, channels: Sequence[str] = ()) -> None:
         """Let a topic accept messages from now on; each of ``channels`` gets them from the first on.

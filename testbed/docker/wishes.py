@@ -92,6 +92,12 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
     return found
 
 
+def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+    """What the site is made with; SpecError as above."""
+    read_wishes(options, topology)
+    return {"options": dict(options)}
+
+
 def archives(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Files that the options name: a run's identity depends on what is in them."""
     found = {str(value) for key, value in options.items() if key.rpartition(".")[2] == "image"}

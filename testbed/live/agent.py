@@ -8,9 +8,6 @@ Standard output belongs to this protocol; anything else is written to standard e
 
 import json
 import os
-import select
-import signal
-import subprocess
 import sys
 import time
 import traceback
@@ -23,6 +20,7 @@ from threading import Thread
 from typing import Any, TextIO
 
 from core.errors import HarnessError, LinkError, MachineError, SpecError, SystemFault
+from testbed.live.pipes import Process
 
 ANSWER_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 5.0
@@ -42,14 +40,11 @@ class Agent:
     after that the agent only takes ``stop``.
     """
 
-    def __init__(self, name: str, process: "subprocess.Popen[bytes]", log: Path):
+    def __init__(self, name: str, process: Process, log: Path):
         self.name, self.process, self.log = name, process, log
         self._buffer = b""
         self._asked: deque[str] = deque(["start"])  # what is not answered yet; the first line is asked by starting
         self._lost = ""  # the command whose answer did not come in time
-        assert process.stdin is not None and process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        os.set_blocking(process.stdin.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -64,7 +59,7 @@ class Agent:
     @property
     def exit_code(self) -> int | None:
         """As of ``Popen``: negative = the signal that ended it; None while it lives."""
-        return _exit_code(self.process)
+        return self.process.exit_code
 
     def ready(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         """Wait for the agent's first line."""
@@ -81,19 +76,12 @@ class Agent:
     def post(self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> None:
         """Send a command; ``answer`` takes its answer later (several agents work at once)."""
         self._check_in_step()
-        assert self.process.stdin is not None
-        if self.process.stdin.closed:
-            raise self._gone(command)
-        line = memoryview(json.dumps({"do": command, **arguments}).encode() + b"\n")
-        descriptor, until_s = self.process.stdin.fileno(), time.monotonic() + timeout_s
-        while line:
-            try:
-                line = line[os.write(descriptor, line) :]
-            except BlockingIOError:
-                if not _wait_for(descriptor, select.POLLOUT, until_s):
-                    raise self._late(command) from None
-            except BrokenPipeError:
-                raise self._gone(command) from None
+        try:
+            self.process.send(json.dumps({"do": command, **arguments}).encode() + b"\n", time.monotonic() + timeout_s)
+        except TimeoutError:
+            raise self._late(command) from None
+        except BrokenPipeError:
+            raise self._gone(command) from None
         self._asked.append(command)
 
     def answer(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
@@ -118,17 +106,15 @@ class Agent:
 
         A second call returns the same.
         """
-        assert self.process.stdin is not None and self.process.stdout is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
+        self.process.close_input()
         if self.process.returncode is None:
             if not self._wait_for_end(timeout_s):
                 self.process.kill()  # one that is stopped, too
                 if not self._wait_for_end(END_TIMEOUT_S):
                     raise MachineError(f"agent {self.name} (process {self.pid}) cannot be ended", f"see {self.log}")
-            _end_session(self.process.pid)
+            self.process.kill_group()
         code = self.process.wait()
-        self.process.stdout.close()
+        self.process.close()
         return code
 
     def _wait_for_end(self, timeout_s: float) -> bool:
@@ -142,14 +128,11 @@ class Agent:
         return True
 
     def _line(self, command: str, until_s: float) -> bytes:
-        assert self.process.stdout is not None
         while b"\n" not in self._buffer:
-            if self.process.stdout.closed:
-                raise self._gone(command)
-            descriptor = self.process.stdout.fileno()
-            if not _wait_for(descriptor, select.POLLIN, until_s):
-                raise self._late(command)
-            part = os.read(descriptor, 1 << 16)
+            try:
+                part = self.process.receive(until_s)
+            except TimeoutError:
+                raise self._late(command) from None
             if not part:
                 raise self._gone(command)
             self._buffer += part
@@ -176,34 +159,6 @@ class Agent:
         except OSError:
             return ""
         return f": {lines[-1][:200]}" if lines and not lines[-1].startswith(COMMENT) else ""
-
-
-def _exit_code(process: "subprocess.Popen[bytes]") -> int | None:
-    """How it ended, without taking that away from ``Popen``; None while it lives."""
-    if process.returncode is not None:
-        return process.returncode
-    try:
-        found = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # somebody else has waited for it
-        return process.poll()
-    if found is None:
-        return None
-    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
-
-
-def _end_session(leader: int) -> None:
-    """Kill what the ended ``leader``, not waited for yet, has left of its process group."""
-    with suppress(ProcessLookupError, PermissionError):
-        if os.getpgid(leader) == leader:
-            os.killpg(leader, signal.SIGKILL)
-
-
-def _wait_for(descriptor: int, event: int, until_s: float) -> bool:
-    """Whether the descriptor got ready in time.  ``poll``, for it takes descriptors of any number."""
-    left_s = until_s - time.monotonic()
-    poll = select.poll()
-    poll.register(descriptor, event)
-    return left_s > 0 and bool(poll.poll(left_s * 1000))
 
 
 # --- the agent's own end -----------------------------------------------------------------------------

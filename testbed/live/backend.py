@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -34,21 +34,21 @@ class LiveBackend:
     privileges: str = "none"
     has_links: bool = True
     real_time: bool = True
-    checker: str = ""  # of options of runs, (options, topology); empty: there are none
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def with_options(self, options: Mapping[str, Any], topology: Topology) -> Self:
-        """See ``testbed.Backend``."""
-        if not options:
-            return self
-        if not self.checker:
-            raise SpecError(f"testbed {self.name} has no options, as {next(iter(options))!r}", "use --testbed docker")
-        _named(self.checker)(options, topology)
-        return replace(self, options=dict(options))
+    has_servers: bool = True  # can Serf, ZooKeeper and profiled brokers be run on its hosts?
+    checker: str = ""  # of a run's options: what the site is made with, or an error; empty: there are none
+    options: Mapping[str, Any] = field(default_factory=dict)  # what the site is made with
 
     def probe(self) -> Any:
         """What this machine has of what the testbed needs."""
         return _named(self.prober)()
+
+    def with_options(self, options: Mapping[str, Any], topology: Topology) -> "LiveBackend":
+        """See ``testbed.Backend``."""
+        if self.checker:
+            return replace(self, options=_named(self.checker)(options, topology))
+        if options:
+            raise SpecError(f"testbed {self.name} has no options, got {', '.join(options)}", "leave them out")
+        return self
 
     def check(self, topology: Topology, schedule: Any, spec: Any, config: Any) -> None:
         """See ``testbed.Backend``; what only a model can do is refused."""
@@ -107,7 +107,7 @@ class LiveBackend:
         self, system: Any, config: Any, topology: Topology, requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> Any:
         """See ``testbed.Backend``."""
-        from collectors.probes import Probes
+        from collectors.probes import Probes, Together
         from testbed.live.fidelity import SCALE_NS
         from testbed.live.findings import Findings, namespaces
         from testbed.live.request_run import run_requests_live
@@ -120,7 +120,9 @@ class LiveBackend:
             findings.late(found.lateness_ns())
             findings.faulty = bool(found.journal.faults)
             findings.site_counters = site.counters()
-            return replace(found, evidence=findings.evidence(probes, read_logs(site.folder / "logs")))
+            findings.notes = site.notes
+            seen = Together(probes, site.probes())
+            return replace(found, evidence=findings.evidence(seen, read_logs(site.folder / "logs")))
 
     def throttle(self, system: Any, config: Any, topology: Topology, demands: Any, **more: Any) -> Any:
         """Throttlers are told demands, not sent requests: there is nothing to put on sockets."""
@@ -146,6 +148,7 @@ class LiveBackend:
 
     def check_place(self, system: Any, placing: Any) -> None:
         """See ``testbed.Backend``."""
+        self._check_servers()
         from testbed.live.placement_run import check_wishes
         from testbed.live.planes import STAND_INS
 
@@ -167,6 +170,7 @@ class LiveBackend:
 
     def check_profile(self) -> None:
         """See ``testbed.Backend``."""
+        self._check_servers()
 
     def profile(self, topology: Topology, load: Any, profiling: Any) -> Any:
         """See ``testbed.Backend``."""
@@ -180,7 +184,13 @@ class LiveBackend:
         with self.up(topology, seed) as site:
             paths = site.verify()
             samples = [(0, host, metric, value) for host, metric, value in site.counters()]
-            return Evidence(paths=paths, samples=samples, logs=read_logs(site.folder / "logs"))
+            logs = read_logs(site.folder / "logs")
+            return Evidence(paths=paths, samples=samples, logs=logs, notes=tuple(site.notes))
+
+    def _check_servers(self) -> None:
+        if not self.has_servers:
+            fix = "use --testbed mininet, local or virtual"
+            raise SpecError(f"testbed {self.name} runs neither placements nor profiles", fix)
 
     @contextmanager
     def up(self, topology: Topology, seed: int) -> "Iterator[Site]":
@@ -199,8 +209,7 @@ class LiveBackend:
         """Hosts and links, with a folder that goes with them; ``seed``: of what the links draw."""
         folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
         try:
-            more = {"options": self.options} if self.options else {}
-            site: Site = _named(self.site)(topology, folder, seed=seed, owns_folder=True, **more)
+            site: Site = _named(self.site)(topology, folder, seed=seed, owns_folder=True, **self.options)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -215,9 +224,10 @@ def _named(text: str) -> Any:
 LOCAL = LiveBackend("local", "testbed.local:LocalSite", "testbed.local:probe", has_links=False)
 MININET = LiveBackend("mininet", "testbed.mininet.site:MininetSite", "testbed.mininet.site:probe", privileges="root")
 DOCKER = LiveBackend(
-    "docker",
-    "testbed.docker.site:DockerSite",
-    "testbed.docker.site:probe",
-    privileges="root",
-    checker="testbed.docker.wishes:read_wishes",
-)
+    "docker", "testbed.docker.site:DockerSite", "testbed.docker.site:probe", privileges="root",
+    checker="testbed.docker.wishes:site_options",
+)  # fmt: skip
+SSH = LiveBackend(
+    "ssh", "testbed.ssh.site:SshSite", "testbed.ssh.needs:probe", privileges="keys", has_links=False, has_servers=False,
+    checker="testbed.ssh.needs:site_options",
+)  # fmt: skip

@@ -1,8 +1,6 @@
 """The brokers of a live run: processes of ``testbed.brokerd`` on the topology's broker hosts, by name."""
 
-import os
 import secrets
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ import numpy as np
 from core.errors import MachineError
 from core.records import Envelope, Int64
 from testbed.brokerd.build import brokerd_path
-from testbed.brokerd.client import COLUMNS, BrokerClient
+from testbed.brokerd.client import COLUMNS, BrokerClient, read_rows
 from testbed.live.agent import Agent
 from testbed.live.site import Site
 
@@ -64,9 +62,9 @@ class Brokers:
         started = []
         for name in names:
             host, address = site.topology.host_of(name), site.address(name)
-            (self.folder / name).mkdir()
-            words = ("-data", f"{address}:0", "-nsqd", f"{address}:0", "-path", str(self.folder / name),
-                     "-token-file", str(token_file), "-stamps", stamps, "-gc", gc)  # fmt: skip
+            data = site.place(host, self.folder / name / "data")
+            words = ("-data", f"{address}:0", "-nsqd", f"{address}:0", "-path", str(Path(data).parent),
+                     "-token-file", site.put(host, token_file), "-stamps", stamps, "-gc", gc)  # fmt: skip
             started.append((name, host, site.start(host, f"broker-{name}", [program, *words], cores=cores)))
         self.all = [self._introduced(name, host, agent) for name, host, agent in started]
 
@@ -105,8 +103,14 @@ class Brokers:
 
     def collect(self, number: int, topic: str) -> tuple[dict[str, Int64], int]:
         """The rows of a broker, and how many found no room; none of a broker that has ended."""
-        path = self.folder / f"{self.all[number].name}.rows"
-        found = self._tell(number, lambda client: client.collect(path, topic))
+        host, path = self.all[number].host, self.folder / f"{self.all[number].name}.rows"
+
+        def taken(client: BrokerClient) -> tuple[dict[str, Int64], int]:
+            row_count, dropped_rows = client.write_rows(self._site.place(host, path), topic)
+            self._site.fetch(host, path)
+            return read_rows(path, row_count, self._site.clock_offset_ns(host)), dropped_rows
+
+        found = self._tell(number, taken)
         path.unlink(missing_ok=True)
         return found or ({name: np.empty(0, np.int64) for name in COLUMNS}, 0)
 
@@ -116,8 +120,7 @@ class Brokers:
 
     def kill(self, name: str) -> None:
         """SIGKILL: a crash."""
-        with suppress(ProcessLookupError):
-            os.kill(self.named(name).agent.pid, signal.SIGKILL)
+        self.named(name).agent.process.kill()
         self.named(name).agent.process.wait(5.0)
 
     def close(self) -> None:

@@ -116,6 +116,11 @@ def _pinning() -> str | None:
     return f"{os.cpu_count()} cores" if tool("taskset") and tries("taskset", "-c", str(core), "true") else None
 
 
+def _paramiko() -> str | None:
+    found = importlib.util.find_spec("paramiko")
+    return "installed" if found else None
+
+
 def _go() -> str:
     """As the build of our broker looks for it: new enough, wherever it is."""
     from testbed.brokerd import build
@@ -171,6 +176,8 @@ CAPABILITIES = {
     "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
     "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
     "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
+    "paramiko": Capability("paramiko", _paramiko, "make setup"),
+    "sshd": Capability("sshd, for tests", lambda: tool("sshd"), "apt-get install openssh-server"),
     "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokerd.build)"),
     "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from core.errors import HarnessError
 from testbed.live.state import TOKEN, Left, all_states, start_time
 
 END_TIMEOUT_S = 5.0
@@ -91,10 +92,10 @@ def marked_processes(token: str) -> list[dict[str, Any]]:
 
 def kill_marked(token: str) -> list[int]:
     """End all processes that bear the run's token; returns those that were there."""
-    return [found["pid"] for found in marked_processes(token) if _kill(found["pid"], found["started"])]
+    return [found["pid"] for found in marked_processes(token) if kill_left(found["pid"], found["started"])]
 
 
-def _kill(pid: int, started: int | None) -> bool:
+def kill_left(pid: int, started: int | None) -> bool:
     """SIGKILL for the process ``pid`` if it is the one that began at ``started``; returns whether it was there.
 
     The process is held by a descriptor while it is looked at, so that its id cannot change hands in between.
@@ -120,7 +121,7 @@ def _kill(pid: int, started: int | None) -> bool:
 
 
 def _remove_process(thing: dict[str, Any]) -> bool:
-    return "pid" in thing and _kill(thing["pid"], thing["started"])
+    return "pid" in thing and kill_left(thing["pid"], thing["started"])
 
 
 def _command(*words: str) -> None:
@@ -225,6 +226,21 @@ def _remove_container(thing: dict[str, Any]) -> bool:
     return True
 
 
+def _remove_remote(thing: dict[str, Any]) -> bool:
+    """What a keeper left on another machine; mostly it has gone by itself when its connection broke."""
+    from testbed.ssh.connection import Connection
+    from testbed.ssh.inventory import Machine
+
+    try:
+        connection = Connection(Machine(**thing["machine"]))
+        try:
+            return connection.done(thing["clean"]).strip() == b"removed"
+        finally:
+            connection.close()
+    except HarnessError as error:
+        raise OSError(error.what) from None
+
+
 _REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "process": _remove_process,
     "interface": _remove_interface,
@@ -234,4 +250,5 @@ _REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "folder": _remove_folder,
     "container": _remove_container,
     "group": _remove_group,
+    "remote": _remove_remote,
 }

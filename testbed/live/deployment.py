@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from collectors.probes import Probes
+from collectors.probes import Probes, Together
 from collectors.writer import read_logs
 from core.errors import MachineError
 from core.records import Block, Envelope, Int32, Schedule
@@ -139,7 +139,9 @@ class LiveDeployment(TopicWindows):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
         with suppress(MachineError):
             self.findings.site_counters = self.site.counters()
-        return self.findings.evidence(self.probes, read_logs(self.site.folder / "logs"))
+        self.findings.notes = self.site.notes
+        seen = Together(self.probes, self.site.probes())
+        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
 
     def close(self) -> None:
         """End all processes, take the network down."""
@@ -204,15 +206,21 @@ class LiveDeployment(TopicWindows):
             self.brokers_up.record(number, self.topic, int(counts[number + 1]))
         more = [other for other in others if other is not None]
         message_count = block.message_count + sum(other.message_count for other in more)
+        self._first_tag += len(self.names) + 1
+        loads = [(self.topic, self._first_tag, block)]
+        loads += [
+            (_other_topic(number), self._first_tag + number + 1, other)
+            for number, other in enumerate(others)
+            if other is not None
+        ]
+        for _, tag, load in loads:
+            self.publishers.bring(load, tag)
         lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * message_count
         begin_ns = time.time_ns() + lead_ns + (controllers.lead_ns if controllers else 0)
         if controllers:
             controllers.start(begin_ns)
-        self._first_tag += len(self.names) + 1
-        self.publishers.load(block, begin_ns - start_ns, self.topic, self._first_tag)
-        for number, other in enumerate(others):
-            if other is not None:
-                self.publishers.load(other, begin_ns - start_ns, _other_topic(number), self._first_tag + number + 1)
+        for topic, tag, _ in loads:
+            self.publishers.load(begin_ns - start_ns, topic, tag)
         self._wait_until(begin_ns, end_ns - start_ns, faults)
         self._drain(int(counts[1:].sum()) + sum(other.message_count for other in more))
         self.findings.played(begin_ns, begin_ns + end_ns - start_ns)

@@ -16,6 +16,7 @@ delays, median lateness            scale / 4           scale                   p
 delays, p99 of lateness            scale               20 scale                bursts after each stall
 packets dropped by queues          0                   0.1 %                   retransmission after 200 ms
 clock set                          scale / 10          scale                   instants of before and after
+clocks of hosts, known only to     scale / 4           scale                   latencies between hosts are as wrong
 reads of several commands          5 %                 never                   one kernel stamp for several
 records that nobody can explain    -                   0                       the accounts do not sum up
 acknowledged, not delivered        -                   0 (no broker killed)    lost by us
@@ -79,6 +80,7 @@ class Observation:
     queue_drop_count: int | None = None  # packets dropped by delay queues, interfaces and sockets
     packet_count: int | None = None  # that passed there
     clock_step_ns: int | None = None  # the most that CLOCK_REALTIME moved against CLOCK_MONOTONIC
+    clock_doubt_ns: int | None = None  # how far latencies between two hosts may be off, for their clocks differ
     merged_read_share: float | None = None  # broker: reads that brought more than one command
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
     killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
@@ -134,6 +136,8 @@ def _rules_of_time(seen: Observation) -> Sequence[_Rule]:
         _Rule("delay_lateness_p99_ns", delay.p99_ns, scale, invalid_delay,
               "1 % of the packets were delayed {value} too long"),
         _Rule("clock_step_ns", step, scale / 10, scale, "the clock was set by {value}"),
+        _Rule("clock_doubt_ns", seen.clock_doubt_ns, scale / 4, scale,
+              "the clocks of two hosts can be compared to {value} only"),
     )  # fmt: skip
 
 

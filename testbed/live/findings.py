@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from numpy.typing import ArrayLike
 
-from collectors.probes import MACHINE, Probes
+from collectors.probes import MACHINE, Seen
 from core.records import Int64
 from testbed.evidence import Evidence
 from testbed.live.accounts import DeliveryAccount
@@ -14,6 +14,7 @@ from testbed.live.fidelity import Observation, Spread, judge, spread_of
 from testbed.live.site import PathMeasure, Site
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
+CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
 
 
 @dataclass
@@ -32,6 +33,7 @@ class Findings:
     lost_agents: Sequence[str] = ()
     broker_killed: bool = False
     faulty: bool = False
+    notes: Sequence[str] = ()
     first_begin_ns: int | None = None
 
     def moved(self, at_ns: int, publisher_count: int, told_count: int) -> None:
@@ -55,7 +57,7 @@ class Findings:
         values |= {f"{name}_count": count for name, count in more.items()}
         self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
 
-    def evidence(self, probes: Probes, logs: Mapping[str, bytes]) -> Evidence:
+    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> Evidence:
         """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
         epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
         seen = self.observation(probes)
@@ -69,9 +71,9 @@ class Findings:
         ]  # fmt: skip
         if epoch_ns is not None:
             rows += probes.samples(epoch_ns)
-        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns)
+        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
 
-    def observation(self, probes: Probes) -> Observation:
+    def observation(self, probes: Seen) -> Observation:
         """What ``judge`` judges."""
         reads = sum(stats.get("read_count", 0) for stats in self.broker_stats.values())
         merged = sum(stats.get("merged_read_count", 0) for stats in self.broker_stats.values())
@@ -86,6 +88,7 @@ class Findings:
             queue_drop_count=drops,
             packet_count=packets,
             clock_step_ns=probes.clock_step_ns,
+            clock_doubt_ns=self._clock_doubt_ns(),
             merged_read_share=merged / reads if reads else None,
             lost_agents=(*self.lost_agents, *self._dead_helpers()),
             killed_hosts=tuple(self._killed_hosts()),
@@ -94,6 +97,11 @@ class Findings:
             faulty=self.faulty,
             more={"migration_count": float(self.migration_count)},
         )
+
+    def _clock_doubt_ns(self) -> int | None:
+        """How well the instants of two hosts can be compared, at worst; None where all share a clock."""
+        found = sorted(value for _, metric, value in self.site_counters if metric == CLOCK_DOUBT)
+        return int(sum(found[-2:])) if found else None
 
     def _dead_helpers(self) -> list[str]:
         """What the site needs for its links, and was not there at the end."""
@@ -108,7 +116,7 @@ class Findings:
             if metric == "out_of_memory_count" and value
         ]
 
-    def _packets(self, probes: Probes) -> tuple[int | None, int | None]:
+    def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
         drops = [
             value for _, metric, value in self.site_counters if metric in ("queue_drop_count", "receive_drop_count")
@@ -135,7 +143,7 @@ def namespaces(site: Site) -> dict[str, int]:
     return {site.host_of_agent(name): pid for name, pid in site.processes()}
 
 
-def _datagrams(probes: Probes, metric: str) -> int:
+def _datagrams(probes: Seen, metric: str) -> int:
     """By how much a counter grew on the hosts; where they have no namespaces of their own, on the machine."""
     first: dict[str, float] = {}
     last: dict[str, float] = {}

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -45,8 +45,10 @@ class _Service:
     def __init__(self, site: Site, name: str, config: Any, names: Sequence[str]):
         self.node = getattr(config, "server", "") or names[0]
         self._address = site.address(self.node)
-        command = [sys.executable, "-m", SERVICES[name], self._address, str(site.folder)]
-        self.agent = site.start(site.topology.host_of(self.node), f"service-{name}", command)
+        host = site.topology.host_of(self.node)
+        folder = str(Path(site.place(host, site.folder / name)).parent)
+        command = [sys.executable, "-m", SERVICES[name], self._address, folder]
+        self.agent = site.start(host, f"service-{name}", command)
 
     def start(self, password: str) -> list[object]:
         """Start the server; returns what nodes must know: address, port, password, and the origin of its time in s."""
@@ -92,11 +94,13 @@ class NodeFleet:
         for _, _, agent in agents:
             agent.ready(LOAD_S)
         files = [self.folder / f"{name}.{number}.jsonl" for name, number, _ in agents]
+        for file in files:
+            file.unlink(missing_ok=True)  # of an earlier fleet on this site
         # The first one alone: what it compiles, the others find compiled.
         for group in (slice(0, 1), slice(1, None)):
             for (name, number, agent), file in zip(agents[group], files[group], strict=True):
                 agent.post("configure", **self._loading, names=self.names, name=name,
-                           seed=node_seed(self._seed, number), records=str(file))  # fmt: skip
+                           seed=node_seed(self._seed, number), records=self._site.place(name, file))  # fmt: skip
             for _, _, agent in agents[group]:
                 agent.answer(LOAD_S)
         for (name, number, agent), file in zip(agents, files, strict=True):
@@ -107,9 +111,9 @@ class NodeFleet:
 
     def connect(self) -> None:
         """Tell all nodes where the others and the services are; returns when everybody can reach everybody."""
-        for place in self._places.values():
+        for name, place in self._places.items():
             assert place.agent is not None
-            place.agent.ask("connect", **self._introduction())
+            place.agent.ask("connect", **self._introduction(name))
         until_s, others = monotonic() + _CONNECT_S, len(self.names) - 1
         while True:
             found = self.statuses()
@@ -124,7 +128,7 @@ class NodeFleet:
         """Let the nodes begin at the epoch, their clocks ahead by the offsets."""
         self._epoch_ns, self._offsets_ns = epoch_ns, dict(offsets_ns)
         for name, agent in self._running():
-            agent.post("go", epoch_ns=epoch_ns, offset_ns=self._offsets_ns.get(name, 0))
+            agent.post("go", epoch_ns=self._its_epoch_ns(name), offset_ns=self._offsets_ns.get(name, 0))
         for _, agent in self._running():
             agent.answer()
 
@@ -150,9 +154,9 @@ class NodeFleet:
         if self._service is not None and self._service.node == restart.node:
             self._service.agent.ask("start", password=self.token)
         agent.ask("listen", port=place.port)
-        agent.ask("connect", **self._introduction())
+        agent.ask("connect", **self._introduction(restart.node))
         offset_ns = self._offsets_ns.get(restart.node, 0)
-        agent.ask("go", epoch_ns=self._epoch_ns, offset_ns=offset_ns, snapshot=snapshot)
+        agent.ask("go", epoch_ns=self._its_epoch_ns(restart.node), offset_ns=offset_ns, snapshot=snapshot)
         place.agent = agent
         place.lives.append(file)
 
@@ -202,7 +206,8 @@ class NodeFleet:
         found = {}
         for name, agent in self._running():
             path = self.folder / f"{name}.state"
-            if agent.ask("snapshot", path=str(path), counted=False)["known"]:
+            if agent.ask("snapshot", path=self._site.place(name, path), counted=False)["known"]:
+                self._site.fetch(name, path)
                 found[name] = codec.decode(path.read_bytes())
         return found
 
@@ -210,6 +215,9 @@ class NodeFleet:
         """The rows of all the node's processes."""
         found = NodeRecords()
         for file in self._places[name].lives:
+            if not file.exists():
+                with suppress(MachineError):  # it has none, or its host is lost
+                    self._site.fetch(name, file)
             life = read_records(file)
             found.samples += life.samples
             found.verdicts += life.verdicts
@@ -245,9 +253,17 @@ class NodeFleet:
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]
 
-    def _introduction(self) -> dict[str, Any]:
+    def _its_epoch_ns(self, name: str) -> int:
+        """The epoch by the clock of a node's host."""
+        return self._epoch_ns + self._site.clock_offset_ns(name)
+
+    def _introduction(self, name: str) -> dict[str, Any]:
+        """What a node is told of the others and of the services; the instant "begin" is by its host's clock."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
-        return {"token": self.token, "addresses": addresses, "services": self.services}
+        services = dict(self.services)
+        if "begin" in services:
+            services["begin"] = [int(str(at_ns)) + self._site.clock_offset_ns(name) for at_ns in services["begin"]]
+        return {"token": self.token, "addresses": addresses, "services": services}
 
     def _copy(self, restart: Restart) -> str:
         """The file with the state of the peer to copy from; "" where there is none, or it is down."""
@@ -255,4 +271,7 @@ class NodeFleet:
         if peer is None:
             return ""
         path = self.folder / f"{restart.node}.copied.{restart.at_ns}"
-        return str(path) if peer.ask("snapshot", path=str(path))["known"] else ""
+        if not peer.ask("snapshot", path=self._site.place(restart.copy_from, path))["known"]:
+            return ""
+        self._site.fetch(restart.copy_from, path)
+        return self._site.put(restart.node, path)

@@ -15,12 +15,14 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
+from collectors.probes import Seen
 from core.errors import HarnessError, MachineError
 from testbed.live.agent import COMMENT, Agent
 from testbed.live.capabilities import find_capability, tool
 from testbed.live.cleaning import kill_marked
+from testbed.live.pipes import PipedProcess
 from testbed.live.state import RunState, start_time
 from testbed.topology import Topology
 
@@ -90,7 +92,7 @@ class ProcessSite:
             with log.open("a", buffering=1) as file:
                 for line in [f"on {host}: {shlex.join(words)}", *refused]:
                     file.write(f"{COMMENT}{line}\n")
-                process = _start(words, file, {**os.environ, **self.state.environment, **(environment or {})})
+                process = PipedProcess(words, file, {**os.environ, **self.state.environment, **(environment or {})})
         except OSError as error:
             self.state.gone(number)
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
@@ -113,7 +115,8 @@ class ProcessSite:
         """Stop an agent, if it has not ended, so that another may take its name; returns its exit code."""
         agent = self.agents.pop(name)
         code = agent.stop()
-        self.state.gone(self._records.pop(name))
+        if name in self._records:
+            self.state.gone(self._records.pop(name))
         return code
 
     def host_of_agent(self, name: str) -> str:
@@ -143,6 +146,26 @@ class ProcessSite:
             return socket.create_connection(("127.0.0.1", port), timeout_s)
         except OSError as error:
             raise MachineError(f"nothing answers on port {port} of {host}: {error}", "see the logs") from None
+
+    def place(self, host: str, path: Path) -> str:
+        """The same, for all hosts share our files; see ``testbed.live.site.Site``."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return str(path.resolve())
+
+    def put(self, host: str, path: Path) -> str:
+        """It is there already."""
+        return self.place(host, path)
+
+    def fetch(self, host: str, path: Path) -> None:
+        """It is here already."""
+
+    def clock_offset_ns(self, host: str) -> int:
+        """Hosts share our clock."""
+        return 0
+
+    def probes(self) -> Sequence[Seen]:
+        """None but the harness' own, on this machine."""
+        return ()
 
     def check_alive(self) -> None:
         """MachineError names the agents that have ended on their own."""
@@ -175,19 +198,6 @@ class ProcessSite:
 def python_agent(module: str, *words: str) -> list[str]:
     """The command of an agent that is a module of ours."""
     return [sys.executable, "-m", module, *words]
-
-
-def _start(words: Sequence[str], log: IO[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    """In a session of its own: Ctrl-C is for the harness, and its children can be ended with it."""
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        env=environment,
-        start_new_session=True,
-        bufsize=0,
-    )
 
 
 @cache

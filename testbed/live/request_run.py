@@ -77,8 +77,9 @@ class _Users:
             if offered:
                 path = self._folder / f"{node}.requests"
                 write_requests(path, offered)
-                at = [*self._fleet.address_of(node), str(path)]
-                by_host.setdefault(self._site.topology.host_of(node), {})[node] = at
+                host = self._site.topology.host_of(node)
+                at = [*self._fleet.address_of(node), self._site.put(host, path)]
+                by_host.setdefault(host, {})[node] = at
         for host in by_host:
             self._agents[host] = self._site.start(host, f"users-{host}", _COMMAND, fifo_priority=_PRIORITY)
         for host, agent in self._agents.items():
@@ -87,8 +88,8 @@ class _Users:
 
     def go(self, epoch_ns: int) -> None:
         """Let the load begin."""
-        for agent in self._agents.values():
-            agent.ask("go", epoch_ns=epoch_ns)
+        for host, agent in self._agents.items():
+            agent.ask("go", epoch_ns=epoch_ns + self._site.clock_offset_ns(host))
 
     def check(self) -> None:
         """MachineError where a process has ended."""
@@ -105,7 +106,8 @@ class _Users:
         rows: list[list[int]] = []
         for host, agent in self._agents.items():
             path = self._folder / f"{host}.users.npz"
-            agent.ask("collect", LOAD_S, path=str(path))
+            agent.ask("collect", LOAD_S, path=self._site.place(host, path))
+            self._site.fetch(host, path)
             with np.load(path) as found:
                 rows += found["rows"].tolist()
         return rows

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from collectors.probes import Seen
 from core.errors import HarnessError, MachineError
 from testbed.faults import Fault
 from testbed.live.agent import Agent
@@ -39,6 +40,7 @@ class Site(Protocol):
 
     topology: Topology
     state: RunState  # what ``ratebed clean`` must remove where the harness was killed
+    notes: list[str]  # what of the topology, or of the wishes, the hosts do not give
     folder: Path  # of this run: logs/<agent>.log and what agents write
 
     def address(self, host: str) -> str:
@@ -58,7 +60,8 @@ class Site(Protocol):
         """Start a process on a host; its standard error goes to ``folder/logs/<name>.log``.
 
         ``cores``: those it is pinned to; ``fifo_priority``: of SCHED_FIFO, 0 = the usual scheduler
-        (both are best effort: a machine that refuses is noted in the log).
+        (both are best effort: a machine that refuses is noted in the log).  Where ``sys.executable`` or the broker's
+        program begins the command, it is the host's own that is meant.
         """
         ...
 
@@ -68,6 +71,26 @@ class Site(Protocol):
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """A TCP connection to the host's own loopback, its management address."""
+        ...
+
+    def place(self, host: str, path: Path) -> str:
+        """What a host calls a path of the run's folder; the folder that it is in is there afterwards."""
+        ...
+
+    def put(self, host: str, path: Path) -> str:
+        """Bring a file of the run's folder to a host; returns what the host calls it."""
+        ...
+
+    def fetch(self, host: str, path: Path) -> None:
+        """Bring home what an agent on a host has written to ``place(host, path)``."""
+        ...
+
+    def clock_offset_ns(self, host: str) -> int:
+        """By how much a host's CLOCK_REALTIME is ahead of ours; all instants of a run are by ours."""
+        ...
+
+    def probes(self) -> Sequence[Seen]:
+        """What hosts that are other machines have seen of themselves since the start."""
         ...
 
     def verify(self) -> list[PathMeasure]:

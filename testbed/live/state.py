@@ -29,7 +29,7 @@ from typing import Any
 from core.errors import MachineError
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder", "container", "group")
+KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder", "container", "group", "remote")
 
 
 def state_folder() -> Path:
@@ -116,7 +116,8 @@ class RunState:
         removes it · ``sysctl``: path below /proc/sys, value = what it was before · ``folder``: path of one that will
         be empty at the end, or with ``whole=True`` is removed with all that is in it · ``group``: name of a control
         group in every hierarchy, with all that is in it · ``container``: name, daemon = its URL, private = whether
-        that is gone with us, then ``made(id=)``.
+        that is gone with us, then ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the
+        command that removes what the run left there.
         """
         assert kind in KINDS, kind
         with self._numbering:

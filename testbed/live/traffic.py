@@ -12,13 +12,14 @@ from core.errors import MachineError
 from core.records import Block, Int64
 from testbed.live.agent import Agent
 from testbed.live.process import python_agent
-from testbed.live.publish_load import save_block
+from testbed.live.publish_load import ABSENT, save_block
 from testbed.live.site import Site
 
 CONNECT_S = 40.0  # thousands of connections on few cores
 COLLECT_S = 60.0
 STATUS_S = 10.0  # a host that says nothing for so long has stopped
 READY_S = 60.0
+INSTANTS = ("sent_at_ns", "acknowledged_at_ns", "received_at_ns")  # of columns, by the clock of the host that wrote
 
 Columns = dict[str, np.ndarray]
 
@@ -43,6 +44,15 @@ class Crew:
             with self._or_lost(host):
                 answers[host] = self.agents[host].answer(timeout_s)
         return answers
+
+    def read_all(self, site: Site, paths: Mapping[str, Path]) -> dict[str, Columns]:
+        """The rows that hosts wrote, with instants by our clock; those of a host that is lost are lost."""
+        found = {}
+        for host, path in paths.items():
+            with self._or_lost(host):
+                site.fetch(host, path)
+                found[host] = _read(path, site.clock_offset_ns(host))
+        return found
 
     def stop_one(self, host: str) -> None:
         """A crash: SIGKILL."""
@@ -79,8 +89,9 @@ class Publishers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str]):
         command = python_agent("testbed.live.publish_host")
         super().__init__({host: site.start(host, f"publish-{host}", command) for host in hosts})
-        self.hosts, self.folder = list(hosts), site.folder / "load"
+        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
 
     def host_of(self, publisher: int) -> str:
         """Where a publisher lives."""
@@ -98,12 +109,24 @@ class Publishers(Crew):
         )
         return [publisher for answer in answers.values() for publisher in answer["failed"]]
 
-    def load(self, block: Block, epoch_ns: int, topic: str, tag: int) -> dict[str, Any]:
-        """Hand a block to all hosts, each of which plays its own publishers' part of it."""
+    def bring(self, block: Block, tag: int) -> None:
+        """Hand a block to all hosts before its epoch is agreed: to other machines that takes a while."""
         path = self.folder / f"{tag}.npz"
         save_block(path, block)
-        arguments = {"path": str(path), "epoch_ns": epoch_ns, "topic": topic, "tag": tag}
-        return self.ask_all("load", COLLECT_S, lambda host: arguments)
+        self._brought[tag] = {}
+        for host in [host for host in self.hosts if host not in self.lost]:
+            with self._or_lost(host):
+                self._brought[tag][host] = self.site.put(host, path)
+
+    def load(self, epoch_ns: int, topic: str, tag: int) -> dict[str, Any]:
+        """Let all hosts, each its own publishers' part, play the block that was brought."""
+        brought = self._brought.pop(tag)
+
+        def arguments(host: str) -> dict[str, Any]:
+            its_epoch_ns = epoch_ns + self.site.clock_offset_ns(host)
+            return {"path": brought[host], "epoch_ns": its_epoch_ns, "topic": topic, "tag": tag}
+
+        return self.ask_all("load", COLLECT_S, arguments)
 
     def done(self) -> bool:
         """Whether every emission is due, and acknowledged or given up."""
@@ -113,8 +136,12 @@ class Publishers(Crew):
     def collect(self, tag: int) -> list[Columns]:
         """The rows of each host that is left; ends the load."""
         paths = {host: self.folder / f"{host}.{tag}.rows.npz" for host in self.hosts}
-        answers = self.ask_all("collect", COLLECT_S, lambda host: {"path": str(paths[host]), "tag": tag})
-        return [_read(paths[host]) for host in answers]
+
+        def arguments(host: str) -> dict[str, Any]:
+            return {"path": self.site.place(host, paths[host]), "tag": tag}
+
+        answers = self.ask_all("collect", COLLECT_S, arguments)
+        return list(self.read_all(self.site, {host: paths[host] for host in answers}).values())
 
 
 class Subscribers(Crew):
@@ -123,7 +150,7 @@ class Subscribers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
         command = python_agent("testbed.live.subscribe_host", str(rows))
         super().__init__({host: site.start(host, f"subscribe-{host}", command) for host in hosts})
-        self.hosts, self.folder = list(hosts), site.folder / "load"
+        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
 
     def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
         """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
@@ -149,10 +176,11 @@ class Subscribers(Crew):
     def collect(self) -> "Deliveries":
         """The rows of each host that is left, since the last time."""
         paths = {host: self.folder / f"{host}.deliveries.npz" for host in self.hosts}
-        answers = self.ask_all("collect", COLLECT_S, lambda host: {"path": str(paths[host])})
+        answers = self.ask_all("collect", COLLECT_S, lambda host: {"path": self.site.place(host, paths[host])})
         found = Deliveries()
-        for host, answer in answers.items():
-            found.parts.append(_read(paths[host]))
+        for host, columns in self.read_all(self.site, {host: paths[host] for host in answers}).items():
+            answer = answers[host]
+            found.parts.append(columns)
             found.dropped_rows += answer["dropped_rows"]
             found.out_of_order_count += sum(its["out_of_order_count"] for its in answer["sequences"])
         return found
@@ -181,8 +209,15 @@ class Deliveries:
         return {name: column[order] for name, column in joined.items()}
 
 
-def _read(path: Path) -> Columns:
+def _read(path: Path, offset_ns: int) -> Columns:
+    """The columns of a file, of a host whose clock is ahead of ours by ``offset_ns``."""
     with np.load(path) as found:
         columns = {name: found[name] for name in found.files}
     path.unlink()
+    if offset_ns:
+        columns |= {name: _shifted(columns[name], offset_ns) for name in columns if name in INSTANTS}
     return columns
+
+
+def _shifted(instants_ns: Int64, offset_ns: int) -> Int64:
+    return np.where(instants_ns == ABSENT, ABSENT, instants_ns - offset_ns)

@@ -26,15 +26,15 @@ class VirtualBackend:
     real_time = False
     privileges = "none"
 
-    def with_options(self, options: Mapping[str, Any], topology: "Topology") -> "VirtualBackend":
-        """See ``testbed.Backend``: there are none."""
-        if options:
-            raise SpecError(f"testbed virtual has no options, as {next(iter(options))!r}", "use --testbed docker")
-        return self
-
     def probe(self) -> list[tuple[str, bool, str]]:
         """Virtual time needs nothing but Python."""
         return [("virtual time", True, "needs nothing")]
+
+    def with_options(self, options: Mapping[str, Any], topology: "Topology") -> "VirtualBackend":
+        """See ``testbed.Backend``; there are none."""
+        if options:
+            raise SpecError(f"virtual time has no options, got {', '.join(options)}", "leave them out")
+        return self
 
     def check(self, topology: "Topology", schedule: Any, spec: Any, config: Any) -> None:
         """See ``testbed.Backend``."""

@@ -1,0 +1,135 @@
+"""What an agent's process must be to the harness, wherever it runs; and what it is on this machine: ``Popen``."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Protocol
+
+
+class Process(Protocol):
+    """The harness' end of a process: its input, its output, its end.
+
+    ``pid``: on its own machine; ``returncode``: as of ``Popen``, once somebody has waited for it.
+    """
+
+    pid: int
+    returncode: int | None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As of ``Popen``: negative = the signal that ended it; None while it lives."""
+        ...
+
+    def send(self, data: bytes, until_s: float) -> None:
+        """Write to its standard input; TimeoutError from the monotonic instant on, BrokenPipeError: it has closed."""
+        ...
+
+    def receive(self, until_s: float) -> bytes:
+        """Some bytes of its standard output, at least one; empty at the end; TimeoutError as for ``send``."""
+        ...
+
+    def close_input(self) -> None:
+        """End its standard input: an agent ends then."""
+        ...
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        ...
+
+    def kill_group(self) -> None:
+        """SIGKILL for what the process, which has ended, has left of its session."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns the exit code.  subprocess.TimeoutExpired."""
+        ...
+
+    def close(self) -> None:
+        """Its output is of no interest any more."""
+        ...
+
+
+class PipedProcess(subprocess.Popen[bytes]):
+    """``Process`` on this machine, in a session of its own: Ctrl-C is for the harness, and its children end with it."""
+
+    def __init__(self, words: Sequence[str], log: IO[str], environment: Mapping[str, str]):
+        super().__init__(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self.stdin is not None and self.stdout is not None
+        os.set_blocking(self.stdout.fileno(), False)
+        os.set_blocking(self.stdin.fileno(), False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, without taking that away from ``Popen``; None while it lives."""
+        if self.returncode is not None:
+            return int(self.returncode)
+        try:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # somebody else has waited for it
+            return self.poll()
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def send(self, data: bytes, until_s: float) -> None:
+        """See ``Process``."""
+        assert self.stdin is not None
+        if self.stdin.closed:
+            raise BrokenPipeError
+        line, descriptor = memoryview(data), self.stdin.fileno()
+        while line:
+            try:
+                line = line[os.write(descriptor, line) :]
+            except BlockingIOError:
+                _wait_for(descriptor, select.POLLOUT, until_s)
+
+    def receive(self, until_s: float) -> bytes:
+        """See ``Process``."""
+        assert self.stdout is not None
+        if self.stdout.closed:
+            return b""
+        descriptor = self.stdout.fileno()
+        _wait_for(descriptor, select.POLLIN, until_s)
+        return os.read(descriptor, 1 << 16)
+
+    def close_input(self) -> None:
+        """See ``Process``."""
+        assert self.stdin is not None
+        with suppress(BrokenPipeError):
+            self.stdin.close()
+
+    def kill_group(self) -> None:
+        """See ``Process``; before ``wait``: until then nobody else can have its number."""
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """See ``Process``."""
+        assert self.stdout is not None
+        self.stdout.close()
+
+
+def _wait_for(descriptor: int, event: int, until_s: float) -> None:
+    """TimeoutError where the descriptor is not ready in time.  ``poll``, for it takes descriptors of any number."""
+    left_s = until_s - time.monotonic()
+    poll = select.poll()
+    poll.register(descriptor, event)
+    if left_s <= 0 or not poll.poll(left_s * 1000):
+        raise TimeoutError
