@@ -35,7 +35,7 @@ class ChunkedSchedule(ABC):
         self._kept: dict[int, Block] = {}
 
     def block(self, start_ns: int, end_ns: int) -> Block:
-        """The emissions with ``start_ns <= at_ns < end_ns``, in canonical order; to be read only, others have the same arrays."""
+        """The emissions with ``start_ns <= at_ns < end_ns``, in canonical order; to be read only."""
         assert start_ns <= end_ns, f"window ends before it starts: {start_ns}..{end_ns}"
         first, last = start_ns // self.chunk_ns, max(start_ns, end_ns - 1) // self.chunk_ns
         return join([self._cut(index, start_ns, end_ns) for index in range(first, last + 1)])
