@@ -34,7 +34,7 @@ class LiveBackend:
     privileges: str = "none"
     has_links: bool = True
     real_time: bool = True
-    checker: str = ""  # of options of runs, (options, topology); empty: there are none
+    checker: str = ""  # of what ``testbed_options`` says: (options, topology); empty: there are none
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def with_options(self, options: Mapping[str, Any], topology: Topology) -> Self:
