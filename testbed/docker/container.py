@@ -29,12 +29,19 @@ class Container:
     """
 
     def __init__(
-        self, daemon: Daemon, host: str, wish: Wish, state: RunState, folder: Path, files: Sequence[Path] = ()
+        self,
+        daemon: Daemon,
+        host: str,
+        wish: Wish,
+        image: Any,
+        state: RunState,
+        folder: Path,
+        files: Sequence[Path] = (),
     ):
         self.host, self.wish, self._daemon = host, wish, daemon
         self.is_out_of_memory = False
         self._logging: threading.Thread | None = None
-        self._image = image_of(daemon, wish)
+        self._image = image
         code = (self._image.labels or {}).get(CODE_LABEL, "")
         self.is_ours = bool(code)
         if code and code != code_key():
@@ -191,7 +198,7 @@ def image_of(daemon: Daemon, wish: Wish) -> Any:
         except docker.errors.ImageNotFound:
             if daemon.is_private:  # it has neither network nor images
                 raise
-            return images.pull(wish.image, tag=None if ":" in wish.image else "latest")
+            return images.pull(wish.image)
     except (docker.errors.DockerException, OSError) as error:
         if wish.is_archive and not Path(wish.image).is_file():
             raise SpecError(f"there is no image {wish.image}", "docker save NAME -o FILE.tar") from None

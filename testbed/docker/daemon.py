@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,17 +101,37 @@ class PrivateDaemon:
         self.state = RunState(state_folder)
         self.folder = Path(tempfile.mkdtemp(prefix="ratebed-docker-"))
         self.group = f"/ratebed-{self.state.token}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._undo = ExitStack()
+        self._undo.callback(self.state.close)
         try:
-            self._folder_number = self.state.making("folder", path=str(self.folder), whole=True)
-            self._group_number = self.state.making("group", name=self.group)
-            self._process_number = self.state.making("process", name="dockerd")
+            self._make("folder", shutil.rmtree, self.folder, path=str(self.folder), whole=True)
+            self._make("group", remove_group, self.group, name=self.group)
+            number = self.state.making("process", name="dockerd")
             self._process = self._start()
-            self.state.made(self._process_number, pid=self._process.pid, started=start_time(self._process.pid))
+            self._undo.callback(self._end, number)
+            self.state.made(number, pid=self._process.pid, started=start_time(self._process.pid))
             self.daemon = Daemon(f"unix://{self._socket}", self._await(), True)
         except BaseException:
             self.close()
             raise
+
+    def close(self) -> None:
+        """End it, and what is left of its containers; a second call does nothing."""
+        self._undo.close()
+
+    def _make(self, kind: str, remove: Callable[[Any], Any], it: Any, **what: Any) -> None:
+        """Put on record what the daemon is about to make, and how that goes."""
+        number = self.state.making(kind, **what)
+        self._undo.callback(self.state.gone, number)
+        self._undo.callback(remove, it)
+
+    def _end(self, number: int) -> None:
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_S)
+        kill_marked(self.state.token)
+        self._process.wait(STOP_S)
+        self.state.gone(number)
 
     @property
     def _socket(self) -> Path:
@@ -132,7 +153,6 @@ class PrivateDaemon:
             )  # fmt: skip
 
     def _await(self) -> Any:
-        assert self._process is not None
         until_s = time.monotonic() + START_S
         while self._process.poll() is None and time.monotonic() < until_s:
             with suppress(MachineError):
@@ -145,21 +165,3 @@ class PrivateDaemon:
         raise MachineError(
             f"the Docker daemon does not start: {lines[-1][:300] if lines else 'it says nothing'}", "run as root"
         )
-
-    def close(self) -> None:
-        """End it, and what is left of its containers; a second call does nothing."""
-        if self._process is None and not self.folder.exists():
-            return
-        if self._process is not None:
-            self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_S)
-            kill_marked(self.state.token)
-            self._process.wait(STOP_S)
-            self.state.gone(self._process_number)
-            self._process = None
-        remove_group(self.group)
-        self.state.gone(self._group_number)
-        shutil.rmtree(self.folder)
-        self.state.gone(self._folder_number)
-        self.state.close()

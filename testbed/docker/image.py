@@ -8,6 +8,7 @@ agent's command is the same inside and outside.  It is streamed to the daemon, o
 """
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ import sys
 import sysconfig
 import tarfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from io import BytesIO
@@ -34,6 +35,7 @@ PACKAGES = ("ratebed", "numpy", "numba", "llvmlite", "msgspec", "hiredis", "psut
 PROGRAMS = ("sh", "env", "sleep", "setpriv", "redis-server", "serf")
 WAITING = ["sleep", "infinity"]  # what a container does whose work is done by agents
 _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter", "turtledemo", "__pycache__"}
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _ELF = b"\x7fELF"
 _PIECE_BYTES = 1 << 20
@@ -47,7 +49,7 @@ def node_image(client: Any) -> str:
     try:
         client.images.get(tag)
     except docker.errors.ImageNotFound:
-        changes = [f"LABEL {CODE_LABEL}={code_key()}", f"CMD {_as_json(WAITING)}", f"ENV PATH={_PATH}"]
+        changes = [f"LABEL {CODE_LABEL}={code_key()}", f"CMD {json.dumps(WAITING)}", f"ENV PATH={_PATH}"]
         with _stream() as file:
             said = client.api.import_image_from_data(file, repository=REPOSITORY, tag=key(), changes=changes)
         try:
@@ -55,13 +57,6 @@ def node_image(client: Any) -> str:
         except docker.errors.ImageNotFound:
             raise MachineError(f"Docker takes no image of this system: {said.strip()[-300:]}", "free space") from None
     return tag
-
-
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def _as_json(words: Iterable[str]) -> str:
-    return "[" + ", ".join(f'"{word}"' for word in words) + "]"
 
 
 @cache
@@ -79,9 +74,9 @@ def key() -> str:
     digest = hashlib.sha256(code_key().encode())
     code = set(_code())
     for path in contents():
-        found = path.lstat()
-        times = "" if path in code or path.suffix == ".pyc" else f"{found.st_size} {found.st_mtime_ns}"
-        digest.update(f"{path}\0{times}\0".encode())
+        if path not in code and path.suffix != ".pyc":  # those follow from the others
+            found = path.lstat()
+            digest.update(f"{path}\0{found.st_size} {found.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
 
 

@@ -136,15 +136,17 @@ class DockerSite(MininetSite):
     def _holders(self) -> Mapping[str, int]:
         """Make the containers; their networks are empty then."""
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
-        for wish in set(wishes.values()):
-            image_of(self._daemon, wish)  # once, not by each host
+        by_image = {wish.image: wish for wish in wishes.values()}
+        images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
         files = [_compiled_folder(), *loaded_files()]
         self._undo.callback(self._remove)
         problems: list[Exception] = []
 
         def make(host: str, wish: Wish) -> None:
             try:
-                self.containers[host] = Container(self._daemon, host, wish, self.state, self.folder, files)
+                self.containers[host] = Container(
+                    self._daemon, host, wish, images[wish.image], self.state, self.folder, files
+                )
             except HarnessError as error:
                 problems.append(error)
 
@@ -152,6 +154,7 @@ class DockerSite(MininetSite):
             list(pool.map(make, wishes.keys(), wishes.values()))
         if problems:
             raise problems[0]
+        self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:
                 container.follow(self.folder / "logs" / f"container-{host}.log")

@@ -71,6 +71,8 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
             raise SpecError(f"testbed docker has no option {key!r}", hint(name, known))
         by_whom.setdefault(whom, {})[name] = value
     roles = {host.role for host in topology.machines}
+    if "proxy" in roles:
+        roles.add("client")  # who come with the load: testbed/sites.py
     hosts = {name: host.name for host in topology.machines for name in (host.name, *host.node_names)}
     if strangers := sorted(set(by_whom) - roles - set(hosts) - {""}):
         raise SpecError(
@@ -79,15 +81,11 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
         )
     found = {}
     for machine in topology.machines:
-        values = dict(by_whom.get("", {}))
-        if by_whom.get(machine.role, {}).get("kind") == NAMESPACE or any(
-            of.get("kind") == NAMESPACE for name, of in by_whom.items() if hosts.get(name) == machine.name
-        ):
-            values = {}  # what holds for all containers is not meant for it
-        values |= by_whom.get(machine.role, {})
-        for name, of in by_whom.items():
-            if hosts.get(name) == machine.name:
-                values |= of
+        layers = [by_whom.get("", {}), by_whom.get(machine.role, {})]
+        layers += [of for name, of in by_whom.items() if hosts.get(name) == machine.name]
+        if any(layer.get("kind") == NAMESPACE for layer in layers[1:]):
+            layers[0] = {}  # what holds for all containers is not meant for it
+        values = {name: value for layer in layers for name, value in layer.items()}
         found[machine.name] = configure(f"testbed docker, host {machine.name},", Wish, values)
     return found
 

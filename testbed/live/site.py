@@ -135,4 +135,6 @@ def explained(site: Site) -> Iterator[None]:
         cause = site.cause()
         if not cause or cause in error.what:
             raise
-        raise MachineError(f"{cause} ({error.what})", "give it more, or less to do") from error
+        raise MachineError(
+            f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)"
+        ) from error
