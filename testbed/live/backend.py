@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from collectors.writer import read_logs
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
 from core.units import duration_ns
 from testbed.evidence import Evidence
 from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
@@ -197,8 +197,9 @@ class LiveBackend:
         try:
             yield site
         except Exception as error:
-            error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
-            raise
+            told = site.explained(error) if isinstance(error, MachineError) else error
+            told.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+            raise told from None
         finally:
             site.close()
 

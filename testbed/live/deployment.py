@@ -7,8 +7,8 @@ access delay from the broker's arrival stamp.  Publishers that are assigned to n
 """
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -86,19 +86,21 @@ class LiveDeployment(TopicWindows):
         """Full sub-buckets in proportion to the assigned load, and the publishers where they belong."""
         rates = rates_of(self.schedule.population, assignment, len(self.names))
         parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, 1)
-        self._place(assignment, start_ns)
-        for broker, part in enumerate(parts):
-            self.brokers_up.set_bucket(broker, self.topic, part)
+        with self._explained():
+            self._place(assignment, start_ns)
+            for broker, part in enumerate(parts):
+                self.brokers_up.set_bucket(broker, self.topic, part)
         self._parts = parts
         return parts
 
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """See ``TopicWindows``.  MachineError where a process was lost during a search."""
         judged = start_ns >= self.judge_at_ns
-        window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
-        lost = self._lost()
-        if lost and not judged:
-            raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
+        with self._explained():
+            window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
+            lost = self._lost()
+            if lost and not judged:
+                raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
         return window.counts(from_ns, until_ns, len(self.names))
 
     def control(
@@ -109,8 +111,9 @@ class LiveDeployment(TopicWindows):
 
         controllers = Controllers(self.site, self.brokers_up, system, config, self.topic, seed)
         try:
-            window = self._play(0, duration_ns, self.faults, None, controllers)
-            samples, commands = controllers.take_home(duration_ns)
+            with self._explained():
+                window = self._play(0, duration_ns, self.faults, None, controllers)
+                samples, commands = controllers.take_home(duration_ns)
         finally:
             controllers.stop()
         windows = []
@@ -147,6 +150,14 @@ class LiveDeployment(TopicWindows):
         self.site.close()
 
     # --- inside ----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """What fails because a host does not answer any more names that host."""
+        try:
+            yield
+        except MachineError as error:
+            raise self.site.explained(error) from None
 
     def _introduce(self) -> None:
         """Topics on the brokers, subscriptions, the publishers of the topics that brokers carry already."""

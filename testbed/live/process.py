@@ -159,6 +159,10 @@ class ProcessSite:
         """None but the harness' own, on this machine."""
         return ()
 
+    def explained(self, error: MachineError) -> MachineError:
+        """As it is: this machine answers."""
+        return error
+
     def check_alive(self) -> None:
         """MachineError names the agents that have ended on their own."""
         ended = [agent for agent in self.agents.values() if not agent.alive]

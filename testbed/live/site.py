@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from collectors.probes import Seen
+from core.errors import MachineError
 from testbed.faults import Fault
 from testbed.live.agent import Agent
 from testbed.live.state import RunState
@@ -89,6 +90,10 @@ class Site(Protocol):
 
     def probes(self) -> Sequence[Seen]:
         """What hosts that are other machines have seen of themselves since the start."""
+        ...
+
+    def explained(self, error: MachineError) -> MachineError:
+        """The error of an agent or a broker, with the host that does not answer any more, where that is why."""
         ...
 
     def verify(self) -> list[PathMeasure]:

@@ -130,6 +130,15 @@ class SshSite(ProcessSite):
         """Of the machines that are not lost."""
         return [RemoteSeen(remote) for remote in self.hosts.values() if not remote.keeping.lost]
 
+    def explained(self, error: MachineError) -> MachineError:
+        """See ``testbed.live.site.Site.explained``; takes some seconds where a host is silent."""
+        silent = [name for name, remote in self.hosts.items() if not remote.answers()]
+        if not silent:
+            its = [agent for agent in self._host_of if f"agent {agent}," in error.what]
+            where = f"{self.machine(self._host_of[its[0]]).name}: " if its else ""
+            return MachineError(where + error.what, error.fix)
+        return MachineError(f"no answer of {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
+
     # --- links -------------------------------------------------------------------------------------------
 
     def verify(self) -> list[PathMeasure]:
