@@ -56,7 +56,11 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
 
 
 def _point(spec: dict[str, Any]) -> str:
-    return json.dumps({name: value for name, value in spec.items() if name not in ("testbed", "keep")}, sort_keys=True)
+    """What two runs of a pair have in common: everything but where they were made."""
+    own = set(spec.get("testbed_options", {}).values())
+    kept = {name: value for name, value in spec.items() if name not in ("testbed", "testbed_options", "keep")}
+    kept["inputs"] = [name for name in spec.get("inputs", ()) if name not in own]
+    return json.dumps(kept, sort_keys=True)
 
 
 def pair_frame(spark: "SparkSession", pairs: Sequence[Pair]) -> "DataFrame":
