@@ -59,7 +59,11 @@ _BESIDE = ("testbed", "testbed_options", "keep")
 
 
 def _point(spec: dict[str, Any]) -> str:
-    return json.dumps({name: value for name, value in spec.items() if name not in _BESIDE}, sort_keys=True)
+    """What two runs of a pair have in common: everything but where they were made."""
+    own = set(map(str, spec.get("testbed_options", {}).values()))
+    kept = {name: value for name, value in spec.items() if name not in _BESIDE}
+    kept["inputs"] = [name for name in spec.get("inputs", ()) if name not in own]
+    return json.dumps(kept, sort_keys=True)
 
 
 def pair_frame(spark: "SparkSession", pairs: Sequence[Pair]) -> "DataFrame":

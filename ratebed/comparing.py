@@ -63,6 +63,8 @@ def _flat(spec: Mapping[str, Any]) -> Row:
     """A spec's axes and options in one level; without seed and repetition, over which rows are taken together."""
     flat: Row = {}
     for name, value in spec.items():
+        if name == "testbed_options":
+            continue
         if name.endswith("_options"):
             flat |= {f"{name.removesuffix('_options')}.{option}": each for option, each in value.items()}
         elif name not in ("seed", "repetition", "keep", "inputs"):

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from core.errors import HarnessError
+from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
 from testbed.docker.container import Container, image_of
 from testbed.docker.daemon import chosen, client_of, running_url, use_daemon
@@ -118,7 +118,7 @@ class DockerSite(MininetSite):
         return found
 
     def cause(self) -> str:
-        """See ``testbed.live.process.ProcessSite.cause``."""
+        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
         found = [
             f"host {host} was over its memory limit of {container.wish.memory} and was killed"
             for host, container in self.containers.items()
@@ -130,6 +130,13 @@ class DockerSite(MininetSite):
             if not container.is_out_of_memory and not container.alive
         ]
         return "; ".join(found)
+
+    def explained(self, error: HarnessError) -> HarnessError:
+        """See ``testbed.live.site.Site.explained``."""
+        cause = self.cause()
+        if not cause or cause in error.what:
+            return error
+        return MachineError(f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)")
 
     # --- inside ------------------------------------------------------------------------------------------
 

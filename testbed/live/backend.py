@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from collectors.writer import read_logs
 from core.errors import SpecError
 from core.units import duration_ns
+from systems.loader import is_file, name_of
 from testbed.evidence import Evidence
 from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
 from testbed.live.site import explained
@@ -99,6 +100,9 @@ class LiveBackend:
 
     def check_limit(self, system: Any, faults: Any) -> None:
         """See ``testbed.Backend``."""
+        if not self.has_servers and is_file(name_of(system)):
+            fix = "bring it into systems/, or use another testbed"
+            raise SpecError(f"{name_of(system)} is not brought to the machines of {self.name}", fix)
         links = [fault for fault in faults if not isinstance(fault, Crash | Restart | ClockSkew)]
         if links and not self.has_links:
             raise SpecError(f"{links[0]}: {self.name} has no links to change", "use --testbed mininet, or virtual")

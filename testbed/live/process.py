@@ -123,10 +123,6 @@ class ProcessSite:
         """Where an agent runs, or ran."""
         return self._host_of[name]
 
-    def cause(self) -> str:
-        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
-        return ""
-
     def usage(self) -> Iterable[tuple[str, str, float]]:
         """What each host uses, where somebody counts that: (host, metric, value); asked about once a second."""
         return ()
@@ -166,6 +162,10 @@ class ProcessSite:
     def probes(self) -> Sequence[Seen]:
         """None but the harness' own, on this machine."""
         return ()
+
+    def explained(self, error: HarnessError) -> HarnessError:
+        """As it is: this machine answers."""
+        return error
 
     def check_alive(self) -> None:
         """MachineError names the agents that have ended on their own."""

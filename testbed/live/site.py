@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from collectors.probes import Seen
-from core.errors import HarnessError, MachineError
+from core.errors import HarnessError
 from testbed.faults import Fault
 from testbed.live.agent import Agent
 from testbed.live.state import RunState
@@ -93,16 +93,16 @@ class Site(Protocol):
         """What hosts that are other machines have seen of themselves since the start."""
         ...
 
+    def explained(self, error: HarnessError) -> HarnessError:
+        """The error itself, or one that says why: its host was killed, or does not answer any more."""
+        ...
+
     def verify(self) -> list[PathMeasure]:
         """Measure every path between machines against the topology; LinkError names those out of tolerance."""
         ...
 
     def apply(self, fault: Fault) -> None:
         """Change the links as a fault says (Partition, Heal, LinkLoss, ...); crashes are not the site's business."""
-        ...
-
-    def cause(self) -> str:
-        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
         ...
 
     def usage(self) -> Iterable[tuple[str, str, float]]:
@@ -128,13 +128,11 @@ class Site(Protocol):
 
 @contextmanager
 def explained(site: Site) -> Iterator[None]:
-    """An error of a run says what the site knows of its cause: an agent has ended, because its host was killed."""
+    """An error in here says what the site knows of its cause."""
     try:
         yield
     except HarnessError as error:
-        cause = site.cause()
-        if not cause or cause in error.what:
+        told = site.explained(error)
+        if told is error:
             raise
-        raise MachineError(
-            f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)"
-        ) from error
+        raise told from error

@@ -15,6 +15,7 @@ from testbed.ssh.keeping import Keeping
 from testbed.ssh.shipping import Shipped, q, script, ship
 
 FILE_S = 120.0
+PROMPT_S = 5.0
 SILENCE_S = 30.0  # for so long a keeper waits for a word of ours
 
 
@@ -78,6 +79,14 @@ class RemoteHost:
             answer = self.keeping.ask("clock")
             trips.append((sent_ns, int(answer["at_ns"]), int(answer["came_ns"])))
         return least(trips)
+
+    def answers(self) -> bool:
+        """Whether its keeper says something at once."""
+        try:
+            self.keeping.ask("clock", PROMPT_S)
+        except MachineError:
+            return False
+        return True
 
     def disconnect(self) -> None:
         """Close the connection."""

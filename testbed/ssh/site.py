@@ -5,14 +5,15 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from core.errors import MachineError, SpecError
+from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault
-from testbed.link_check import check_links, raise_problems
+from testbed.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.live.agent import COMMENT, Agent
 from testbed.live.findings import CLOCK_DOUBT
 from testbed.live.process import ProcessSite
@@ -22,6 +23,7 @@ from testbed.ssh.inventory import Machine, read_inventory
 from testbed.ssh.shape import shape, shaped_machines
 from testbed.topology import Topology
 
+_SILENT = "no answer of"
 AS_THEY_ARE_NS = 1_000_000  # ours: a path that differs from the topology by so much is worth a note
 
 Answer = TypeVar("Answer")
@@ -130,6 +132,17 @@ class SshSite(ProcessSite):
         """Of the machines that are not lost."""
         return [RemoteSeen(remote) for remote in self.hosts.values() if not remote.keeping.lost]
 
+    def explained(self, error: HarnessError) -> HarnessError:
+        """See ``testbed.live.site.Site.explained``; takes some seconds where a host is silent."""
+        if not isinstance(error, MachineError) or error.what.startswith(_SILENT):
+            return error
+        silent = [name for name, remote in self.hosts.items() if not remote.answers()]
+        if not silent:
+            its = [agent for agent in self._host_of if f"agent {agent}," in error.what]
+            where = f"{self.machine(self._host_of[its[0]]).name}: " if its else ""
+            return error if error.what.startswith(where) else MachineError(where + error.what, error.fix)
+        return MachineError(f"{_SILENT} {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
+
     # --- links -------------------------------------------------------------------------------------------
 
     def verify(self) -> list[PathMeasure]:
@@ -194,8 +207,10 @@ class SshSite(ProcessSite):
         try:
             remote.keep(f"{self.state.token}-{machine.name}")
         except BaseException:
-            with self._opening:
-                self.state.gone(number)
+            with suppress(MachineError):  # where it cannot be asked, it stays on record
+                remote.connection.done(remote.clean_command())
+                with self._opening:
+                    self.state.gone(number)
             raise
         with self._opening:
             self._undo.callback(self._close_one, remote, number)
@@ -218,9 +233,18 @@ class SshSite(ProcessSite):
         return path.relative_to(self.folder).as_posix()
 
     def _judged(self, found: PathMeasure) -> PathMeasure:
-        """A path that nobody shapes may be slower than the topology wants, but must not lose everything."""
-        dead = found.probe_count == found.lost_count
-        return found if dead or self._is_shaped(found.source) else replace(found, problem="")
+        """A path that nobody shapes may be slower than the topology wants, but must not lose everything.
+
+        Of one that is shaped, what the clocks leave open is no fault.
+        """
+        if found.probe_count == found.lost_count:
+            return found
+        if self._is_shaped(found.source):
+            doubt_ns = sum(self.remote(host).offset.doubt_ns for host in (found.source, found.target))
+            off_ns = abs(found.measured_delay_ns - found.requested_delay_ns)
+            if not found.problem.startswith("median") or off_ns > TOLERANCE_NS + doubt_ns:
+                return found
+        return replace(found, problem="")
 
     def _is_shaped(self, host: str) -> bool:
         return self.machine(host) in self._shaped

@@ -106,12 +106,14 @@ def test_pairs_differ_in_the_testbed_alone(tmp_path):
         folder(tmp_path, "v1"),
         folder(tmp_path, "m1", testbed="mininet", keep=["messages"], validity="degraded"),
         folder(tmp_path, "l1", testbed="local"),
+        folder(tmp_path, "s1", testbed="ssh", testbed_options={"inventory": "hosts.toml"}, inputs=["hosts.toml"]),
         folder(tmp_path, "m2", testbed="mininet", seed=2),
         folder(tmp_path, "m3", testbed="mininet", system="srtm"),
     ]
     (tmp_path / "broken.failed").mkdir()
     found = fidelity.pairs_of([*folders, tmp_path / "broken.failed"])
-    assert [tuple(pair)[:4] for pair in found] == [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded")]
+    live = [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded"), ("v1", "s1", "ssh", "valid")]
+    assert [tuple(pair)[:4] for pair in found] == live
 
 
 def test_of_runs_of_one_spec_by_several_codes_the_latest_is_paired(tmp_path):

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from systems import SYSTEMS
 from workloads import WORKLOADS
@@ -170,3 +171,21 @@ def test_a_broken_trace_and_a_missing_calibration_are_said_before_anything_runs(
 def test_a_figure_that_compares_no_systems_takes_no_further_one(tmp_path):
     done = ratebed("run", "srtm-table1", "--system", "docs/examples/weighted.py:SYSTEM", "--out", str(tmp_path))
     assert done.returncode == 2 and "srtm-table1" in done.stderr
+
+
+def test_ssh_wants_an_inventory_which_is_part_of_the_runs_identity(tmp_path):
+    hosts = tmp_path / "hosts.toml"
+    words = ("plan", "srtm-fig4", "--scale", "tiny", "--out", str(tmp_path / "out"))
+    done = ratebed(*words, "--testbed", "ssh")
+    assert done.returncode == 2 and "--inventory FILE" in done.stderr and len(done.stderr.splitlines()) == 1
+    done = ratebed(*words, "--testbed", "ssh", "--inventory", str(hosts))
+    assert done.returncode == 2 and "No such file" in done.stderr
+    done = ratebed(*words, "--inventory", str(hosts))
+    assert done.returncode == 2 and "--testbed ssh" in done.stderr
+    hosts.write_text('[[host]]\nhost = "192.0.2.1"\n')
+    assert ratebed(*words, "--testbed", "ssh", "--inventory", str(hosts)).returncode == 0
+    spec = RunSpec(system="lb", workload="poisson", testbed="ssh", testbed_options={"inventory": str(hosts)},
+                   inputs=(str(hosts),))  # fmt: skip
+    before = spec.run_id("code")
+    hosts.write_text('[[host]]\nhost = "192.0.2.2"\n')
+    assert spec.run_id("code") != before

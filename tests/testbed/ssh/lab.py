@@ -41,6 +41,7 @@ class Lab:
     """Machines ``h1`` ... by number from 1."""
 
     folder: Path
+    disk: str = "96m"  # what fits on each
     tag: str = field(default_factory=lambda: f"rs{_PID % 100000}")
     count: int = 0
     sshd: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -155,7 +156,7 @@ class Lab:
             "PasswordAuthentication no\nPermitRootLogin prohibit-password\n"
         )
         script = (
-            "mount --make-rprivate /; mount -t tmpfs -o size=96m,mode=755 tmpfs /run; "
+            f"mount --make-rprivate /; mount -t tmpfs -o size={self.disk},mode=755 tmpfs /run; "
             f"mkdir /run/sshd {DISK}; exec {tool('sshd')} -D -e -f {config}"
         )
         log = (self.folder / f"h{number}.log").open("wb")
@@ -174,9 +175,9 @@ def _toml(value: str | bool) -> str:
 
 
 @contextmanager
-def lab(folder: Path, count: int) -> Iterator[Lab]:
+def lab(folder: Path, count: int, disk: str = "96m") -> Iterator[Lab]:
     """Machines that are up, and gone afterwards."""
-    made = Lab(folder)
+    made = Lab(folder, disk)
     try:
         made.build(count)
         yield made

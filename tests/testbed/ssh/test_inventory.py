@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import SpecError
+from systems.loader import load_system
+from testbed import load_testbed
+from testbed.faults import Heal
 from testbed.ssh.inventory import read_inventory
 from tests.tidy import ROOT
 
@@ -73,3 +76,19 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_the_example_is_one():
     one, two = read_inventory(ROOT / "docs" / "examples" / "hosts.toml")
     assert (one.address, two.address) == ("10.0.0.1", "10.0.0.2") and two.shape and two.user == "bench"
+
+
+def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
+    (tmp_path / "hosts.toml").write_text(WHOLE)
+    backend = load_testbed("ssh").with_options({"inventory": str(tmp_path / "hosts.toml")})
+    with pytest.raises(SpecError, match="no links to change"):
+        backend.check_limit(load_system("crdt-counter"), [Heal(0)])
+    with pytest.raises(SpecError, match="not brought to the machines of ssh"):
+        backend.check_limit(load_system(f"{ROOT}/docs/examples/my_limiter.py:SYSTEM"), [])
+    with pytest.raises(SpecError, match="neither placements nor profiles"):
+        backend.check_place(load_system("epulsar"), None)
+    with pytest.raises(SpecError, match="neither placements nor profiles"):
+        backend.check_profile()
+    for name in ("virtual", "local", "mininet"):
+        with pytest.raises(SpecError, match="has no options"):
+            load_testbed(name).with_options({"inventory": "hosts.toml"})

@@ -15,9 +15,10 @@ import pytest
 from core.errors import MachineError, SpecError
 from testbed.live.process import python_agent
 from testbed.live.state import all_states
+from testbed.ssh import keeping
 from testbed.ssh.connection import Connection
 from testbed.ssh.host import RemoteHost
-from testbed.ssh.keeping import LOST, LOST_S
+from testbed.ssh.keeping import LOST
 from testbed.ssh.shipping import code_bundle
 from testbed.ssh.site import SshSite
 from testbed.topology import Topology, load_topology
@@ -27,6 +28,7 @@ from tests.testbed.ssh.lab import DISK, Lab, run
 
 pytestmark = needs("root", "namespaces", "ip", "sshd", "paramiko")
 Make = Callable[..., SshSite]
+LOST_S = 4.0  # instead of ten: the keepers say something every second
 TBF = "rate 100mbit burst 16000 limit 150000"
 
 
@@ -176,7 +178,10 @@ def test_options_and_shared_machines(machines: Lab, tmp_path: Path) -> None:
         SshSite(load_topology("star"), tmp_path / "run", tmp_path, inventory=str(many))
 
 
-def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(make: Make, machines: Lab) -> None:
+def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
+    make: Make, machines: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "LOST_S", LOST_S)
     site = make()
     agents = {host: site.start(host, f"probe-{host}", python_agent("testbed.link_probe", site.address(host)))
               for host in ("n1", "n2")}  # fmt: skip
