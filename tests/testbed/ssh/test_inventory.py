@@ -9,8 +9,10 @@ from systems.loader import load_system
 from testbed import load_testbed
 from testbed.faults import Heal
 from testbed.ssh.inventory import read_inventory
+from testbed.topology import load_topology
 from tests.tidy import ROOT
 
+HOSTS = load_topology("star")
 WHOLE = """
 [defaults]
 user = "me"
@@ -80,7 +82,7 @@ def test_the_example_is_one():
 
 def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
     (tmp_path / "hosts.toml").write_text(WHOLE)
-    backend = load_testbed("ssh").with_options({"inventory": str(tmp_path / "hosts.toml")})
+    backend = load_testbed("ssh").with_options({"inventory": str(tmp_path / "hosts.toml")}, HOSTS)
     with pytest.raises(SpecError, match="no links to change"):
         backend.check_limit(load_system("crdt-counter"), [Heal(0)])
     with pytest.raises(SpecError, match="not brought to the machines of ssh"):
@@ -91,4 +93,4 @@ def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
         backend.check_profile()
     for name in ("virtual", "local", "mininet"):
         with pytest.raises(SpecError, match="has no options"):
-            load_testbed(name).with_options({"inventory": "hosts.toml"})
+            load_testbed(name).with_options({"inventory": "hosts.toml"}, HOSTS)
