@@ -4,7 +4,8 @@ import os
 import shlex
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from testbed.live.state import RunState
 
 LOG_MEGABYTES = 10  # that a daemon keeps of a container's output
 PROBLEM_LINES = 3
+END_S = 5.0
+SETTLE_S = 0.3  # a server that cannot run has mostly ended by then
 
 
 class Container:
@@ -40,22 +43,23 @@ class Container:
     ):
         self.host, self.wish, self._daemon = host, wish, daemon
         self.is_out_of_memory = False
-        self._logging: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []  # that end with it
+        self._statistics: dict[str, Any] = {}  # the latest
         self._image = image
         code = (self._image.labels or {}).get(CODE_LABEL, "")
         self.is_ours = bool(code)
         if code and code != code_key():
             raise MachineError(f"image {wish.image} has another state of this code", "build it anew: testbed/README.md")
         name = f"ratebed-{state.tag}-{host}"
-        self._state, self._number = (
-            state,
-            state.making("container", name=name, daemon=daemon.url, private=daemon.is_private),
-        )
+        self._state = state
+        self._number = state.making("container", name=name, daemon=daemon.url, private=daemon.is_private)
         self._container: Any = None
         try:
             self._container = self._create(name, state, [folder, *files])
             state.made(self._number, id=self._container.id)
             self._container.start()
+            if wish.command or not self.is_ours:
+                time.sleep(SETTLE_S)
             self._container.reload()
             self.pid: int = self._container.attrs["State"]["Pid"]
             if not self.pid:
@@ -67,6 +71,7 @@ class Container:
             self.close()
             raise problem from None
         self.groups = groups_of(self.pid)
+        self._in_thread("statistics", self._follow_statistics)
 
     def _create(self, name: str, state: RunState, shared: Sequence[Path]) -> Any:
         wish = self.wish
@@ -102,12 +107,25 @@ class Container:
         """From now on, what the container prints is in this file."""
 
         def copy() -> None:
-            with suppress(Exception), log.open("ab", buffering=0) as file:  # the container is gone, the disk is full
+            with log.open("ab", buffering=0) as file:
                 for part in self._container.logs(stream=True, follow=True):
                     file.write(part)
 
-        self._logging = threading.Thread(target=copy, name=f"log of {self.host}", daemon=True)
-        self._logging.start()
+        self._in_thread("log", copy)
+
+    def _in_thread(self, what: str, follow: Callable[[], None]) -> None:
+        def run() -> None:
+            with suppress(Exception):  # the container is gone, or the disk is full
+                follow()
+
+        thread = threading.Thread(target=run, name=f"{what} of {self.host}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _follow_statistics(self) -> None:
+        """The daemon sends them once a second; who asks for a single one waits as long."""
+        for found in self._container.stats(stream=True, decode=True):
+            self._statistics = found
 
     # --- what becomes of it ------------------------------------------------------------------------------
 
@@ -143,10 +161,9 @@ class Container:
         return False
 
     def usage(self) -> list[tuple[str, float]]:
-        """What Docker counts of it since its start: metric, value.  Nothing once it has ended."""
+        """What Docker has counted of it since its start, a second ago at most: metric, value."""
         try:
-            found = self._daemon.client.api.stats(self._container.id, stream=False, one_shot=True)
-            cpu, memory = found["cpu_stats"], found["memory_stats"]
+            cpu, memory = self._statistics["cpu_stats"], self._statistics["memory_stats"]
             throttled = cpu["throttling_data"]
             rows = [
                 ("container_cpu_ns", cpu["cpu_usage"]["total_usage"]),
@@ -154,7 +171,7 @@ class Container:
                 ("container_throttled_ns", throttled["throttled_time"]),
                 ("container_memory_bytes", memory["usage"]),
             ]
-        except Exception:
+        except KeyError:  # it has not begun, or has ended
             return []
         return [(name, float(value)) for name, value in rows]
 
@@ -169,8 +186,8 @@ class Container:
             pass
         except (docker.errors.DockerException, OSError) as error:
             raise MachineError(f"the container of host {self.host} cannot be removed: {error}") from None
-        if self._logging is not None:
-            self._logging.join(5.0)
+        for thread in self._threads:
+            thread.join(END_S)
         self._state.gone(self._number)
 
     def _ended(self) -> str:
