@@ -11,6 +11,7 @@ silent, in s.  Commands come by its standard input, one JSON object a line, what
     {"do": "folder", "path": "…"}                         make it
     {"do": "clock" | "seen" | "device" | "shape", "number": 7, …}       -> {"answer": 7, …} or {"answer": 7, "error": …}
     {"do": "alive"}                                       we are still there           -> {"beat": 1} once a second
+                                                                                       -> {"broken": "…"}: our bug
 
 It ends with its input, or where nothing has come for so long: the harness is dead, or cut off.  Then it ends
 what it started, takes back what was set by tc, and removes the folder.  ``--clean FOLDER`` does that for a keeper that
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +95,7 @@ class Keeper:
         self._probes.start()
 
     def run(self) -> None:
-        """Serve until the input ends; then leave nothing."""
+        """Serve until the input ends, or nobody listens."""
         threading.Thread(target=self._watch, daemon=True).start()
         self._selector.register(0, selectors.EVENT_READ, self._read_commands)
         self.say(ready=os.getpid(), cores=len(os.sched_getaffinity(0)))
@@ -104,7 +106,6 @@ class Keeper:
             if time.monotonic() > beat_s:
                 beat_s = time.monotonic() + BEAT_S
                 self.say(beat=1)
-        self.finish()
 
     def say(self, **what: Any) -> None:
         """One line to the harness, where it still listens."""
@@ -350,7 +351,13 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         print(json.dumps({"error": f"{error.filename or folder}: {error.strerror}"}), flush=True)
         return
-    keeper.run()
+    try:
+        keeper.run()
+    except Exception as error:
+        traceback.print_exc()
+        keeper.say(broken=f"{type(error).__name__}: {error}")
+    finally:
+        keeper.finish()
 
 
 if __name__ == "__main__":

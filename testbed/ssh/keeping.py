@@ -248,6 +248,8 @@ class Keeping:
                 with self._changed:
                     self._answers[number] = line
                     self._changed.notify_all()
+            case {"broken": error}:
+                self._lose(f"its keeper broke: {error}")
             case {"started": number, "pid": pid, "refused": refused}:
                 self._processes[number].started(pid, refused)
             case {"failed": number, "error": error}:

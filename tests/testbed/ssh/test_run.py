@@ -34,6 +34,14 @@ PUBLISHERS = 20
 LOST_S = 4.0  # instead of ten: the keepers say something every second
 
 
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a lost machine leaves on record is nobody else's business."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setenv("RATEBED_STATE", str(state))
+
+
 def spec(lab: Lab, folder: Path, *numbers: int, **changes) -> RunSpec:
     """200 msg/s on two brokers."""
     inventory = str(lab.inventory(folder / "hosts.toml", *(numbers or (1, 2))))

@@ -293,3 +293,17 @@ def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> Non
     finally:
         machines.cut(2, on=False)
         remote.disconnect()
+
+
+def test_a_keeper_that_breaks_says_so_and_leaves_nothing(make: Make, machines: Lab) -> None:
+    site = make()
+    agent = site.start("n2", "sleeper", ["sleep", "1000"])
+    site.remote("n2").keeping.tell("dance")
+    assert agent.process.wait(10) == keeping.LOST
+    assert "host h2 is lost: its keeper broke: AttributeError" in (site.folder / "logs" / "sleeper.log").read_text()
+    until(lambda: not ours(machines, 2) and not left_of_run(machines, 2), "its end")
+
+
+def left_of_run(lab: Lab, number: int) -> set[str]:
+    """The folders of runs on a machine's disk."""
+    return {name for name in lab.files(number) if name.startswith("run-")}
