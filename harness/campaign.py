@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -181,11 +181,10 @@ class LocalExecutor:
             return
         pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_live_with_the_parent)
         try:
-            waiting: set[Future[Finished]] = {pool.submit(work, *item) for item in work_list}
-            while waiting:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
+            # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
+            # of them locked for ever.
+            for future in as_completed([pool.submit(work, *item) for item in work_list]):
+                yield future.result()
         except BrokenProcessPool:
             raise MachineError(
                 "a worker process was killed", "free memory or lower --jobs; then repeat the command"

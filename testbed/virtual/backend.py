@@ -33,7 +33,7 @@ class VirtualBackend:
     def with_options(self, options: Mapping[str, Any], topology: "Topology") -> "VirtualBackend":
         """See ``testbed.Backend``; there are none."""
         if options:
-            raise SpecError(f"virtual time has no options, got {', '.join(options)}", "leave them out")
+            raise SpecError(f"testbed virtual has no options, got {', '.join(options)}", "leave them out")
         return self
 
     def check(self, topology: "Topology", schedule: Any, spec: Any, config: Any) -> None:
