@@ -165,10 +165,10 @@ def test_nothing_but_code_is_left(make: Make, machines: Lab, tmp_path: Path) -> 
 
 
 def test_options_and_shared_machines(machines: Lab, tmp_path: Path) -> None:
-    from testbed.ssh.needs import check_options
+    from testbed.ssh.needs import site_options
 
     with pytest.raises(SpecError, match="--inventory FILE"):
-        check_options({})
+        site_options({}, load_topology("star"))
     inventory = machines.inventory(tmp_path / "hosts.toml", 1, 2, shape=True)
     with pytest.raises(SpecError, match="paths inside of a machine cannot be shaped"):
         SshSite(load_topology("full-mesh", {"nodes": 3}), tmp_path / "run", tmp_path, inventory=str(inventory))
