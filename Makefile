@@ -18,10 +18,10 @@ compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 	--custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures reference smoke test lint format bench lock clean distclean
+.PHONY: help setup live figures reference smoke test test-vm lint format bench lock clean distclean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup: ## .venv and Java, nothing else
 	@./bootstrap.sh
@@ -42,6 +42,10 @@ test: lint ## formatter, linter, type checker, then all tests, the fast ones fir
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m live
+
+test-vm: setup ## a virtual machine from nothing: box, vagrant up, netem inside, runs over SSH; as root, without KVM
+	@./bootstrap.sh vm
+	@OUT="$(OUT)" $(bin)/python -m testbed.vm.trial
 
 lint: setup ## formatter (check only), linter, type checker
 	@$(bin)/ruff format --check .

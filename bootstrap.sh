@@ -4,6 +4,8 @@
 #   ./bootstrap.sh         for running on the virtual testbed
 #   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd)
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
+#   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
+#   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
 #   ./bootstrap.sh packages    .venv with the locked packages, and nothing else: what the testbed ssh makes on a host
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
@@ -64,6 +66,7 @@ pip_install() { .venv/bin/python -m pip install --quiet --disable-pip-version-ch
 
 make_packages() {
     local python version
+    command -v "${PYTHON:-python3}" >/dev/null || apt_install python3-venv || true
     python=$(find_python)
     version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
     can_make_environments "$python" || apt_install "$version-venv" || true
@@ -144,6 +147,28 @@ make_live() {
     make_broker
 }
 
+# The rest of what a machine has that is for nothing but Ratebed: the one of `vagrant up`, an image.
+make_machine() {
+    [ "$(id -u)" = 0 ] || fail "a whole machine is set up by root"
+    install_missing git git  make make  sudo sudo  rsync rsync  ovs-vsctl openvswitch-switch
+    cat >/usr/local/bin/ratebed <<EOF
+#!/bin/sh
+# Live testbeds want root.
+[ "\$(id -u)" = 0 ] || exec sudo "\$0" "\$@"
+exec $(printf %q "$PWD")/.venv/bin/ratebed "\$@"
+EOF
+    chmod 755 /usr/local/bin/ratebed
+}
+
+# Packages without a program of their own are known by what every package of Debian has.
+make_vm_tools() {
+    local of=/usr/share/doc
+    install_missing debootstrap debootstrap  qemu-system-x86_64 qemu-system-x86  qemu-img qemu-utils  mke2fs e2fsprogs \
+        libvirtd libvirt-daemon  $of/libvirt-daemon-system/copyright libvirt-daemon-system \
+        $of/libvirt-daemon-driver-qemu/copyright libvirt-daemon-driver-qemu  dnsmasq dnsmasq-base  ip iproute2 \
+        iptables iptables  vagrant vagrant  $of/vagrant-libvirt/copyright vagrant-libvirt  rsync rsync  ssh openssh-client
+}
+
 has_program() {
     case "$1" in
         /*) [ -f "$1" ] ;;
@@ -167,8 +192,8 @@ install_missing() {
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
     command -v update-rc.d >/dev/null || return 0
-    for package in redis-server serf docker.io openssh-server; do
-        service=${package%.io} && service=${service#open}
+    for package in redis-server serf docker.io openssh-server libvirt-daemon-system; do
+        service=${package%.io} && service=${service#open} && service=${service/libvirt-daemon-system/libvirtd}
         [[ " ${wanted[*]} " != *" $package "* ]] || update-rc.d "${service/ssh-server/ssh}" disable >/dev/null 2>&1 || true # nor at the next start
     done
 }
@@ -200,7 +225,14 @@ packages_are_ready || make_packages "${1:-}"
 [ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves
 java_is_ready || make_java
-case "${1:-}" in live | test) make_live ;; esac
+case "${1:-}" in
+    live | test) make_live ;;
+    machine)
+        make_live
+        make_machine
+        ;;
+    vm) make_vm_tools ;;
+esac
 if [ "${1:-}" = test ] && ! command -v chromium chromium-browser google-chrome >/dev/null; then
     apt_install chromium || say "no Chromium found: the test that opens the report in a browser will be skipped"
 fi

@@ -1,5 +1,8 @@
 """Errors at the border: the type says whose fault it is, the text says what, where and how to fix it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class HarnessError(Exception):
     """What the command line prints as one line, with the fix, and no traceback."""
@@ -22,4 +25,6 @@ class SystemFault(HarnessError):
 
 
 class LinkError(HarnessError):
-    """A path of the testbed is not what its topology asks for."""
+    """A path of the testbed is not what its topology asks for.  ``paths``: what was measured, if every path was."""
+
+    paths: Sequence[Any] = ()  # of testbed.live.site.PathMeasure

@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, figures, listing, plan, run, show, threshold
+from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, threshold
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -26,6 +26,7 @@ app.command("plan", context_settings=_EXTRA)(plan.plan)
 app.command("run", context_settings=_EXTRA)(run.run)
 app.command("figures", context_settings=_EXTRA)(figures.figures)
 app.command("claims")(claims.claims)
+app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
 app.command("show")(show.show)
 app.command("threshold")(threshold.threshold)

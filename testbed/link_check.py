@@ -2,8 +2,8 @@
 
 An agent on every host (``link_probe.py``) echoes small datagrams and sends some to each other host, all at once and
 evenly spaced.  The hosts share a clock, or the offsets of their clocks are known: each direction has a delay and a loss
-of its own.  A path that is off is measured again, for a machine that was busy for a moment; one that stays off is a
-LinkError.
+of its own.  A path that is off is measured again, and slower, for a machine that was busy for a moment or is slow
+itself; one that stays off is a LinkError.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,6 +27,7 @@ JITTER_SHARE = 0.1  # of the jitter, where that is more
 SAMPLING = 4.5  # standard errors of a median of so many messages: two of a million sound paths are beyond
 LOSS_RISK = 1e-7  # of blaming a sound path, and either way
 TRIES = 3
+SLOWER = 4  # times, at each try: a machine that cannot keep up with the probes measures its own queues
 
 
 class CheckedSite(Site, Protocol):
@@ -39,11 +40,15 @@ class CheckedSite(Site, Protocol):
 
 def raise_problems(measures: Iterable[PathMeasure]) -> None:
     """LinkError that names each path out of tolerance."""
+    measures = list(measures)
     bad = [measure for measure in measures if measure.problem]
     if bad:
         shown = "; ".join(f"{measure.source} to {measure.target}: {measure.problem}" for measure in bad[:8])
         more = f" and {len(bad) - 8} more" if len(bad) > 8 else ""
-        raise LinkError(f"paths are not as the topology wants them: {shown}{more}", "is the machine busy?")
+        error = LinkError(f"paths are not as the topology wants them: {shown}{more}", "is the machine busy?")
+        if all(measure.lost_count < measure.probe_count for measure in measures):
+            error.paths = measures
+        raise error
 
 
 def check_links(site: CheckedSite) -> list[PathMeasure]:
@@ -81,7 +86,7 @@ def _measure(
     number: int,
 ) -> list[PathMeasure]:
     """One round: every pair at once, asked from its first host."""
-    span_s = max(count / PAIR_RATE_RPS, count * len(pairs) / RATE_RPS)
+    span_s = SLOWER**number * max(count / PAIR_RATE_RPS, count * len(pairs) / RATE_RPS)
     slowest_ns = max(site.topology.path(a, b).one_way_delay_ns + site.topology.path(a, b).jitter_ns for a, b in pairs)
     wait_s = 2 * slowest_ns / 1e9 + GRACE_S
     asked = {a: [b for source, b in pairs if source == a] for a in dict.fromkeys(a for a, _ in pairs)}

@@ -67,10 +67,11 @@ def _java() -> Any:
 
 
 def _machine() -> Iterator[Any]:
-    """Whether live campaigns are going on, or have left something."""
+    """Whether live campaigns are going on, or have left something; whether virtual machines can be made."""
     from core.errors import MachineError
     from testbed.live import lock, state
-    from testbed.live.capabilities import Finding
+    from testbed.live.capabilities import Finding, find_capability, fix_of
+    from testbed.vm import hypervisor
 
     who = lock.holder()
     free = "no live campaign is going on" if who is None else f"held by {lock.describe(who)}"
@@ -80,5 +81,7 @@ def _machine() -> Iterator[Any]:
     except MachineError as error:
         yield Finding("state of live runs", False, str(error), needed=False)
         return
+    tools = [name for name in hypervisor.NEEDED if find_capability(name) is None]
+    yield Finding("virtual machines", not tools, fix_of(tools[0]) if tools else "make test-vm", needed=False)
     text = f"{len(left)} runs were killed and left things behind: ratebed clean" if left else "nothing is left behind"
     yield Finding("killed runs", not left, text, needed=False)

@@ -172,7 +172,9 @@ CAPABILITIES = {
     "nfqueue": Capability(
         "NFQUEUE", _nfqueue, "modprobe nfnetlink_queue xt_NFQUEUE, or a kernel that has them", "namespaces"
     ),
-    "netem": Capability("netem", _netem, "modprobe sch_netem, or a kernel that has it", "namespaces"),
+    "netem": Capability(
+        "netem", _netem, "modprobe sch_netem, or a kernel that has it (vagrant up testbed)", "namespaces"
+    ),
     "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
     "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
     "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
@@ -189,6 +191,10 @@ CAPABILITIES = {
         "containerd", lambda: tool("containerd"), "apt-get install --no-install-recommends docker.io"
     ),
     "runc": Capability("runc", lambda: tool("runc"), "apt-get install --no-install-recommends docker.io"),
+    "libvirtd": Capability("libvirt", lambda: tool("libvirtd") and tool("virsh"), "./bootstrap.sh vm"),
+    "qemu": Capability("QEMU", lambda: tool("qemu-img") and tool("qemu-system-x86_64"), "./bootstrap.sh vm"),
+    "debootstrap": Capability("debootstrap", lambda: tool("debootstrap"), "./bootstrap.sh vm"),
+    "vagrant": Capability("Vagrant", lambda: tool("vagrant"), "./bootstrap.sh vm"),
     "unshare": Capability("unshare", lambda: tool("unshare"), "apt-get install util-linux"),
     "java": Capability("Java", _java, "make setup"),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import MachineError, SpecError
+from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.link_check import check_links, raise_problems
 from testbed.live.agent import Agent
@@ -39,6 +40,22 @@ def probe() -> list[Finding]:
     ]
 
 
+def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+    """``delays``, and nothing else; SpecError otherwise."""
+    for name, value in options.items():
+        if name != "delays":
+            raise SpecError(f"testbed mininet has no option {name!r}", hint(name, ("delays",)))
+        check_mechanism(value)
+    return dict(options)
+
+
+def check_mechanism(delays: str) -> str:
+    """SpecError where nobody delays packets that way."""
+    if delays not in ("", NETEM, USER_SPACE):
+        raise SpecError(f"delays {delays!r}", f"take {NETEM!r} or {USER_SPACE!r}")
+    return delays
+
+
 class MininetSite(ProcessSite):
     """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
 
@@ -54,9 +71,7 @@ class MininetSite(ProcessSite):
         seed: int = 0,
         owns_folder: bool = False,
     ):
-        if delays not in ("", NETEM, USER_SPACE):
-            raise SpecError(f"delays {delays!r}", f"take {NETEM!r} or {USER_SPACE!r}")
-        self.delays = delays or (NETEM if find_capability("netem") else USER_SPACE)
+        self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
         _check_delays(self.delays)
         super().__init__(topology, folder, state_folder, seed, owns_folder)
         self.network: Network | None = None

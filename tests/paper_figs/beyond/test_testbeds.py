@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from core.errors import SpecError
 from harness.experiment import SCALES
 from harness.run import configure_point
 from paper_figs.beyond import crdt_wan, fidelity, link_accuracy
@@ -11,7 +12,7 @@ from paper_figs.srtm import fig4
 
 def paths(**columns):
     base = {
-        "testbed": "mininet", "repetition": 0, "source": "n1", "target": "n2", "requested_delay_ms": 5.0,
+        "testbed": "mininet", "delays": "", "repetition": 0, "source": "n1", "target": "n2", "requested_delay_ms": 5.0,
         "measured_delay_ms": 5.1, "requested_jitter_ms": 0.0, "measured_p05_ms": 5.0, "measured_p95_ms": 5.4,
         "requested_loss_probability": 0.0, "lost_count": 0, "probe_count": 200,
     }  # fmt: skip
@@ -28,6 +29,17 @@ def test_link_accuracy_is_measured_live_and_covers_what_was_promised():
         True,
         False,
     }
+
+
+def test_each_way_of_delaying_has_every_point():
+    plain = link_accuracy.points(SCALES["quick"], {"delays": ""})
+    both = link_accuracy.points(SCALES["quick"], {"delays": "netem, user-space"})
+    assert all(not spec.testbed_options for spec in plain)
+    for way in ("netem", "user-space"):
+        own = [spec.topology_options for spec in both if spec.testbed_options == {"delays": way}]
+        assert own == [spec.topology_options for spec in plain]
+    with pytest.raises(SpecError, match="netem"):
+        link_accuracy.points(SCALES["quick"], {"delays": "netem,magic"})
 
 
 def test_paths_of_a_point_are_taken_together():
@@ -49,6 +61,10 @@ def test_link_accuracy_draws_delays_jitter_and_loss():
     assert delays.get_ylim()[1] == pytest.approx(1.5), "medians inside: stalls do not stretch the axis"
     assert sorted(jitter.lines[0].get_xdata()) == [0.0, 2.0] and max(jitter.lines[0].get_ydata()) == pytest.approx(0.4)
     assert loss.get_legend() is not None
+    two = paths(delays=["netem", "netem", "user-space"])
+    drawing = link_accuracy.draw({"paths": two, "points": link_accuracy.over_paths(two)})
+    words = {text.get_text().split(",")[0] for text in drawing.axes[0].get_legend().get_texts()}
+    assert {"netem", "in user space"} <= words
     far = paths(measured_delay_ms=[5.1, 9.0, 5.3], measured_p95_ms=[5.4, 9.5, 5.4])
     drawing = link_accuracy.draw({"paths": far, "points": link_accuracy.over_paths(far)})
     assert drawing.axes[0].get_ylim()[1] > 4.0, "a median that is off is in the picture"

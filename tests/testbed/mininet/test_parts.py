@@ -4,13 +4,15 @@ import random
 import struct
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import LinkError, MachineError
+from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from testbed import load_testbed
 from testbed.faults import Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.link_check import is_likely, problem_of, raise_problems
 from testbed.live.site import PathMeasure
@@ -185,8 +187,40 @@ def test_a_sound_path_is_not_blamed_for_its_loss(sent: int, loss: float, seed: i
 def test_a_link_error_names_the_paths() -> None:
     measures = [PathMeasure("a", f"b{i}", MS, 0, 0.0, 9, 9, problem="all lost") for i in range(10)]
     raise_problems([replace(measures[0], problem="")])
-    with pytest.raises(LinkError, match=r"a to b0: all lost; a to b1.* and 2 more"):
+    with pytest.raises(LinkError, match=r"a to b0: all lost; a to b1.* and 2 more") as found:
         raise_problems(measures)
+    assert not found.value.paths, "of paths that let nothing through, nothing was measured"
+    slow = [PathMeasure("a", "b", MS, 9 * MS, 0.0, 1, 9, problem="median delay 9.00 ms, wanted 1.00 ms")]
+    with pytest.raises(LinkError) as found:
+        raise_problems(slow)
+    assert list(found.value.paths) == slow
+
+
+def test_links_that_are_only_measured_may_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = [PathMeasure("a", "b", MS, 9 * MS, 0.0, 1, 9, problem="median delay 9.00 ms, wanted 1.00 ms")]
+
+    class Site:
+        folder = Path("/nowhere")
+        notes = ()
+        counters = staticmethod(lambda: [])
+        verify = staticmethod(lambda: raise_problems(slow))
+        close = staticmethod(lambda: None)
+        explained = staticmethod(lambda error: error)
+
+    backend = load_testbed("mininet")
+    monkeypatch.setattr(type(backend), "_site", lambda *_: Site())
+    evidence = backend.verify(load_topology("star"), 1)
+    assert list(evidence.paths) == slow and evidence.fidelity.validity == "degraded"
+    assert "median delay 9.00 ms" in evidence.fidelity.reasons[0]
+
+
+def test_who_delays_is_an_option_of_mininet() -> None:
+    topology, mininet = load_topology("star"), load_testbed("mininet")
+    assert mininet.with_options({"delays": "user-space"}, topology).options == {"delays": "user-space"}
+    with pytest.raises(SpecError, match="netem"):
+        mininet.with_options({"delays": "magic"}, topology)
+    with pytest.raises(SpecError, match="no option 'delay'.*delays"):
+        mininet.with_options({"delay": "netem"}, topology)
 
 
 @given(st.lists(st.integers(0, SECOND_NS // 4), min_size=1))
