@@ -98,7 +98,7 @@ make_machine() {
     inside chown -R vagrant: /home/vagrant/.ssh
     echo testbed >"$root/etc/hostname"
     printf '127.0.0.1 localhost testbed\n' >"$folder/hosts"
-    printf '[Match]\nName=eth*\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n' >"$root/etc/systemd/network/eth.network"
+    printf '[Match]\nName=eth*\n[Network]\nDHCP=ipv4\nLinkLocalAddressing=no\n[DHCPv4]\nClientIdentifier=mac\n' >"$root/etc/systemd/network/eth.network"
     inside systemctl --quiet enable systemd-networkd systemd-resolved ssh
     inside systemctl --quiet disable systemd-networkd-wait-online 2>/dev/null || true
     for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer fstrim.timer e2scrub_reap.service; do
@@ -129,7 +129,8 @@ make_box() {
     [ ${#made[@]} = 0 ] || rm -rf "${made[@]}"
     ln -sf /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
     install -m 644 "$folder/hosts" "$root/etc/hosts"
-    : >"$root/etc/machine-id"
+    : >"$root/etc/machine-id" # each machine makes its own
+    rm -f "$root/var/lib/dbus/machine-id"
     cp -L "$root/vmlinuz" "$folder/vmlinuz"
     cp -L "$root/initrd.img" "$folder/initrd.img"
     truncate -s "$disk_bytes" "$folder/disk.raw"
