@@ -101,6 +101,10 @@ def draw(found: FigureTables) -> "Drawing":
     _draw_loss(axes[0][2], of_points[of_points.requested_jitter_ms == 0])
     for panel, text in zip(axes[0], ("(a) delay", "(b) jitter", "(c) loss"), strict=True):
         letter(panel, text)
+    drawing.set_figheight(1.2 * drawing.get_figheight())
+    pairs = [pair for panel in axes[0] for pair in zip(*panel.get_legend_handles_labels(), strict=True)]
+    named = {label: handle for handle, label in pairs}
+    drawing.legend(named.values(), named.keys(), loc="outside lower center", ncols=4, fontsize=7)  # bars are everywhere
     return drawing
 
 
@@ -123,14 +127,13 @@ def _draw_delays(axes: "Axes", paths: "pd.DataFrame") -> None:
             bars = [group.measured_delay_ms - group.measured_p05_ms, group.measured_p95_ms - group.measured_delay_ms]
             axes.errorbar(across, group.error_ms, yerr=bars, fmt="o", markersize=2.2, linewidth=0.6,
                           color=COLOURS[way], ecolor=(*to_rgb(COLOURS[way]), 0.4),
-                          label=_label(way, "a direction: median, p5 to p95") if place == 0 else None)  # fmt: skip
+                          label=_label(way, "a direction's median, p5 to p95") if place == 0 else None)  # fmt: skip
     axes.set_xticks(range(len(delays)), [f"{delay:g}" for delay in delays])
     axes.set_xlabel("requested delay, one way (ms)")
     axes.set_ylabel("measured - requested (ms)")
     bottom, top = LIMITS_MS  # the longest bars are stalls of the machine: they end at the frame
     errors = paths.error_ms if len(paths) else [0.0]
     axes.set_ylim(min(bottom, 1.3 * min(errors)), max(top, 1.5 * max(errors)))
-    axes.legend(fontsize=6.5, loc="upper left")
 
 
 def _draw_jitter(axes: "Axes", points: "pd.DataFrame") -> None:
@@ -139,7 +142,7 @@ def _draw_jitter(axes: "Axes", points: "pd.DataFrame") -> None:
     points = points.sort_values("requested_jitter_ms")
     for way in _ways(points):
         own = points[points.delays == way]
-        for column, marker, label in (("above_ms", "^", "95th percentile"), ("below_ms", "v", "5th percentile")):
+        for column, marker, label in (("above_ms", "^", "p95"), ("below_ms", "v", "p5")):
             axes.plot(own.requested_jitter_ms, own[column], marker, color=COLOURS[way], markersize=5,
                       label=_label(way, label))  # fmt: skip
     widest = float(points.requested_jitter_ms.max()) if len(points) else 1.0
@@ -147,8 +150,7 @@ def _draw_jitter(axes: "Axes", points: "pd.DataFrame") -> None:
         axes.plot([0, widest], [0, sign * 0.9 * widest], color="#555555", linewidth=0.8, linestyle=(0, (4, 3)),
                   label="uniform, plus or minus the request" if sign > 0 else None)  # fmt: skip
     axes.set_xlabel("requested jitter (± ms)")
-    axes.set_ylabel("measured - requested delay (ms)")
-    axes.legend(fontsize=6.5, loc="upper left")
+    axes.set_ylabel("measured - requested (ms)")
     axes.margins(y=0.3)
 
 
@@ -161,14 +163,13 @@ def _draw_loss(axes: "Axes", points: "pd.DataFrame") -> None:
         own = points[points.delays == way]
         bars = [100 * (own.loss - own.loss_low), 100 * (own.loss_high - own.loss)]
         axes.errorbar(100 * own.requested_loss_probability, 100 * own.loss, yerr=bars, fmt="D", color=COLOURS[way],
-                      markersize=4, capsize=3, linewidth=1, label=_label(way, "measured, 95 % interval"))  # fmt: skip
+                      markersize=4, capsize=3, linewidth=1, label=_label(way, "share lost, 95 % interval"))  # fmt: skip
     axes.set_xlabel("requested loss (%)")
     axes.set_ylabel("lost probes (%)")
-    axes.legend(fontsize=6.5, loc="upper left")
 
 
 def _label(way: str, what: str) -> str:
-    return f"{LABELS[way]}, {what}" if way else what
+    return f"{LABELS[way]}: {what}" if way else what
 
 
 EXPERIMENT = Experiment(

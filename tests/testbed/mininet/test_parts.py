@@ -219,7 +219,7 @@ def test_who_delays_is_an_option_of_mininet() -> None:
     assert mininet.with_options({"delays": "user-space"}, topology).options == {"delays": "user-space"}
     with pytest.raises(SpecError, match="netem"):
         mininet.with_options({"delays": "magic"}, topology)
-    with pytest.raises(SpecError, match="no option 'delay'.*delays"):
+    with pytest.raises(SpecError, match=r"no option 'delay'.*delays"):
         mininet.with_options({"delay": "netem"}, topology)
 
 
