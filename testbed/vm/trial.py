@@ -157,6 +157,8 @@ class Trial:
 
     def _run(self, words: list[str], timeout_s: float) -> None:
         with self.log.open("ab") as log:
+            # It ends with us; what it has mounted ends with it.
+            words = [str(tool("setpriv")), "--pdeathsig", "KILL", *words]
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             try:
                 code = process.wait(timeout_s)
@@ -164,7 +166,7 @@ class Trial:
                 process.kill()  # the first process of its namespace goes with it, and so do all in there
                 raise
         if code:
-            raise MachineError(f"{words[0]}: {self._last()}", f"see {self.log}")
+            raise MachineError(f"{words[3]}: {self._last()}", f"see {self.log}")
 
     def _last(self, *marks: str) -> str:
         """The last line of the log, of those with one of the marks if there are any."""
