@@ -145,7 +145,7 @@ class DockerSite(MininetSite):
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
         by_image = {wish.image: wish for wish in wishes.values()}
         images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
-        files = [_compiled_folder(), *loaded_files()]
+        files = [_compiled_folder(), self.memory(), *loaded_files()]
         self._undo.callback(self._remove)
         problems: list[Exception] = []
 

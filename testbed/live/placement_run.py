@@ -27,7 +27,7 @@ from testbed.live.loop import Clock
 from testbed.live.node_fleet import NodeFleet
 from testbed.live.placement_accounts import read_accounts, read_ownership
 from testbed.live.placement_script import SERVICE, Deed, Script, TopicAt, write_script
-from testbed.live.placement_servers import Servers, memory_folder, profile_of
+from testbed.live.placement_servers import Servers, profile_of
 from testbed.live.site import Site
 from testbed.placing import PlacementJournal, Placing, wanted_report
 from testbed.sites import Site as Place
@@ -78,7 +78,7 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
     findings = Findings(min(SCALE_MOST_NS, tightest_ns // _SCALE_SHARE), site.verify())
     options = replace(config, drain=True)
     with ExitStack() as stack:
-        servers = Servers(site, options, stack.enter_context(memory_folder(site)))
+        servers = Servers(site, options, site.memory())
         stack.callback(servers.close)
         joined_s = time.monotonic()
         fleet = NodeFleet(site, system, options, placing.seed)

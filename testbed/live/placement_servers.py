@@ -3,12 +3,9 @@
 They are started before the nodes, which stand beside them; with a node's crash its server is killed as well.
 """
 
-import os
 import secrets
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +21,11 @@ from testbed.bindings.zookeeper_store import ZooKeeperStore
 from testbed.brokerd.build import brokerd_path
 from testbed.brokerd.client import BrokerClient
 from testbed.live.placement_script import BrokerAt, read_script
-from testbed.live.process import ProcessSite
 from testbed.live.site import Site
 
 READY_S = 30.0
 JOIN_S = 60.0
 ANY_PORT = 0
-MEMORY = Path("/dev/shm")
 
 
 def stand_in(name: str, node: Node, services: Mapping[str, Sequence[object]]) -> Any:
@@ -47,26 +42,6 @@ def profile_of(options: Options) -> str:
     """The profile of Serf that probes as often as the options say; the default one where none does."""
     every_s = options.span("probe") / SECOND_NS
     return next((profile for profile, span_s in PROBE_EVERY_S.items() if span_s == every_s), "")
-
-
-@contextmanager
-def memory_folder(site: Site) -> Iterator[Path]:
-    """A folder for brokers' files: in memory where there is such a place.
-
-    nsqd writes its list of topics, synced, whenever one is opened.  Brokers have machines of their own; here they would
-    wait for each other at one disk.
-    """
-    assert isinstance(site, ProcessSite), "it keeps a record of what is to be cleaned up"
-    if not os.access(MEMORY, os.W_OK):
-        yield site.folder / "brokers"
-        return
-    folder = Path(tempfile.mkdtemp(prefix="ratebed-", dir=MEMORY))
-    number = site.state.making("folder", path=str(folder), whole=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        site.state.gone(number)
 
 
 class Brokerd:

@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
@@ -25,6 +26,8 @@ from testbed.live.cleaning import kill_marked
 from testbed.live.pipes import PipedProcess
 from testbed.live.state import RunState, start_time
 from testbed.topology import Topology
+
+MEMORY = Path("/dev/shm")
 
 
 class ProcessSite:
@@ -54,8 +57,9 @@ class ProcessSite:
         self.state = RunState(state_folder)
         self._undo = ExitStack()  # what ``close`` does after the agents' end, the last first
         self._undo.callback(self._end)
+        self._memory: Path | None = None
         if owns_folder:
-            self._own_folder()
+            self._own(folder)
 
     def __enter__(self) -> Self:
         return self
@@ -102,11 +106,27 @@ class ProcessSite:
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
 
-    def _own_folder(self) -> None:
-        number = self.state.making("folder", path=str(self.folder.resolve()), whole=True)
+    def memory(self) -> Path:
+        """A folder of the run's in memory, where there is such a place; on its disk elsewhere.
+
+        nsqd writes its list of topics, synced, whenever one is opened.  Brokers have machines of their own; here they
+        would wait for each other at one disk.
+        """
+        if self._memory is None:
+            if os.access(MEMORY, os.W_OK):
+                self._memory = Path(tempfile.mkdtemp(prefix="ratebed-", dir=MEMORY))
+                self._own(self._memory)
+            else:
+                self._memory = self.folder / "memory"
+                self._memory.mkdir(exist_ok=True)
+        return self._memory
+
+    def _own(self, folder: Path) -> None:
+        """A folder that goes with the site."""
+        number = self.state.making("folder", path=str(folder.resolve()), whole=True)
 
         def remove() -> None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
             self.state.gone(number)
 
         self._undo.callback(remove)

@@ -85,6 +85,10 @@ class Site(Protocol):
         """Bring home what an agent on a host has written to ``place(host, path)``."""
         ...
 
+    def memory(self) -> Path:
+        """A folder of the run's in memory, where there is such a place, which the hosts on this machine see as well."""
+        ...
+
     def clock_offset_ns(self, host: str) -> int:
         """By how much a host's CLOCK_REALTIME is ahead of ours; all instants of a run are by ours."""
         ...
