@@ -30,6 +30,8 @@ PRIVATE, RUNNING = "private", "running"
 NEEDED = ("docker-sdk", "dockerd", "containerd", "runc", "unshare")
 START_S, STOP_S = 60.0, 20.0
 TIMEOUT_S = 120  # of one question to a daemon
+# A daemon would use the machine's own containerd where one runs, which sees none of the mounts in here.
+_HIDDEN = 'mkdir -p /run/containerd && mount -t tmpfs hidden /run/containerd && exec "$@"'
 _FLAGS = (
     *("--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false"),
     *("--userland-proxy=false", "--log-level=warn", "--exec-opt=native.cgroupdriver=cgroupfs"),
@@ -143,7 +145,8 @@ class PrivateDaemon:
                    "--pidfile", self.folder / "docker.pid", "--host", f"unix://{self._socket}",
                    "--config-file", self.folder / "none.json")  # fmt: skip
         (self.folder / "none.json").write_text("{}")  # and not the host's
-        words = [tool("unshare"), "--mount", "--net", tool("dockerd"), *folders, *_FLAGS, "--cgroup-parent", self.group]
+        enter = [tool("unshare"), "--mount", "--net", "sh", "-c", _HIDDEN, "sh"]
+        words = [*enter, tool("dockerd"), *folders, *_FLAGS, "--cgroup-parent", self.group]
         path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin:/sbin:/usr/local/sbin"])
         environment = {**os.environ, **self.state.environment, "PATH": path}
         with (self.folder / "log").open("wb") as log:

@@ -3,6 +3,7 @@
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -18,7 +19,7 @@ import pytest
 from core.errors import MachineError, SpecError
 from core.units import MILLISECOND_NS
 from testbed.docker import image
-from testbed.docker.daemon import PRIVATE, RUNNING, running_daemon, use_daemon
+from testbed.docker.daemon import PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
 from testbed.docker.groups import groups_of
 from testbed.docker.site import DockerSite
 from testbed.live.agent import Agent
@@ -34,6 +35,7 @@ pytestmark = needs(
     "root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "docker-sdk", "dockerd", "runc"
 )
 Make = Callable[..., DockerSite]
+CONTAINERD = Path("/run/containerd/containerd.sock")
 
 AGENT = """
 import os, time
@@ -334,6 +336,26 @@ def test_of_a_running_daemon_exactly_the_containers_of_the_killed_run_go(
     assert [one.name for one in daemon.client.containers.list(all=True)] == ["ratebed-other"]
     assert list(state.iterdir()) == []
     other.remove(force=True)
+
+
+@pytest.mark.skipif(CONTAINERD.exists(), reason="this machine has a containerd of its own")
+def test_a_containerd_of_the_machine_s_is_not_used() -> None:
+    """It would look for the containers' files among its own mounts, which ours are not."""
+    CONTAINERD.parent.mkdir(exist_ok=True)
+    before = sorted(CONTAINERD.parent.rglob("*"))
+    try:
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(CONTAINERD))
+            private = PrivateDaemon()
+            try:
+                tag = image.node_image(private.daemon.client)
+                said = private.daemon.client.containers.run(tag, ["env"], network_mode="none", remove=True)
+                assert b"PATH=" in said
+            finally:
+                private.close()
+    finally:
+        CONTAINERD.unlink()
+    assert sorted(CONTAINERD.parent.rglob("*")) == before
 
 
 def test_a_running_daemon_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
