@@ -10,6 +10,7 @@ delaying packets in one figure, destroys everything, and looks whether anything 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +35,7 @@ OUTSIDE = (  # on the machine, from here: a load that emulation can carry
 )
 BOX = "local/ratebed"
 MACHINE = "testbed"
+_CHOICES = {"RATEBED_BOX": BOX, "RATEBED_HOSTS": "1"}  # of the Vagrantfile's
 BOX_S, UP_S, INSIDE_S, SHORT_S = 900.0, 600.0, 600.0, 120.0
 _BOX_OF = ("bootstrap.sh", "requirements-build.lock", "requirements.lock", "testbed/vm/box.sh", "testbed/vm/box.rb")
 
@@ -114,7 +116,7 @@ class Trial:
         command = [str(tool("vagrant")), *words]
         said = self.out / "said"
         with said.open("wb") as file:
-            code = self.vm.run(command, self.log, timeout_s, {"RATEBED_BOX": BOX}, cwd=CHECKOUT, stdout=file)
+            code = self.vm.run(command, self.log, timeout_s, _CHOICES, cwd=CHECKOUT, stdout=file)
         text = said.read_text(errors="replace")
         said.unlink()
         with self.log.open("a") as log:
@@ -162,9 +164,11 @@ class Trial:
             process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
             try:
                 code = process.wait(timeout_s)
-            except BaseException:
-                process.kill()  # the first process of its namespace goes with it, and so do all in there
-                raise
+            except subprocess.TimeoutExpired:
+                raise MachineError(f"{words[3]} did not end within {timeout_s:.0f} s", f"see {self.log}") from None
+            finally:
+                process.kill()  # the first process of its namespaces goes with it, and so do all in there
+                process.wait()
         if code:
             raise MachineError(f"{words[3]}: {self._last()}", f"see {self.log}")
 
@@ -223,6 +227,7 @@ def _check_tools() -> None:
 
 def main() -> int:
     """Run the trial in OUT (of the environment, as for make)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was made is taken down
     out = Path(os.environ.get("OUT") or "out").resolve() / "vm"
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "results", ignore_errors=True)

@@ -92,5 +92,5 @@ def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(SpecError, match="neither placements nor profiles"):
         backend.check_profile()
     for name in ("virtual", "local", "mininet"):
-        with pytest.raises(SpecError, match="has no options"):
+        with pytest.raises(SpecError, match="has no option"):
             load_testbed(name).with_options({"inventory": "hosts.toml"}, HOSTS)

@@ -11,14 +11,14 @@ CONFIG = """Host testbed
   User vagrant
   Port 22
   UserKnownHostsFile /dev/null
-  IdentityFile "/home/me/a folder/key"
+  IdentityFile "/opt/keys/a folder/key"
 
 Host testbed2
   HostName 127.0.0.1
   User vagrant
   Port 2222
-  IdentityFile /home/me/key2
-  IdentityFile /home/me/other
+  IdentityFile /opt/keys/key2
+  IdentityFile /opt/keys/other
 """
 KEY = "256 SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8 root@testbed (ED25519)"
 
@@ -36,9 +36,9 @@ def test_machines_of_vagrant_become_an_inventory(tmp_path):
     file.write_text(inventory_text(vagrant))
     one, two = read_inventory(file)
     assert (one.name, one.host, one.port, one.user, one.key) == (
-        "testbed", "192.168.121.5", 22, "vagrant", "/home/me/a folder/key",
+        "testbed", "192.168.121.5", 22, "vagrant", "/opt/keys/a folder/key",
     )  # fmt: skip
-    assert (two.host, two.port, two.key) == ("127.0.0.1", 2222, "/home/me/key2")
+    assert (two.host, two.port, two.key) == ("127.0.0.1", 2222, "/opt/keys/key2")
     assert [machine.address for machine in (one, two)] == ["192.168.56.11", "192.168.56.12"]
     assert one.fingerprint == KEY.split()[1] and one.cores == 2 and one.shape and two.shape
     assert one.python == "/home/vagrant/ratebed/.venv/bin/python"
