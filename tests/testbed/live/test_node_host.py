@@ -28,6 +28,8 @@ from testbed.live.request_host import RequestHost
 from testbed.local import LocalSite
 from testbed.topology import mesh
 
+pytestmark = pytest.mark.live  # its machine to itself: strangers are waited for in real time
+
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)
 EXAMPLE = str(Path(__file__).parents[3] / "docs" / "examples" / "my_limiter.py")
 

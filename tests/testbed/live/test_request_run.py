@@ -24,16 +24,19 @@ from testbed.live.request_run import LiveRequestJournal, run_requests_live
 from testbed.local import LocalSite
 from testbed.topology import Host, Link, Topology
 from testbed.virtual.request_run import RequestJournal, run_requests
+from tests.testbed.live.admissions import least_and_most
 from workloads.requests import poisson_requests
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.live]  # users, nodes and gossip keep their real pace
 
 HERE = Path(__file__).parent
 TOPOLOGY = Topology("three", (Host("a", nodes=("n1", "n2")), Host("b", nodes=("n3",))), (Link("a", "b"),))
 LOAD_NS = 1_200 * MILLISECOND_NS
 REQUESTS = poisson_requests(TOPOLOGY.node_names(), 8, 15.0, LOAD_NS, 1, sticky=False)
 COUNT = sum(map(len, REQUESTS.values()))
-OPTIONS = {"capacity": 8, "rate": "0.05"}  # nothing comes back while a test runs
+CAPACITY = 8
+OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}  # nothing comes back while a test runs
+REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log")
 LIMITERS = [
     key
     for key in SYSTEMS
@@ -89,8 +92,12 @@ def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: 
     columns = (rows[key] for key in ("intended_at_ns", "sent_at_ns", "decided_at_ns", "received_at_ns"))
     for intended, sent, decided, received in zip(*columns, strict=True):
         assert intended <= sent <= decided <= received
-    admitted, asked = decisions(runs[name])["admit"], decisions(expected)["admit"]
-    assert abs(admitted - asked) <= 0.1 * asked  # other interleavings, at a loaded machine
+    admitted = decisions(runs[name])["admit"]
+    if name in REPLICAS:  # at any pace of the gossip: as one bucket would, as buckets of their own would, or between
+        least, most = least_and_most(REQUESTS, CAPACITY)
+        assert least <= admitted <= most < COUNT
+    else:
+        assert abs(admitted - decisions(expected)["admit"]) <= 0.1 * admitted
     if total(expected, "sent_count"):
         assert total(runs[name], "sent_count") >= 0.5 * total(expected, "sent_count")
         assert total(runs[name], "lost_count") == 0
@@ -101,7 +108,7 @@ def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: 
 
 def test_replicas_are_equal_after_the_drain(runs: dict[str, LiveRequestJournal]) -> None:
     limit = limit_of(8, "0.05")
-    for name in ("crdt-counter", "crdt-queue", "sliding-log"):
+    for name in REPLICAS:
         states = runs[name].states
         assert set(states) == {"n1", "n2", "n3"}
         if name == "crdt-counter":
