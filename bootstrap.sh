@@ -178,7 +178,7 @@ has_program() {
 
 # Pairs of a program (or a file of Java's) and the Debian package that brings it.
 install_missing() {
-    local wanted=() missing=() package
+    local wanted=() missing=() package service
     while [ $# -gt 0 ]; do
         has_program "$1" || wanted+=("$2")
         shift 2
@@ -192,9 +192,9 @@ install_missing() {
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
     command -v update-rc.d >/dev/null || return 0
-    for package in redis-server serf docker.io openssh-server libvirt-daemon-system; do
-        service=${package%.io} && service=${service#open} && service=${service/libvirt-daemon-system/libvirtd}
-        [[ " ${wanted[*]} " != *" $package "* ]] || update-rc.d "${service/ssh-server/ssh}" disable >/dev/null 2>&1 || true # nor at the next start
+    for service in redis-server serf docker.io:docker openssh-server:ssh libvirt-daemon-system:libvirtd; do
+        [[ " ${wanted[*]} " != *" ${service%:*} "* ]] ||
+            update-rc.d "${service#*:}" disable >/dev/null 2>&1 || true # nor at the next start
     done
 }
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from core.errors import MachineError
 from testbed.live.agent import Agent
-from testbed.live.capabilities import CAPABILITIES, find_capability, tool
+from testbed.live.capabilities import find_capability, require, tool
 from testbed.live.site import Site
 
 ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
@@ -96,10 +96,8 @@ def _dying_with_us() -> list[str]:
 
 def program_of(capability: str) -> str:
     """Where a server program is; MachineError with the command that installs it."""
-    found = find_capability(capability)
-    if found is None:
-        raise MachineError(f"this machine has no {CAPABILITIES[capability].what}", CAPABILITIES[capability].fix)
-    return found
+    require(capability)
+    return str(find_capability(capability))
 
 
 def listening_address(address: str) -> str:

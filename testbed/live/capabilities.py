@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from core.errors import HarnessError
+from core.errors import HarnessError, MachineError
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -213,6 +213,13 @@ def fix_of(name: str) -> str:
     """The command that adds a missing capability, or the one that it needs first."""
     first = CAPABILITIES[name].first
     return fix_of(first) if first and find_capability(first) is None else CAPABILITIES[name].fix
+
+
+def require(*names: str) -> None:
+    """MachineError, with the command that adds it, for the first of the capabilities that this machine lacks."""
+    for name in names:
+        if find_capability(name) is None:
+            raise MachineError(f"this machine has no {CAPABILITIES[name].what}", fix_of(name))
 
 
 def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:

@@ -20,7 +20,7 @@ import hiredis
 
 from core.errors import MachineError
 from testbed.live.agent import serve
-from testbed.live.capabilities import CAPABILITIES, tool
+from testbed.live.capabilities import require, tool
 from testbed.live.redis_plane import packed
 
 START_S = 10.0
@@ -65,9 +65,8 @@ class RedisHost:
         return {"info": dict(line.split(":", 1) for line in lines if ":" in line)}
 
     def _launch(self, port: int) -> "subprocess.Popen[bytes]":
-        program = tool("redis-server")
-        if program is None:
-            raise MachineError("this machine has no redis-server", CAPABILITIES["redis"].fix)
+        require("redis")
+        program = str(tool("redis-server"))
         settings = {
             "bind": self._address,
             "port": port,

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any
 
 from core.errors import MachineError
-from testbed.live.capabilities import CAPABILITIES, find_capability, tool
+from testbed.live.capabilities import CAPABILITIES, require, tool
 from testbed.topology import SWITCH, Topology
 
 NEEDED = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip")
@@ -35,9 +35,7 @@ FORWARDING = "3"  # the state of a bridge's port
 
 def load_mininet() -> Any:
     """The package ``mininet`` with its parts; MachineError where it or its tools are missing."""
-    for name in NEEDED:
-        if find_capability(name) is None:
-            raise MachineError(f"this machine has no {CAPABILITIES[name].what}", CAPABILITIES[name].fix)
+    require(*NEEDED)
     if importlib.util.find_spec("mininet") is None and (PLACE / "__init__.py").is_file():
         spec = importlib.util.spec_from_file_location(
             "mininet", PLACE / "__init__.py", submodule_search_locations=[str(PLACE)]

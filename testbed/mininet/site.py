@@ -13,7 +13,7 @@ from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.link_check import check_links, raise_problems
 from testbed.live.agent import Agent
-from testbed.live.capabilities import Finding, find_capability, probe_capabilities, tool
+from testbed.live.capabilities import Finding, find_capability, probe_capabilities, require, tool
 from testbed.live.process import ProcessSite, python_agent
 from testbed.live.site import PathMeasure
 from testbed.live.state import start_time
@@ -72,7 +72,7 @@ class MininetSite(ProcessSite):
         owns_folder: bool = False,
     ):
         self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
-        _check_delays(self.delays)
+        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         super().__init__(topology, folder, state_folder, seed, owns_folder)
         self.network: Network | None = None
         self.delayer: Agent | None = None
@@ -304,12 +304,6 @@ def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
 def _needs_queue(path: PathSetting) -> bool:
     """Whether packets of a path must be touched at all: the way through the bridge is a short delay by itself."""
     return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.doublings or path.holds)
-
-
-def _check_delays(delays: str) -> None:
-    for finding in probe_capabilities(*(("netem",) if delays == NETEM else ("iptables", "nfqueue"))):
-        if not finding.found:
-            raise MachineError(f"this machine has no {finding.what}", finding.detail)
 
 
 def _tc(network: Network, host: str, lines: Sequence[str]) -> None:

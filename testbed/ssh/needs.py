@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.errors import MachineError, SpecError
-from testbed.live.capabilities import Finding, find_capability, fix_of, probe_capabilities
+from core.errors import SpecError
+from testbed.live.capabilities import Finding, probe_capabilities, require
 from testbed.ssh.inventory import read_inventory
 from testbed.topology import Topology
 
@@ -15,8 +15,7 @@ def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, An
     if set(options) != {"inventory"}:
         raise SpecError("the testbed ssh has no hosts", "name them: --inventory FILE (see testbed/ssh/inventory.py)")
     read_inventory(Path(options["inventory"]))
-    if find_capability("paramiko") is None:
-        raise MachineError("no paramiko", fix_of("paramiko"))
+    require("paramiko")
     return dict(options)
 
 

@@ -7,27 +7,26 @@ the first process in there goes; ``ratebed clean`` ends that of a harness which 
 import os
 import shutil
 import subprocess
-import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from core.errors import MachineError
-from testbed.live.capabilities import CAPABILITIES, find_capability, tool
-from testbed.live.cleaning import kill_marked
-from testbed.live.state import RunState, start_time
+from testbed.live.capabilities import tool, tries
+from testbed.live.private import PrivateServer
 
 NEEDED = ("root", "unshare", "ip", "iptables", "libvirtd", "qemu", "vagrant")
-START_S, STOP_S = 60.0, 20.0
-_OWN = ("/etc/libvirt", "/var/lib/libvirt", "/var/log/libvirt", "/var/cache/libvirt", "/run/libvirt")
+_SETTINGS_IN = "etc/libvirt"
+_OWN = (_SETTINGS_IN, "var/lib/libvirt", "var/log/libvirt", "var/cache/libvirt", "run/libvirt")
+_SOCKET = "run/libvirt/libvirt-sock"
 # A probe as another user would find no KVM where root's did, and libvirt would probe again before each step: 52 s each.
 _SETTINGS = 'user = "root"\ngroup = "root"\nsecurity_driver = "none"\ncgroup_controllers = []\n'
 _INIT = """
 set -e
 folder=$1
-for own in etc/libvirt var/lib/libvirt var/log/libvirt var/cache/libvirt run/libvirt; do
+shift
+for own; do
     mkdir -p "/$own"
     mount --bind "$folder/$own" "/$own"
 done
@@ -38,42 +37,12 @@ while :; do sleep 3600 & wait; done
 """
 
 
-class Hypervisor:
-    """Up when this returns; ``close`` ends it, with all machines in it, and removes all that it had.
+class Hypervisor(PrivateServer):
+    """A libvirt of our own, with the machines in it; see ``PrivateServer``."""
 
-    MachineError where this machine lacks something, or libvirt does not start.
-    """
-
-    def __init__(self, state_folder: Path | None = None):
-        for name in NEEDED:
-            if find_capability(name) is None:
-                raise MachineError(f"this machine has no {CAPABILITIES[name].what}", CAPABILITIES[name].fix)
-        self.state = RunState(state_folder)
-        self.folder = Path(tempfile.mkdtemp(prefix="ratebed-vm-"))
-        self._undo = ExitStack()
-        self._undo.callback(self.state.close)
-        try:
-            number = self.state.making("folder", path=str(self.folder), whole=True)
-            self._undo.callback(self.state.gone, number)
-            self._undo.callback(shutil.rmtree, self.folder)
-            number = self.state.making("process", name="libvirt")
-            self._process = self._start()
-            self._undo.callback(self._end, number)
-            self.state.made(number, pid=self._process.pid, started=start_time(self._process.pid))
-            self._await()
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> "Hypervisor":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End it; a second call does nothing."""
-        self._undo.close()
+    name = "libvirt"
+    needed = NEEDED
+    ends_by_itself = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -85,7 +54,7 @@ class Hypervisor:
             "VAGRANT_DOTFILE_PATH": str(self.folder / "machines"),
             "VAGRANT_DEFAULT_PROVIDER": "libvirt",
             "VAGRANT_CHECKPOINT_DISABLE": "1",
-            "LIBVIRT_DEFAULT_URI": f"qemu:///system?socket={self.folder}/run/libvirt/libvirt-sock",
+            "LIBVIRT_DEFAULT_URI": f"qemu:///system?socket={self.folder / _SOCKET}",
         }
 
     def inside(self, words: Sequence[str]) -> list[str]:
@@ -113,45 +82,26 @@ class Hypervisor:
 
     # --- inside ------------------------------------------------------------------------------------------
 
-    def _start(self) -> "subprocess.Popen[bytes]":
+    def _prepare(self) -> None:
         for own in _OWN:
-            here, there = Path(own), self.folder / own.lstrip("/")
-            if here == Path(_OWN[0]) and here.is_dir():
+            here, there = Path("/") / own, self.folder / own
+            if own == _SETTINGS_IN and here.is_dir():
                 shutil.copytree(here, there, symlinks=True)
             there.mkdir(parents=True, exist_ok=True)
-        settings = self.folder / "etc/libvirt/qemu.conf"
-        settings.write_text(_SETTINGS)
-        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin:/sbin"])
-        words = [
+        (self.folder / _SETTINGS_IN / "qemu.conf").write_text(_SETTINGS)
+
+    def _command(self) -> list[str]:
+        return [
             *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
-            *("sh", "-c", _INIT, "libvirt", str(self.folder)),
+            *("sh", "-c", _INIT, "libvirt", str(self.folder), *_OWN),
         ]
-        with (self.folder / "log").open("wb") as log:
-            return subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, **self.state.environment, "PATH": path},
-            )  # fmt: skip
 
     @property
     def _inner(self) -> int:
         """The first process in there; its parent is outside of the new namespaces of processes."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
-    def _await(self) -> None:
-        until_s = time.monotonic() + START_S
+    def _answers(self) -> bool:
         virsh = [str(tool("virsh")), "--connect", self.environment["LIBVIRT_DEFAULT_URI"], "version"]
-        while self._process.poll() is None and time.monotonic() < until_s:
-            if (self.folder / "run/libvirt/libvirt-sock").exists():
-                done = subprocess.run(virsh, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_S)
-                if done.returncode == 0:
-                    return
-            time.sleep(0.05)
-        lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
-        raise MachineError(f"libvirt does not start: {lines[-1][:300] if lines else 'it says nothing'}", "run as root")
-
-    def _end(self, number: int) -> None:
-        self._process.kill()
-        self._process.wait(STOP_S)
-        kill_marked(self.state.token)
-        self.state.gone(number)
+        return (self.folder / _SOCKET).exists() and tries(*virsh)

@@ -21,10 +21,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from collectors.procfs import read
 from core.errors import HarnessError, MachineError
-from testbed.live.capabilities import CAPABILITIES, CHECKOUT, find_capability, tool
+from testbed.live.capabilities import CHECKOUT, require, tool
 from testbed.live.cleaning import marked_processes
+from testbed.live.private import host_settings
 from testbed.vm.hypervisor import NEEDED, Hypervisor
 from testbed.vm.inventory import inventory_text
 
@@ -56,7 +56,7 @@ class Trial:
         try:
             with ExitStack() as undo:
                 with self._step("tools"):
-                    _check_tools()
+                    require(*NEEDED, "debootstrap")
                 box = self.out / "ratebed.box"
                 with self._step("box"):
                     if not _is_current(box):
@@ -178,7 +178,7 @@ class Trial:
         marked = [line for line in lines if any(mark in line for mark in marks)] or lines or ["it says nothing"]
         return marked[-1][:500]
 
-    def _check_nothing_left(self, before: dict[str, str]) -> None:
+    def _check_nothing_left(self, before: dict[str, list[str]]) -> None:
         vm = getattr(self, "vm", None)
         left = [f"process {found['pid']}" for found in marked_processes(vm.state.token)] if vm else []
         left += [f"folder {vm.folder}"] if vm and vm.folder.exists() else []
@@ -186,16 +186,6 @@ class Trial:
         left += [f"{name} is {now[name]!r}, was {was!r}" for name, was in before.items() if now[name] != was]
         if left:
             raise MachineError(f"left: {'; '.join(left)}", "ratebed clean")
-
-
-def host_settings() -> dict[str, str]:
-    """What a hypervisor might change of this machine: forwarding, firewall, interfaces, mounts."""
-    found = {"forwarding": read("/proc/sys/net/ipv4/ip_forward").strip()}
-    for name, words in (("firewall", ["iptables-save"]), ("interfaces", ["ip", "-brief", "link"])):
-        said = subprocess.run([str(tool(words[0])), *words[1:]], capture_output=True, text=True).stdout
-        found[name] = "\n".join(line for line in said.splitlines() if not line.startswith("#"))
-    found["mounts"] = "\n".join(line.split()[4] for line in read("/proc/self/mountinfo").splitlines())
-    return found
 
 
 def round_trips(results: Path) -> list[dict[str, Any]]:
@@ -217,12 +207,6 @@ def round_trips(results: Path) -> list[dict[str, Any]]:
 def _is_current(box: Path) -> bool:
     """Whether it is there, and newer than all that decides what is in it; the code itself comes by ``vagrant up``."""
     return box.is_file() and all((CHECKOUT / name).stat().st_mtime < box.stat().st_mtime for name in _BOX_OF)
-
-
-def _check_tools() -> None:
-    for name in (*NEEDED, "debootstrap"):
-        if find_capability(name) is None:
-            raise MachineError(f"this machine has no {CAPABILITIES[name].what}", CAPABILITIES[name].fix)
 
 
 def main() -> int:

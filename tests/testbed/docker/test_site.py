@@ -26,6 +26,7 @@ from testbed.live.agent import Agent
 from testbed.live.backend import LiveBackend
 from testbed.live.capabilities import tool
 from testbed.live.cleaning import marked_processes, remove_left
+from testbed.live.private import host_settings
 from testbed.live.site import explained
 from testbed.live.state import read_state, start_time
 from testbed.topology import load_topology
@@ -272,20 +273,6 @@ site.start("n1", "sleeper", ["/bin/sh", "-c", "exec sleep 1000"])
 print(site._daemon.url.removeprefix("unix://"), site.containers["n1"].pid, flush=True)
 time.sleep(100)
 """
-
-
-def host_settings() -> list[str]:
-    """Firewall, forwarding, interfaces and mounts of this machine."""
-    tables = [
-        subprocess.run([program], capture_output=True, text=True).stdout
-        for name in ("iptables-legacy-save", "iptables-nft-save")
-        if (program := tool(name))
-    ]
-    rules = [line.partition(" [")[0] for text in tables for line in text.splitlines() if not line.startswith("#")]
-    forwarding = sorted(f"{path} {path.read_text()}" for path in Path("/proc/sys/net/ipv4/conf").glob("*/forwarding"))
-    links = sorted(path.name for path in Path("/sys/class/net").iterdir())
-    mounts = sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return [*rules, *forwarding, Path("/proc/sys/net/ipv4/ip_forward").read_text(), *links, *mounts]
 
 
 def test_nothing_is_left_of_a_killed_owner_once_it_is_cleaned_up(

@@ -11,9 +11,9 @@ import pytest
 
 from core.errors import MachineError
 from testbed.live.cleaning import remove_left
+from testbed.live.private import host_settings
 from testbed.live.state import all_states, start_time
 from testbed.vm.hypervisor import NEEDED, Hypervisor
-from testbed.vm.trial import host_settings
 from tests.live import needs
 
 pytestmark = needs(*NEEDED)
@@ -44,7 +44,7 @@ def test_it_answers_and_the_host_stays_as_it_is(tmp_path: Path, state: Path) -> 
         assert host_settings() == before, "bridge, dnsmasq and firewall rules are in there"
         with pytest.raises(MachineError, match="did not end within"):
             vm.run(["sleep", "60"], log, 0.2)
-        process = vm._process.pid
+        process = vm.process.pid
     assert start_time(process) is None and not vm.folder.exists() and not list(state.iterdir())
     assert host_settings() == before
 

@@ -7,6 +7,7 @@ import pytest
 from collectors.schema import PATHS
 from core.errors import MachineError
 from core.units import MILLISECOND_NS
+from testbed.live.private import host_settings
 from testbed.vm import trial
 
 
@@ -35,7 +36,7 @@ def test_what_becomes_of_each_step_is_written_at_once(tmp_path):
 
 
 def test_a_changed_host_is_noticed(tmp_path):
-    before = {**trial.host_settings(), "forwarding": "other"}
+    before = {**host_settings(), "forwarding": ["other"]}
     with pytest.raises(MachineError, match="forwarding is"):
         trial.Trial(tmp_path)._check_nothing_left(before)
 
