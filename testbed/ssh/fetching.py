@@ -60,7 +60,7 @@ def _bring(connection: Connection, folder: str, names: list[str], runs: Path) ->
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, names: set[str], aside: Path) -> None:
     """Files of the runs that were asked for; anything else is an error, for the machine need not be ours."""
     parts = PurePosixPath(member.name).parts
-    if parts[0] not in names or ".." in parts or not (member.isreg() or member.isdir()):
+    if not names.intersection(parts[:1]) or ".." in parts or not (member.isreg() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is no file of a run")
     path = aside.joinpath(*parts)
     if member.isdir():
