@@ -12,7 +12,7 @@ from typing import Any
 
 from core.errors import MachineError, SpecError
 from testbed.docker.daemon import Daemon
-from testbed.docker.groups import groups_of, joining, kills_count, members
+from testbed.docker.groups import groups_of, kills_count, members
 from testbed.docker.image import CODE_LABEL, code_key, node_image
 from testbed.docker.wishes import Wish
 from testbed.live.capabilities import CHECKOUT, tool
@@ -88,20 +88,19 @@ class Container:
 
     # --- agents ------------------------------------------------------------------------------------------
 
-    def entering(self, command: Sequence[str], is_limited: bool = True) -> list[str]:
+    def entering(self, command: Sequence[str]) -> list[str]:
         """The command as it runs in the container; the process keeps its id, its pipes and its environment.
 
-        It enters namespaces and control groups itself, where ``docker exec`` would start it as a child of the daemon:
-        so signals, probes, logs and the record of the run are those of any agent.  What the container's image does
-        not have runs from our own file system, in the container's network.  ``is_limited``: its limits hold for it.
+        It enters the namespaces itself (and the control groups: ``groups.joining``), where ``docker exec`` would start
+        it as a child of the daemon: so signals, probes, logs and the record of the run are those of any agent.  What
+        the container's image does not have runs from our own file system, in the container's network.
         """
         enter = [tool("nsenter") or "nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc"]
         words = list(command)
         if self.is_ours and all(os.path.lexists(f"/proc/{self.pid}/root{word}") for word in _programs(words)):
             enter.append("--mount")
             words = ["env", f"--chdir={CHECKOUT}", *words]
-        words = [*enter, "--", *words]
-        return joining(self.groups, words) if is_limited else words
+        return [*enter, "--", *words]
 
     def follow(self, log: Path) -> None:
         """From now on, what the container prints is in this file."""

@@ -33,14 +33,14 @@ def groups_of(pid: int) -> dict[str, Path]:
     return found
 
 
-def joining(groups: dict[str, Path], command: list[str]) -> list[str]:
-    """The command, begun as a member of the groups; the process keeps its id.
+def joining(groups: dict[str, Path]) -> list[str]:
+    """The words before a command that make it a member of the groups; the process keeps its id.
 
-    ``cpuset`` is left out: joining it would undo the pinning to cores.
+    ``cpuset`` is left out: nobody asks for cores of a container, and joining would undo an earlier pinning.
     """
     places = sorted({str(path) for controller, path in groups.items() if controller != "cpuset"})
     script = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo 0 >"$1/cgroup.procs" || exit 126; shift; n=$((n - 1)); done'
-    return ["/bin/sh", "-c", f'{script}; exec "$@"', "join", str(len(places)), *places, *command]
+    return ["/bin/sh", "-c", f'{script}; exec "$@"', "join", str(len(places)), *places]
 
 
 def kills_count(memory: Path) -> int | None:

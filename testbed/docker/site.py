@@ -14,6 +14,7 @@ from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
 from testbed.docker.container import Container, image_of
 from testbed.docker.daemon import chosen, client_of, running_url, use_daemon
+from testbed.docker.groups import joining
 from testbed.docker.wishes import CONTAINER, Wish, read_wishes
 from testbed.live.agent import Agent
 from testbed.live.capabilities import Finding, find_capability, probe_capabilities
@@ -73,9 +74,14 @@ class DockerSite(MininetSite):
 
     # --- agents ------------------------------------------------------------------------------------------
 
-    def prefix(self, host: str) -> Sequence[str]:
-        """Containers are entered behind what sets cores and priorities, which they may not have: see ``start``."""
-        return () if host in self.containers else super().prefix(host)
+    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into a container's limits: before what pins to cores, which joining a control group may undo.
+
+        The container itself is entered behind that, for it may not have its programs: see ``start``.
+        """
+        if host not in self.containers:
+            return super().prefix(host, is_limited)
+        return joining(self.containers[host].groups) if is_limited and self.network is not None else ()
 
     def start(
         self,
@@ -87,14 +93,10 @@ class DockerSite(MininetSite):
         cores: Sequence[int] = (),
         fifo_priority: int = 0,
     ) -> Agent:
-        """See ``testbed.live.site.Site.start``.
-
-        What is to have real-time priority is no part of what is measured but offers the load: it is in the host's
-        network, but not in its limits, which know no such priority.
-        """
+        """See ``testbed.live.site.Site.start``."""
         container = self.containers.get(self.topology.host_of(host))
         if container is not None and self.network is not None:
-            command = container.entering(command, is_limited=not fifo_priority)
+            command = container.entering(command)
         return super().start(host, name, command, environment=environment, cores=cores, fifo_priority=fifo_priority)
 
     # --- what becomes of the containers ------------------------------------------------------------------

@@ -4,6 +4,7 @@ The kernel stops the group once it has used up its quota, until the period is ov
 part of the latency of a process that is at its limit, and of bursts of one that is near it.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ def confined(site: Site, pid: int, share: float) -> Iterator[None]:
     try:
         group.mkdir()
         _set_quota(group, round(QUOTA_US / share))
-        (group / "cgroup.procs").write_text(str(pid))
+        _move(pid, group)
     except OSError as error:
         _remove(site, root, group, pid, number)
         raise MachineError(f"no CPU quota at {group}: {error.strerror}", "run as root, or use core_share=1") from None
@@ -56,10 +57,19 @@ def _set_quota(group: Path, period_us: int) -> None:
         (group / "cpu.max").write_text(f"{QUOTA_US} {period_us}")
 
 
+def _move(pid: int, group: Path) -> None:
+    """Into a group.  One of version 2 may manage cores, too, and would undo the pinning of each thread."""
+    cores = {int(task.name): os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()}
+    (group / "cgroup.procs").write_text(str(pid))
+    for thread, its in cores.items():
+        with suppress(OSError):  # it has ended
+            os.sched_setaffinity(thread, its)
+
+
 def _remove(site: Site, root: Path, group: Path, pid: int, number: int) -> None:
     """An empty group can go; the process, if it lives, is let out."""
     with suppress(OSError):
-        (root / "cgroup.procs").write_text(str(pid))
+        _move(pid, root)
     with suppress(FileNotFoundError):
         group.rmdir()
     site.state.gone(number)

@@ -69,8 +69,11 @@ class ProcessSite:
     ) -> None:
         self.close()
 
-    def prefix(self, host: str) -> Sequence[str]:
-        """The words before a command that put it onto a host, as in ``mnexec -a PID``; they must end in an exec."""
+    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """The words before a command that put it onto a host, as in ``mnexec -a PID``; they must end in an exec.
+
+        ``is_limited``: what limits the host holds for the command, too.
+        """
         return ()
 
     def start(
@@ -89,7 +92,8 @@ class ProcessSite:
             self.forget(name)
         wishes, refused = scheduling(tuple(cores), fifo_priority)
         self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
-        words = [*self.prefix(host), *wishes, *command]
+        # What has real-time priority offers the load: it is not what is measured, and no limited group permits it.
+        words = [*self.prefix(host, not fifo_priority), *wishes, *command]
         log = self.folder / "logs" / f"{name}.log"
         number = self.state.making("process", name=name)
         try:

@@ -97,7 +97,7 @@ class MininetSite(ProcessSite):
         """See ``testbed.live.site.Site.address``."""
         return self._up.address(self.topology.host_of(host))
 
-    def prefix(self, host: str) -> Sequence[str]:
+    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
         """Into the host's namespaces; the command keeps its id and its pipes.  Before the network is up: nowhere."""
         if self.network is None:
             return ()

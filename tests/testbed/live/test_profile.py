@@ -1,5 +1,6 @@
 """One real broker under topics with fan-out: what comes home of a run; a process that has a share of a core."""
 
+import os
 import subprocess
 import sys
 import time
@@ -99,19 +100,22 @@ def groups() -> list[Path]:
 
 @needs("root", "linux")
 def test_a_confined_process_has_its_share(tmp_path: Path) -> None:
-    if not any((Path(root) / name).is_file() for root in ROOTS for name in ("cpu.cfs_quota_us", "cpu.max")):
+    marks = ("cpu.cfs_quota_us", "cgroup.subtree_control")  # of version 1, and 2
+    if not any((Path(root) / mark).is_file() for root in ROOTS for mark in marks):
         pytest.skip("this machine has no control groups with CPU quotas")
     spinner = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    core = {max(os.sched_getaffinity(0))}
+    os.sched_setaffinity(spinner.pid, core)
     try:
         with LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as site:
             before = groups()
             with confined(site, spinner.pid, 0.25):
-                assert len(groups()) == len(before) + 1
+                assert len(groups()) == len(before) + 1 and os.sched_getaffinity(spinner.pid) == core
                 began_s, had_ns = time.monotonic(), procfs.process_counters(spinner.pid)["cpu_ns"]
                 time.sleep(1.5)
                 used = procfs.process_counters(spinner.pid)["cpu_ns"] - had_ns
                 assert 0 < used / SECOND_NS / (time.monotonic() - began_s) < 0.35
-            assert groups() == before and spinner.poll() is None
+            assert groups() == before and spinner.poll() is None and os.sched_getaffinity(spinner.pid) == core
             with confined(site, spinner.pid, 1.0):
                 assert groups() == before
     finally:
