@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Vagrant box (libvirt, QEMU) of a Debian with Ratebed set up in it, without any registry of boxes.  Root only.
 #
-#   testbed/vm/box.sh FOLDER       leaves FOLDER/ratebed.box; everything else in FOLDER is removed
+#   testbed/vm/box.sh FOLDER       leaves FOLDER/ratebed.box; what else it makes there is removed again
 #   DEBIAN_MIRROR=http://…         default: the one that this machine's own packages come from
 #
 # All is done at this machine's speed, in a chroot: in the box, which has no hardware virtualisation, Python takes ten
