@@ -59,10 +59,13 @@ def _set_quota(group: Path, period_us: int) -> None:
 
 def _move(pid: int, group: Path) -> None:
     """Into a group.  One of version 2 may manage cores, too, and would undo the pinning of each thread."""
-    cores = {int(task.name): os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()}
+    cores: dict[int, set[int]] = {}
+    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+        with suppress(ProcessLookupError):  # threads come and go
+            cores[thread] = os.sched_getaffinity(thread)
     (group / "cgroup.procs").write_text(str(pid))
     for thread, its in cores.items():
-        with suppress(OSError):  # it has ended
+        with suppress(ProcessLookupError):
             os.sched_setaffinity(thread, its)
 
 
