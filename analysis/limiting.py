@@ -27,7 +27,7 @@ def with_oracle(runs: DataFrame) -> DataFrame:
 
     The oracle has the system ``centralised`` and a topology with the option ``delay`` of zero and no
     loss, ran without faults and clock skew and is not invalid.  It shares with its run the
-    workload_id, the option ``duration`` of the procedure, and the limit: ``system.capacity`` and
+    workload_id, the option ``duration`` of the study, and the limit: ``system.capacity`` and
     ``system.rate``, compared as numbers, defaults where absent.  Of several, the one with as many
     nodes (``topology.nodes``) goes first, then the least run id.  A run without an oracle has no
     row; an oracle is its own, or that of its twin's.
@@ -37,7 +37,7 @@ def with_oracle(runs: DataFrame) -> DataFrame:
         "workload_id": F.col("workload_id"),
         "capacity": capacity,
         "rate": rate,
-        "duration": _factor("procedure.duration"),
+        "duration": _factor("study.duration"),
     }
     facts = runs.withColumns({**shared, "nodes": _factor("topology.nodes"), "is_oracle": _is_oracle()})
     oracles = facts.where("is_oracle").select(
@@ -49,10 +49,10 @@ def with_oracle(runs: DataFrame) -> DataFrame:
 
 
 def _is_oracle() -> Column:
-    healthy = _factor("procedure.faults", "[]") == "[]"
+    healthy = _factor("study.faults", "[]") == "[]"
     lossless = _factor("topology.loss_probability", "0").cast("double") == 0
     valid = ~F.col("validity").eqNullSafe("invalid")
-    exact = _is_zero_span(_factor("topology.delay")) & _is_zero_span(_factor("procedure.clock_skew", "0ms"))
+    exact = _is_zero_span(_factor("topology.delay")) & _is_zero_span(_factor("study.clock_skew", "0ms"))
     return (F.col("system") == ORACLE) & healthy & lossless & valid & exact
 
 

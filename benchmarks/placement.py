@@ -109,8 +109,8 @@ def _report_game() -> None:
     spec = next(spec for spec in fig9.points(SCALES["paper"], {"latency-table": ""}) if spec.system == "epulsar")
     began = perf_counter()
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    found = procedure.run(point, config).tables["samples"]
+    study, config = configure_point(point)
+    found = study.run(point, config).tables["samples"]
     seconds = perf_counter() - began
     pairs = sum(value for metric, value in zip(found["metric"], found["value"], strict=True) if metric == "pair_count")
     print(
@@ -122,8 +122,8 @@ def _report_game() -> None:
 def _run(spec: RunSpec) -> int:
     """One run, without its files; returns its samples."""
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    return len(procedure.run(point, config).tables["samples"]["value"])
+    study, config = configure_point(point)
+    return len(study.run(point, config).tables["samples"]["value"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The procedure of controllers: a topic runs on fixed brokers while a control protocol moves its sub-buckets.
+"""The study of controllers: a topic runs on fixed brokers while a control protocol moves its sub-buckets.
 
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
@@ -12,14 +12,14 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point, Procedure, deployed
+from harness.run import Journal, Point, Study, deployed
 from systems.api import Report, SetBucket
 from testbed.rounds import Deployment, DeploymentConfig
 
 
 @dataclass(frozen=True)
 class Config(DeploymentConfig):
-    """Options of the procedure."""
+    """Options of the study."""
 
     duration: str = "120s"  # ours
     window: str = "5s"  # ours: the histogram's ``round`` counts windows of this length from 1
@@ -28,15 +28,15 @@ class Config(DeploymentConfig):
         super().__post_init__()
         if duration_ns(self.window) <= 0 or duration_ns(self.duration) < duration_ns(self.window):
             raise SpecError(
-                f"procedure adapt: duration {self.duration}, window {self.window}", "give at least one window"
+                f"study control: duration {self.duration}, window {self.window}", "give at least one window"
             )
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    """The study's options; SpecError where system, workload and topology do not fit it."""
     if point.system.nodes is None or Report not in point.system.inputs:
         raise SpecError(f"system {point.system.key!r} controls no brokers", "choose tb-adaptor")
-    config = configure("procedure adapt", Config, point.spec.procedure_options)
+    config = configure("study control", Config, point.spec.study_options)
     point.backend.check(point.topology, point.schedule, point.spec, config)
     return config
 
@@ -92,4 +92,4 @@ def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[st
     return columns
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

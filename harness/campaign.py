@@ -91,14 +91,14 @@ def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) 
     """The ids of runs in the order to execute them: group by group, the longest first, of groups and in each.
 
     So a group can be worked on while others still run.  But before all others comes one run of each system: its
-    kernels, which take seconds to compile, are compiled by one worker and not by all.  Systems of one procedure
-    share kernels, so these runs take turns between procedures.
+    kernels, which take seconds to compile, are compiled by one worker and not by all.  Systems of one study
+    share kernels, so these runs take turns between studies.
     """
     seconds = {run_id: expected_seconds(spec) for run_id, spec in runs.items()}
     longest_first = sorted(runs, key=lambda run_id: -seconds[run_id])
-    ahead: defaultdict[str, dict[str, str]] = defaultdict(dict)  # procedure -> system -> run id
+    ahead: defaultdict[str, dict[str, str]] = defaultdict(dict)  # study -> system -> run id
     for run_id in longest_first:
-        ahead[runs[run_id].procedure].setdefault(runs[run_id].system, run_id)
+        ahead[runs[run_id].study].setdefault(runs[run_id].system, run_id)
     turns = zip_longest(*(of.values() for of in ahead.values()))
     group_of = {run_id: number for number, group in enumerate(groups) for run_id in group}
     totals: defaultdict[int, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""The procedure of network coordinates: agents probe each other, and their estimates are kept beside the truth.
+"""The study of network coordinates: agents probe each other, and their estimates are kept beside the truth.
 
 In ``samples``, of each pair of nodes (node ``"a b"``) ``estimated_rtt_ns`` and ``true_rtt_ns``, what the topology says;
 of each agent ``shift_ns``, how far its coordinate is from where it was at the read before, change of height included.
@@ -17,7 +17,7 @@ from core.errors import SpecError
 from core.registry import configure
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 from systems.parts.coordinates import Coordinates, distances_s, raised
 from systems.placement.cast import AGENT
 from testbed.faults import Handover
@@ -30,7 +30,7 @@ Rows = tuple[int, list[str], str, Any]  # of samples: instant, nodes, metric, a 
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure."""
+    """Options of the study."""
 
     rounds: int = 600  # probes a node: ten minutes of Serf's profile lan, as in ePulsar 5.3
     interval: str = "1s"  # between two probes of a node
@@ -46,18 +46,18 @@ class Config:
     def __post_init__(self) -> None:
         """SpecError for numbers and spans that make no sense."""
         if min(self.rounds - 1, self.every, self.first, self.clients, self.still) < 0:
-            raise SpecError(f"procedure coordinates: {self}", "give counts from 0 on, and at least 1 round")
+            raise SpecError(f"study coordinates: {self}", "give counts from 0 on, and at least 1 round")
         for option in ("interval", "access", "handover"):
             text = getattr(self, option)
             if (text or option != "handover") and self.span_ns(option) <= 0:
-                raise SpecError(f"procedure coordinates: {option} = {text!r}", "give a length above zero")
+                raise SpecError(f"study coordinates: {option} = {text!r}", "give a length above zero")
 
     def span_ns(self, option: str) -> int:
         """A duration among the options, in nanoseconds."""
         try:
             return duration_ns(getattr(self, option))
         except ValueError as error:
-            raise SpecError(f"procedure coordinates: {option}: {error}", "") from None
+            raise SpecError(f"study coordinates: {option}: {error}", "") from None
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def agents(topology: Topology) -> list[str]:
 
 def configured(point: Point) -> Plan:
     """The plan of a point; SpecError where the options do not fit the topology."""
-    config: Config = configure("procedure coordinates", Config, point.spec.procedure_options)
+    config: Config = configure("study coordinates", Config, point.spec.study_options)
     places = sites(point.topology) if config.clients else []
     if config.clients and not (places and point.topology.node_names("broker")):
         raise SpecError(f"topology {point.topology.name} has no sites with brokers for clients", "use city-mec")
@@ -187,4 +187,4 @@ def _shifts(found: Located) -> Iterator[Rows]:
         yield at_ns, list(found.nodes), "shift_ns", shift_s * SECOND_NS
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

@@ -1,4 +1,4 @@
-"""The procedure of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
+"""The study of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,14 +8,14 @@ import numpy as np
 from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
 
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure."""
+    """Options of the study."""
 
     cycles: int = 1_000  # DST Section 6
     load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
@@ -26,20 +26,20 @@ class Config:
         """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
         if self.cycles < 1:
-            raise SpecError(f"procedure cycles: cycles = {self.cycles}", "give 1 or more")
+            raise SpecError(f"study throttling: cycles = {self.cycles}", "give 1 or more")
         if not 0.0 <= self.load < float("inf"):
-            raise SpecError(f"procedure cycles: load = {self.load}", "give 1, or 0 for the system's own limit")
+            raise SpecError(f"study throttling: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
-            raise SpecError(f"procedure cycles: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
+            raise SpecError(f"study throttling: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    """The study's options; SpecError where system, workload and topology do not fit it."""
     if point.system.nodes is None or Demand not in point.system.inputs:
         raise SpecError(f"system {point.system.key!r} takes no demands", "choose throttler or centralised-throttler")
     if not hasattr(point.schedule, "demands"):
         raise SpecError(f"workload {point.spec.workload!r} offers no demands", "use the workload load-curve")
-    config: Config = configure("procedure cycles", Config, point.spec.procedure_options)
+    config: Config = configure("study throttling", Config, point.spec.study_options)
     check_faults(read_faults(config.faults), point.topology)
     return config
 
@@ -71,4 +71,4 @@ def run(point: Point, config: Config) -> Journal:
     return Journal({"samples": samples}, "done")
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

@@ -1,4 +1,4 @@
-"""The procedure of the load-distribution family: search, then judge the answer on fresh traffic."""
+"""The study of the load-distribution family: search, then judge the answer on fresh traffic."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from core.errors import SpecError, SystemFault
 from core.records import Int32
 from core.registry import configure
 from core.seeds import generator
-from harness.run import Journal, Point, Procedure, deployed, point_slo_ns, round_ns
+from harness.run import Journal, Point, Study, deployed, point_slo_ns, round_ns
 from systems.api import UNASSIGNED, Distribution, Problem
 from testbed.rounds import TRIALS_MAXIMUM, Deployment, DeploymentConfig, Round
 
 
 def configured(point: Point) -> DeploymentConfig:
-    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    """The study's options; SpecError where system, workload and topology do not fit it."""
     if point.system.distribute is None:
         raise SpecError(f"system {point.system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
-    config = configure("procedure distribute", DeploymentConfig, point.spec.procedure_options)
+    config = configure("study distribution", DeploymentConfig, point.spec.study_options)
     point.backend.check(point.topology, point.schedule, point.spec, config)
     return config
 
@@ -168,4 +168,4 @@ def histogram_rows(number: int, metrics: dict[str, np.ndarray]) -> dict[str, Any
     return {key: np.concatenate(parts) for key, parts in columns.items()}
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

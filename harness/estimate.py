@@ -51,9 +51,9 @@ def messages_a_round(spec: RunSpec) -> float:
     """Messages of one round, the brokers' other topics (at a tenth of the cost) included."""
     options: dict[str, Any] = spec.workload_options
     rate = float(options.get("publishers", 1000)) * float(options.get("rate_rps", 10))
-    others = sum(spec.procedure_options.get("initial_loads_rps", ()))
+    others = sum(spec.study_options.get("initial_loads_rps", ()))
     try:
-        round_s = duration_ns(str(spec.procedure_options.get("duration", spec.round))) / SECOND_NS
+        round_s = duration_ns(str(spec.study_options.get("duration", spec.round))) / SECOND_NS
     except ValueError as error:
         raise SpecError(f"round: {error}") from None
     return (rate + others / 10) * round_s
@@ -63,15 +63,15 @@ def expected_seconds(spec: RunSpec) -> float:
     """Seconds of one core; where the testbed works in real time, of the clock."""
     if load_testbed(spec.testbed).real_time:
         return SECONDS_PER_LIVE_RUN + _live_seconds(spec)
-    if spec.procedure == "requests":
+    if spec.study == "limiting":
         return SECONDS_PER_RUN + _limiter_seconds(spec)
-    if spec.procedure == "cycles":
-        return SECONDS_PER_RUN + float(spec.procedure_options.get("cycles", 1000)) * SECONDS_PER_CYCLE
-    if spec.procedure == "coordinates":
+    if spec.study == "throttling":
+        return SECONDS_PER_RUN + float(spec.study_options.get("cycles", 1000)) * SECONDS_PER_CYCLE
+    if spec.study == "coordinates":
         return SECONDS_PER_RUN + _probe_rounds(spec) * _agents(spec) * SECONDS_PER_PROBE
-    if spec.procedure == "place":
+    if spec.study == "placement":
         return SECONDS_PER_RUN + _placing_seconds(spec)
-    if spec.procedure == "placement-study":
+    if spec.study == "policies":
         return SECONDS_PER_RUN + _choices(spec) * SECONDS_PER_CHOICE
     rounds = 1 if spec.system_options.get("brokers") else _ROUNDS.get(spec.system, 5)
     return SECONDS_PER_RUN + rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
@@ -90,22 +90,22 @@ def campaign_seconds(specs: Iterable[RunSpec], jobs: int) -> float:
 
 def _live_seconds(spec: RunSpec) -> float:
     """What takes its time, whatever the machine."""
-    if spec.procedure == "links":
+    if spec.study == "links":
         return 0.0
-    if spec.procedure == "requests":
+    if spec.study == "limiting":
         _, span = _requests_and_span(spec)
         nodes = float(spec.topology_options.get("nodes", 10))
-        return duration_ns(str(spec.procedure_options.get("duration") or span)) / SECOND_NS + nodes * SECONDS_PER_NODE
-    if spec.procedure == "coordinates":
-        interval_ns = duration_ns(str(spec.procedure_options.get("interval", "1s")))
+        return duration_ns(str(spec.study_options.get("duration") or span)) / SECOND_NS + nodes * SECONDS_PER_NODE
+    if spec.study == "coordinates":
+        interval_ns = duration_ns(str(spec.study_options.get("interval", "1s")))
         return _probe_rounds(spec) * interval_ns / SECOND_NS + _agents(spec) * SECONDS_PER_NODE
-    if spec.procedure == "profile":
-        return duration_ns(str(spec.procedure_options.get("duration", "6s"))) / SECOND_NS
-    if spec.procedure == "adapt":
-        return duration_ns(str(spec.procedure_options.get("duration", "120s"))) / SECOND_NS
-    if spec.procedure == "place":
+    if spec.study == "profile":
+        return duration_ns(str(spec.study_options.get("duration", "6s"))) / SECOND_NS
+    if spec.study == "control":
+        return duration_ns(str(spec.study_options.get("duration", "120s"))) / SECOND_NS
+    if spec.study == "placement":
         seconds, clients, _ = _placing(spec)
-        return seconds + float(spec.procedure_options.get("warm_up_rounds", 600)) + clients * SECONDS_PER_NODE
+        return seconds + float(spec.study_options.get("warm_up_rounds", 600)) + clients * SECONDS_PER_NODE
     rounds = 1 if spec.system_options.get("brokers") else _FEW_ROUNDS.get(spec.system, 4)
     if spec.system == "srtm" and int(spec.workload_options.get("group_size", 1)) <= _SMALL_GROUP:
         rounds = min(rounds, 2)
@@ -119,7 +119,7 @@ def _placing_seconds(spec: RunSpec) -> float:
 
 def _placing(spec: RunSpec) -> tuple[float, float, float]:
     """Length in seconds, clients, and messages."""
-    seconds = duration_ns(str(spec.procedure_options.get("duration", "60s"))) / SECOND_NS
+    seconds = duration_ns(str(spec.study_options.get("duration", "60s"))) / SECOND_NS
     clients, rate_rps = _clients(spec.workload, msgspec.json.encode(spec.workload_options, order="deterministic"))
     return seconds, clients, seconds * rate_rps
 
@@ -136,18 +136,18 @@ def _clients(key: str, options: bytes) -> tuple[float, float]:
 
 def _choices(spec: RunSpec) -> float:
     """Topics times placements: a game has a topic a member of a group, swarms have two a group."""
-    options: dict[str, Any] = spec.procedure_options
+    options: dict[str, Any] = spec.study_options
     a_group = 2.0 if options.get("scenario") == "swarms" else float(options.get("members", 8))
     return float(options.get("groups", 128)) * a_group * float(options.get("permutations", 1000))
 
 
 def _probe_rounds(spec: RunSpec) -> float:
-    return float(spec.procedure_options.get("rounds", 600))
+    return float(spec.study_options.get("rounds", 600))
 
 
 def _agents(spec: RunSpec) -> float:
     options: dict[str, Any] = spec.topology_options
-    return float(options.get("nodes", options.get("fanout", 10))) + float(spec.procedure_options.get("clients", 0))
+    return float(options.get("nodes", options.get("fanout", 10))) + float(spec.study_options.get("clients", 0))
 
 
 def _limiter_seconds(spec: RunSpec) -> float:
@@ -157,7 +157,7 @@ def _limiter_seconds(spec: RunSpec) -> float:
     if spec.system in _GOSSIPING:
         interval_ns = duration_ns(str(spec.system_options.get("gossip", "300ms")))
         nodes = float(spec.topology_options.get("nodes", 10))
-        rounds = nodes * duration_ns(str(spec.procedure_options.get("duration") or span)) / interval_ns
+        rounds = nodes * duration_ns(str(spec.study_options.get("duration") or span)) / interval_ns
         seconds += rounds * SECONDS_PER_GOSSIP
     return seconds
 

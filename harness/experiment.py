@@ -34,8 +34,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     testbed: str = "virtual"
     testbed_options: Options = {}  # where its hosts are; files among them are in ``inputs`` as well
     calibration: str = "srtm-paper"
-    procedure: str = "distribute"  # which procedure of the testbed: distribute | adapt | requests
-    procedure_options: Options = {}
+    study: str = "distribution"  # what is asked of the testbed: see studies/
+    study_options: Options = {}
     slo: str = SLO
     round: str = ROUND
     seed: int = 1
@@ -64,7 +64,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     def factors(self) -> dict[str, str]:
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
         found: dict[str, str] = {}
-        for axis in ("system", "workload", "topology", "testbed", "procedure"):
+        for axis in ("system", "workload", "topology", "testbed", "study"):
             for name, value in sorted(getattr(self, f"{axis}_options").items()):
                 found[f"{axis}.{name}"] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         return found

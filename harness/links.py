@@ -1,19 +1,19 @@
-"""The procedure that only measures links: every path of a topology, requested against found.  Nothing is offered."""
+"""The study that only measures links: every path of a topology, requested against found.  Nothing is offered."""
 
 from dataclasses import dataclass
 
 from core.registry import configure
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure: none."""
+    """Options of the study: none."""
 
 
 def configured(point: Point) -> Config:
     """SpecError for any option."""
-    config: Config = configure("procedure links", Config, point.spec.procedure_options)
+    config: Config = configure("study links", Config, point.spec.study_options)
     return config
 
 
@@ -22,4 +22,4 @@ def run(point: Point, config: Config) -> Journal:
     return Journal({}, "done", evidence=point.backend.verify(point.topology, point.spec.seed))
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

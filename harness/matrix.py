@@ -8,7 +8,7 @@ list of lists::
     system = ["lb", "srtm"]
     workload = "periodic"
     workload_options = { publishers = [1000, 2000], batch = 10 }
-    procedure_options = { envelope = "conformant" }
+    study_options = { envelope = "conformant" }
 """
 
 import tomllib
@@ -25,12 +25,12 @@ from harness.experiment import RunSpec, repeated
 from systems.api import Report, System
 from systems.loader import is_file, load_system
 
-_AXES = ("system", "workload", "topology", "testbed", "calibration", "procedure", "slo", "round")
+_AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _INPUT_FILES = (
     *(("workload_options", "path"), ("workload_options", "towers")),
     *(("topology_options", "table"), ("topology_options", "servers")),
 )
-_OPTIONS = ("system_options", "workload_options", "topology_options", "testbed_options", "procedure_options")
+_OPTIONS = ("system_options", "workload_options", "topology_options", "testbed_options", "study_options")
 
 
 def read_matrix(path: Path, seed: int) -> list[RunSpec]:
@@ -64,7 +64,7 @@ def ad_hoc(
         axis, dot, name = key.partition(".")
         if not equals or (dot and f"{axis}_options" not in options) or (not dot and axis not in _AXES):
             raise SpecError(
-                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or procedure"
+                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study"
             )
         value = _value(text)
         if dot:
@@ -121,13 +121,13 @@ def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
         yield _spec(fields, where)
 
 
-def _procedure(system: System, workload: str) -> str:
+def _study(system: System, workload: str) -> str:
     """What a system is made for, with this workload."""
     if system.distribute is not None:
-        return "distribute"
+        return "distribution"
     if workload == "load-curve":
-        return "cycles"
-    return "adapt" if Report in system.inputs else "requests"
+        return "throttling"
+    return "control" if Report in system.inputs else "limiting"
 
 
 def _spec(fields: dict[str, Any], where: str) -> RunSpec:
@@ -138,7 +138,7 @@ def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     for axis, name in _INPUT_FILES:
         if fields[axis].get(name):
             inputs.append(str(fields[axis][name]))
-    fields = {"procedure": _procedure(load_system(str(fields["system"])), fields["workload"]), **fields}
+    fields = {"study": _study(load_system(str(fields["system"])), fields["workload"]), **fields}
     try:
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
     except msgspec.ValidationError as error:

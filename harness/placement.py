@@ -1,4 +1,4 @@
-"""The procedure of load managers: topics are placed while clients come, go and move."""
+"""The study of load managers: topics are placed while clients come, go and move."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns, duration_text
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 from systems.placement.options import Options
 from testbed.faults import check_faults, read_faults
 from testbed.placing import Bookies, PlacementJournal, Placing
@@ -22,7 +22,7 @@ Row = tuple[int, str, str, float]
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure."""
+    """Options of the study."""
 
     duration: str = "60s"
     access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
@@ -46,27 +46,27 @@ class Config:
                 assert duration_ns(getattr(self, name)) >= least
             except (ValueError, AssertionError):
                 raise SpecError(
-                    f"procedure place: {name} = {getattr(self, name)!r}", "give a length, as in 30s"
+                    f"study placement: {name} = {getattr(self, name)!r}", "give a length, as in 30s"
                 ) from None
         if self.bookies and not 1 <= self.write_quorum <= self.bookies:
-            what = f"procedure place: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
+            what = f"study placement: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
             raise SpecError(what, "give at least 1, and at most as many as there are bookies")
         if self.bookie_site not in ("same", "any"):
-            raise SpecError(f"procedure place: bookie_site = {self.bookie_site!r}", "choose same or any")
+            raise SpecError(f"study placement: bookie_site = {self.bookie_site!r}", "choose same or any")
         if self.warm_up_rounds < 0 or not self.out_rps > 0:
-            what = f"procedure place: warm_up_rounds = {self.warm_up_rounds}, out_rps = {self.out_rps}"
+            what = f"study placement: warm_up_rounds = {self.warm_up_rounds}, out_rps = {self.out_rps}"
             raise SpecError(what, "give rounds from 0 on, and a rate above 0")
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where system, workload and topology do not fit it."""
+    """The study's options; SpecError where system, workload and topology do not fit it."""
     if not isinstance(point.system_config, Options):
         raise SpecError(f"system {point.system.key!r} places no topics", "choose pulsar, all-pairs or epulsar")
     if not hasattr(point.schedule, "happenings"):
         raise SpecError(
             f"workload {point.spec.workload!r} has no clients of topics", "use uav-swarms, mmog or static-topics"
         )
-    config: Config = configure("procedure place", Config, point.spec.procedure_options)
+    config: Config = configure("study placement", Config, point.spec.study_options)
     point.backend.check_place(point.system, _placing(point, config))
     places = sites(point.topology)
     if len(places) < point.schedule.site_count:
@@ -170,4 +170,4 @@ def _decisions(journal: PlacementJournal) -> dict[str, Any]:
     return {name: list(column) for name, column in zip(("at_ns", "kind", "note", "duration_ns"), columns, strict=True)}
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

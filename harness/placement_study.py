@@ -1,4 +1,4 @@
-"""The procedure of the placement study: coordinates once, then many random placements, all policies (ePulsar 5.5).
+"""The study of the placement study: coordinates once, then many random placements, all policies (ePulsar 5.5).
 
 Nothing is offered, and no system runs: a run is one topology, on which all policies choose for the same clients.  Its
 ``samples`` have a row for each placement (as ``at_ns``, for there is no time), policy (as ``node``) and measure;
@@ -15,7 +15,7 @@ from core.records import Float64
 from core.registry import configure
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 from systems.parts.coordinates import Coordinates, distances_s
 from systems.parts.topic_placement import Policy
 
@@ -25,7 +25,7 @@ SETTLED = "coordinates"  # as a node: what is said of the estimates themselves
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure; its defaults are the paper's MMOG (5.5.2)."""
+    """Options of the study; its defaults are the paper's MMOG (5.5.2)."""
 
     scenario: str = "game"  # or swarms: UAVs (5.5.3), whose groups are at one site each
     groups: int = 128  # 5.5.2; of swarms 16 (5.5.3)
@@ -43,12 +43,10 @@ class Config:
     def __post_init__(self) -> None:
         """SpecError for numbers that make no sense."""
         if self.scenario not in SCENARIOS:
-            raise SpecError(
-                f"procedure placement-study: scenario = {self.scenario!r}", f"choose {' or '.join(SCENARIOS)}"
-            )
+            raise SpecError(f"study policies: scenario = {self.scenario!r}", f"choose {' or '.join(SCENARIOS)}")
         for name, least in (("groups", 1), ("members", 2), ("permutations", 1), ("rounds", 0)):
             if getattr(self, name) < least:
-                raise SpecError(f"procedure placement-study: {name} = {getattr(self, name)}", f"give at least {least}")
+                raise SpecError(f"study policies: {name} = {getattr(self, name)}", f"give at least {least}")
         for name in ("bound", "access"):
             _seconds(name, getattr(self, name))
 
@@ -57,14 +55,14 @@ def _seconds(name: str, text: str) -> float:
     try:
         return duration_ns(text) / SECOND_NS
     except ValueError as error:
-        raise SpecError(f"procedure placement-study: {name}: {error}", 'give a span such as "8ms"') from None
+        raise SpecError(f"study policies: {name}: {error}", 'give a span such as "8ms"') from None
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where the topology or the testbed does not fit them."""
-    config: Config = configure("procedure placement-study", Config, point.spec.procedure_options)
+    """The study's options; SpecError where the topology or the testbed does not fit them."""
+    config: Config = configure("study policies", Config, point.spec.study_options)
     if point.spec.testbed != "virtual":
-        raise SpecError(f"procedure placement-study on {point.spec.testbed}", "it computes: use the testbed virtual")
+        raise SpecError(f"study policies on {point.spec.testbed}", "it computes: use the testbed virtual")
     for role, what in (("proxy", "sites"), ("broker", "brokers")):
         if not point.topology.node_names(role):
             raise SpecError(
@@ -124,4 +122,4 @@ def _samples(
     }
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

@@ -1,4 +1,4 @@
-"""The procedure that profiles a broker's data plane: topics with fan-out at a fixed rate (ePulsar 5.4).
+"""The study that profiles a broker's data plane: topics with fan-out at a fixed rate (ePulsar 5.4).
 
 Nobody places anything: all topics are on the one broker from the start, so the system is idle.  The table
 ``latency_histogram`` has a value for each copy of a message, one a consumer; ``samples`` has what the broker took and
@@ -16,13 +16,13 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point, Procedure, point_slo_ns
+from harness.run import Journal, Point, Study, point_slo_ns
 from testbed.profiling import Profiling, check_profiling
 
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure; all are ours."""
+    """Options of the study; all are ours."""
 
     duration: str = "6s"
     warm_up: str = "1s"  # of it: connections grow their windows, Go its heap
@@ -33,19 +33,19 @@ class Config:
         try:
             fits = 0 <= duration_ns(self.warm_up) < duration_ns(self.duration)
         except ValueError as error:
-            raise SpecError(f"procedure profile: {error}") from None
+            raise SpecError(f"study profile: {error}") from None
         if not fits:
-            what = f"procedure profile: warm_up = {self.warm_up!r} of duration = {self.duration!r}"
+            what = f"study profile: warm_up = {self.warm_up!r} of duration = {self.duration!r}"
             raise SpecError(what, "leave something to measure")
         if not 0 < self.core_share <= 1:
-            raise SpecError(f"procedure profile: core_share = {self.core_share}", "give a share above 0, up to 1")
+            raise SpecError(f"study profile: core_share = {self.core_share}", "give a share above 0, up to 1")
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where workload, topology and testbed do not fit it."""
+    """The study's options; SpecError where workload, topology and testbed do not fit it."""
     if not hasattr(point.schedule, "happenings"):
         raise SpecError(f"workload {point.spec.workload!r} has no clients of topics", "use static-topics")
-    config: Config = configure("procedure profile", Config, point.spec.procedure_options)
+    config: Config = configure("study profile", Config, point.spec.study_options)
     happenings = point.schedule.happenings(duration_ns(config.duration))
     if not all(isinstance(happening, Joined) and happening.at_ns == 0 for happening in happenings):
         raise SpecError(f"workload {point.spec.workload!r} has clients that come and go", "use static-topics")
@@ -73,4 +73,4 @@ def run(point: Point, config: Config) -> Journal:
     return Journal(tables, "done", evidence=found.evidence)
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

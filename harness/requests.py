@@ -1,4 +1,4 @@
-"""The procedure of limiters: nodes decide on requests that arrive at them."""
+"""The study of limiters: nodes decide on requests that arrive at them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,13 +11,13 @@ from core.registry import configure
 from core.seeds import child_seed
 from core.units import duration_ns
 from harness.distribute import histogram_rows
-from harness.run import Journal, Point, Procedure
+from harness.run import Journal, Point, Study
 from testbed.faults import check_faults, read_faults
 
 
 @dataclass(frozen=True)
 class Config:
-    """Options of the procedure."""
+    """Options of the study."""
 
     duration: str = ""  # empty = as long as the workload itself; ours: 30s for one that has no end
     drain: str = "10min"  # ours: how long after it the nodes may still talk until nothing is left to say (thesis 4.3.1)
@@ -30,23 +30,23 @@ class Config:
         """SpecError for spans that are none, or faults that cannot be read."""
         read_faults(self.faults)
         if self.draw < 0:
-            raise SpecError(f"procedure requests: draw = {self.draw}", "give 0 or a greater number")
+            raise SpecError(f"study limiting: draw = {self.draw}", "give 0 or a greater number")
         for name in ("duration", "drain", "clock_skew"):
             text = getattr(self, name)
             try:
                 if text or name != "duration":
                     assert duration_ns(text) >= (name == "duration")
             except (ValueError, AssertionError):
-                raise SpecError(f"procedure requests: {name} = {text!r}", "give a length, as in 30s") from None
+                raise SpecError(f"study limiting: {name} = {text!r}", "give a length, as in 30s") from None
 
 
 def configured(point: Point) -> Config:
-    """The procedure's options; SpecError where system and workload do not fit it."""
+    """The study's options; SpecError where system and workload do not fit it."""
     if point.system.nodes is None:
         raise SpecError(f"system {point.system.key!r} has no nodes", "it distributes publishers, it limits no requests")
     if not hasattr(point.schedule, "requests"):
         raise SpecError(f"workload {point.spec.workload!r} offers no requests", "use requests, data-set or request-log")
-    config: Config = configure("procedure requests", Config, point.spec.procedure_options)
+    config: Config = configure("study limiting", Config, point.spec.study_options)
     point.backend.check_limit(point.system, check_faults(read_faults(config.faults), point.topology))
     point.system.nodes(point.topology.node_names(), point.system_config, 0)  # an option that no node takes: now
     return config
@@ -100,4 +100,4 @@ def _fault_rows(faults: list[tuple[int, Any]]) -> dict[str, Any]:
     }
 
 
-PROCEDURE = Procedure(configured, run)
+STUDY = Study(configured, run)

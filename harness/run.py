@@ -28,16 +28,16 @@ from testbed.topology import Topology, load_topology
 from testbed.virtual.broker_model import slo_ns
 from workloads import load as load_workload
 
-PROCEDURES = {
-    "distribute": "harness.distribute:PROCEDURE",
-    "adapt": "harness.adapt:PROCEDURE",
-    "requests": "harness.requests:PROCEDURE",
-    "cycles": "harness.cycles:PROCEDURE",
-    "links": "harness.links:PROCEDURE",
-    "place": "harness.placement:PROCEDURE",
-    "placement-study": "harness.placement_study:PROCEDURE",
-    "coordinates": "harness.coordinates:PROCEDURE",
-    "profile": "harness.profile:PROCEDURE",
+STUDIES = {
+    "distribution": "harness.distribute:STUDY",
+    "control": "harness.adapt:STUDY",
+    "limiting": "harness.requests:STUDY",
+    "throttling": "harness.cycles:STUDY",
+    "links": "harness.links:STUDY",
+    "placement": "harness.placement:STUDY",
+    "policies": "harness.placement_study:STUDY",
+    "coordinates": "harness.coordinates:STUDY",
+    "profile": "harness.profile:STUDY",
 }
 
 
@@ -56,7 +56,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Journal:
-    """What a procedure brings home: rows of the tables (column -> values) and the run's outcome."""
+    """What a study brings home: rows of the tables (column -> values) and the run's outcome."""
 
     tables: dict[str, dict[str, Any]]
     outcome: str
@@ -66,7 +66,7 @@ class Journal:
 
 
 @dataclass(frozen=True)
-class Procedure:
+class Study:
     """What is done at a point: ``configure`` checks that everything fits together, ``run`` does it."""
 
     configure: Callable[[Point], Any]
@@ -83,11 +83,11 @@ def check_all(specs: Iterable[RunSpec]) -> None:
         configure_point(resolve(spec))
 
 
-def configure_point(point: Point) -> tuple[Procedure, Any]:
-    """The procedure of a point, and its config."""
+def configure_point(point: Point) -> tuple[Study, Any]:
+    """The study of a point, and its config."""
     point_slo_ns(point.spec), round_ns(point.spec)
-    procedure: Procedure = lookup("procedure", PROCEDURES, point.spec.procedure)
-    return procedure, procedure.configure(point)
+    study: Study = lookup("study", STUDIES, point.spec.study)
+    return study, study.configure(point)
 
 
 def resolve(spec: RunSpec) -> Point:
@@ -112,8 +112,8 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
     started, began = datetime.now(UTC), perf_counter()
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    journal = procedure.run(point, config)
+    study, config = configure_point(point)
+    journal = study.run(point, config)
     seconds = perf_counter() - began
     tables = {"runs": _run_row(point, journal), **_with_evidence(journal)}
     for columns in tables.values():

@@ -109,7 +109,7 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
             inputs=(*spec.inputs, *source),
         ).to_json()
         for spec in specs
-        if spec.procedure in ("distribute", "requests")
+        if spec.study in ("distribution", "limiting")
     }
     return [msgspec.json.decode(spec, type=RunSpec) for spec in sorted(more)]
 

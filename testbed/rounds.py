@@ -48,14 +48,14 @@ class DeploymentConfig:
         }
         for name, known in known_values.items():
             if getattr(self, name) not in known:
-                raise SpecError(f"procedure: {name} = {getattr(self, name)!r}", f"use one of {', '.join(known)}")
+                raise SpecError(f"study: {name} = {getattr(self, name)!r}", f"use one of {', '.join(known)}")
         for name, least in (("margin", 1), ("model_batch", 1), ("initial_batch", 1), ("mcap_batch", 0)):
             if getattr(self, name) < least:
-                raise SpecError(f"procedure: {name} = {getattr(self, name)}", f"give at least {least}")
+                raise SpecError(f"study: {name} = {getattr(self, name)}", f"give at least {least}")
         if duration_ns(self.profile) <= 0:
-            raise SpecError(f"procedure: profile = {self.profile!r}", "give a length, as in 70s")
+            raise SpecError(f"study: profile = {self.profile!r}", "give a length, as in 70s")
         if any(load < 0 for load in self.initial_loads_rps):
-            raise SpecError(f"procedure: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
+            raise SpecError(f"study: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Controlled:
 
 
 class Deployment(Protocol):
-    """A topic and its brokers on a testbed, as procedures see it.  To be closed at the end.
+    """A topic and its brokers on a testbed, as studies see it.  To be closed at the end.
 
     ``testbed.windows.TopicWindows`` is what all have in common.
     """

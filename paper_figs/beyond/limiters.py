@@ -80,10 +80,10 @@ def point(
         options[limiter.overlay] = overlay
     derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
     options |= {option: derived[option] for option in limiter.derived}
-    procedure: dict[str, Any] = {"clock_skew": skew} if skew else {}
+    study: dict[str, Any] = {"clock_skew": skew} if skew else {}
     if faults:
-        procedure["faults"] = list(faults)
-    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, procedure)
+        study["faults"] = list(faults)
+    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, study)
 
 
 def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), server: str = "") -> RunSpec:
@@ -92,8 +92,8 @@ def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), serv
     ``faults``: nodes that are down lose their requests here as well; then give a ``server`` that stays up.
     """
     options = {"server": server} if server else {}
-    procedure = {"faults": list(faults)} if faults else {}
-    return _spec("centralised", options, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, procedure)
+    study = {"faults": list(faults)} if faults else {}
+    return _spec("centralised", options, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, study)
 
 
 def _spec(
@@ -102,7 +102,7 @@ def _spec(
     load: Load,
     topology: str,
     topology_options: dict[str, Any],
-    procedure: dict[str, Any],
+    study: dict[str, Any],
 ) -> RunSpec:
     return RunSpec(
         system=system,
@@ -111,8 +111,8 @@ def _spec(
         workload_options=load.options,
         topology=topology,
         topology_options=topology_options,
-        procedure="requests",
-        procedure_options=procedure,
+        study="limiting",
+        study_options=study,
         inputs=load.inputs,
     )
 
@@ -157,8 +157,8 @@ def points_of(data: "Data") -> "pd.DataFrame":
                             "full-mesh" if limiter.overlay else ""),
             "delay": float(has.get("topology.delay_factor", 1.0)),
             "loss": float(has.get("topology.loss_probability", 0.0)),
-            "skew": has.get("procedure.clock_skew", "0ms"),
-            "faults": has.get("procedure.faults", "[]"),
+            "skew": has.get("study.clock_skew", "0ms"),
+            "faults": has.get("study.faults", "[]"),
         })  # fmt: skip
     columns = ["run_id", "name", "repetition", "nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
     return pd.DataFrame(rows, columns=columns)

@@ -45,7 +45,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [
         RunSpec(
             system="static-split", workload="requests", topology="full-mesh",
-            topology_options={"nodes": HOSTS, **point}, testbed="mininet", procedure="links",
+            topology_options={"nodes": HOSTS, **point}, testbed="mininet", study="links",
             testbed_options={"delays": way} if way else {},
         )
         for way in dict.fromkeys(ways)

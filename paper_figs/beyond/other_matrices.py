@@ -35,7 +35,7 @@ TITLES = {
     TABLE: "table given",
 }
 ERROR_LIMITS = (0.05, 2000.0)  # percent
-FACTORS = {"cities": "topology.cities", "sites": "topology.sites", "shuffled": "procedure.shuffled",
+FACTORS = {"cities": "topology.cities", "sites": "topology.sites", "shuffled": "study.shuffled",
            "table": "topology.table"}  # fmt: skip
 
 

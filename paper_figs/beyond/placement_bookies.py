@@ -26,7 +26,7 @@ QUORUMS = ((2, 1), (2, 2), (3, 2), (3, 3))  # bookies, acknowledgements
 SITES = {"same": "on the broker's site, racks apart", "any": "on sites drawn at random"}
 BOUND_MS = 40.0
 SETTLED_S = 15  # topics have found the brokers of their sites by then
-FACTORS = {"bookies": "procedure.bookies", "quorum": "procedure.write_quorum", "site": "procedure.bookie_site"}
+FACTORS = {"bookies": "study.bookies", "quorum": "study.write_quorum", "site": "study.bookie_site"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -39,8 +39,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _point(more: Mapping[str, Any]) -> RunSpec:
     load = {"topics": 16, "producers": 1, "consumers": 2, "sites": 4, "placement": "by-topic", "rate_rps": 100.0}
-    procedure = {"duration": "30s", **more}
-    return placed("epulsar", ("static-topics", {**load, "bound": "40ms"}), ("city-mec", {}), procedure)
+    study = {"duration": "30s", **more}
+    return placed("epulsar", ("static-topics", {**load, "bound": "40ms"}), ("city-mec", {}), study)
 
 
 def tables(data: "Data") -> FigureTables:

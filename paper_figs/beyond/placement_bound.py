@@ -29,8 +29,8 @@ ZONE_BOUNDS = ((10, 20, 30, 40, 50, 60), (80,))  # at the access delay of fig. 5
 CITY_ACCESSES = ((0, 10, 20, 30), (5,))
 CITY_BOUNDS = ((30, 50, 60, 80, 100), (40,))
 PRINTED_MS = 50  # as a sum of round trips, the paper's 100 ms
-FACTORS = {"scenario": "procedure.scenario", "bound": "procedure.bound", "access": "procedure.access",
-           "only_violated": "procedure.only_violated"}  # fmt: skip
+FACTORS = {"scenario": "study.scenario", "bound": "study.bound", "access": "study.access",
+           "only_violated": "study.only_violated"}  # fmt: skip
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:

@@ -96,7 +96,7 @@ def _scenarios(data: "Data", frame: Any, order: list[str]) -> "pd.DataFrame":
 
     from analysis.spark import collect
 
-    faults = f.col("factors")["procedure.faults"].alias("faults")
+    faults = f.col("factors")["study.faults"].alias("faults")
     found = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
     found["scenario"] = [_scenario(text) for text in found.faults]
     return found.drop(columns=["faults", "run_id"])

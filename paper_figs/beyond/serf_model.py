@@ -54,7 +54,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [
         RunSpec(
             system="static-split", workload="requests", topology="wan", topology_options={"nodes": nodes},
-            testbed=testbed, procedure="coordinates", procedure_options={"rounds": rounds, "every": every},
+            testbed=testbed, study="coordinates", study_options={"rounds": rounds, "every": every},
         )
         for testbed in (VIRTUAL, LIVE)
     ]  # fmt: skip

@@ -65,8 +65,8 @@ def _point(
         topology=topology,
         topology_options=topology_options,
         testbed=testbed,
-        procedure="requests",
-        procedure_options={"duration": "6s" if scale.name == "tiny" else "60s", "compare_replicas": True},
+        study="limiting",
+        study_options={"duration": "6s" if scale.name == "tiny" else "60s", "compare_replicas": True},
     )
 
 

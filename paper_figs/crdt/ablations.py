@@ -110,7 +110,7 @@ def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
 def growing(options: Mapping[str, Any]) -> RunSpec:
     """The small load on which duplicates can be watched."""
     spec = grids.limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
-    return msgspec.structs.replace(spec, procedure_options={"duration": GROWTH_SPAN, "drain": "0s"})
+    return msgspec.structs.replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:

@@ -37,7 +37,7 @@ def alone(system: str, pattern: Mapping[str, Any]) -> RunSpec:
         workload_options=dict(pattern),
         topology="full-mesh",
         topology_options={"nodes": 1, "delay": "0ms"},
-        procedure="requests",
+        study="limiting",
     )
 
 

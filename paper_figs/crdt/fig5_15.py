@@ -41,7 +41,7 @@ MODES: dict[str, dict[str, Any]] = {
     KEPT: {"keep_last": 1},
 }
 LOOKS = {PLAIN: (SERIES[0], "o", "-"), ALIGNED: (SERIES[4], "s", "--"), KEPT: (SERIES[2], "D", "-.")}
-FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "procedure.draw"}
+FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 
 
 def point(system: str, draw: int = 0, nodes: int = NODES, delay: str = "0ms", **options: Any) -> RunSpec:
@@ -53,8 +53,8 @@ def point(system: str, draw: int = 0, nodes: int = NODES, delay: str = "0ms", **
         workload_options={"set": "D", **LIMIT},
         topology="full-mesh",
         topology_options={"nodes": nodes, "delay": delay},
-        procedure="requests",
-        procedure_options={"draw": draw} if draw else {},
+        study="limiting",
+        study_options={"draw": draw} if draw else {},
     )
 
 

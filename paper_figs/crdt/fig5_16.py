@@ -62,7 +62,7 @@ def spread(mode: str, gossip_ms: int, lags_ms: tuple[int, ...], trials: int, nod
         },
         topology="full-mesh",
         topology_options={"nodes": nodes, "delay": "0ms"},
-        procedure="requests",
+        study="limiting",
     )
 
 
@@ -76,7 +76,7 @@ def chain(life_ms: int) -> RunSpec:
         workload_options={"at": [f"{at}ms" for at in (*CHAIN_MS, end_ms, end_ms)]},
         topology="full-mesh",
         topology_options={"nodes": 1, "delay": "0ms"},
-        procedure="requests",
+        study="limiting",
     )
 
 

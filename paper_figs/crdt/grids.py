@@ -72,7 +72,7 @@ def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[
         workload_options=load,
         topology="full-mesh",
         topology_options={"nodes": nodes, "delay": "0ms"},
-        procedure="requests",
+        study="limiting",
     )
 
 
@@ -93,10 +93,10 @@ def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:
 
 
 def _small(spec: RunSpec) -> RunSpec:
-    topology, procedure = dict(spec.topology_options), {"drain": SMALL_DRAIN, **spec.procedure_options}
+    topology, study = dict(spec.topology_options), {"drain": SMALL_DRAIN, **spec.study_options}
     if topology.get("nodes") == NODES:
         topology["nodes"] = SMALL_NODES
     span = SMALL_SPANS.get(spec.workload_options.get("set", ""))
     if span:
-        procedure.setdefault("duration", span)
-    return msgspec.structs.replace(spec, topology_options=topology, procedure_options=procedure)
+        study.setdefault("duration", span)
+    return msgspec.structs.replace(spec, topology_options=topology, study_options=study)

@@ -56,7 +56,7 @@ FACTORS = {
     "delay": "topology.delay",
     "keep_last": "system.keep_last",
     "frequency": "system.frequency",
-    "faults": "procedure.faults",
+    "faults": "study.faults",
 }
 
 
@@ -71,7 +71,7 @@ def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
         },
         topology="full-mesh",
         topology_options={"nodes": LINE, "delay": f"{delay_ms}ms"},
-        procedure="requests",
+        study="limiting",
     )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def rejoined(variant: str, fate: str) -> RunSpec:
     """A node crashes and comes back."""
     spec = ablations.point(variant, ablations.DATA_SET, {})
     faults = FAULTS[fate]
-    return msgspec.structs.replace(spec, procedure_options={"faults": faults} if faults else {})
+    return msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {})
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:

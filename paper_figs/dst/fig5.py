@@ -59,7 +59,7 @@ def _troubled(few: bool) -> list[RunSpec]:
     if few:
         return found
     found += [_short("", f"{other}ms") for other in LATE_MS[1:]]
-    return [*found, _short("dst-1", late, pairing="same-cycle"), lossy, _short("dst-1", procedure=CRASHED)]
+    return [*found, _short("dst-1", late, pairing="same-cycle"), lossy, _short("dst-1", study=CRASHED)]
 
 
 def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:

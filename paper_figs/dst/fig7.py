@@ -37,7 +37,7 @@ EXACT = 1e-9  # relative: rounding
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Graph #1 under each rule, told of each client's demand in one cycle."""
     told = {"clients_at": [AT]}
-    return [point({"kind": "ar1"}, "dst-1", cycles=AT + 1, procedure=told, rule=rule) for rule in RULES]
+    return [point({"kind": "ar1"}, "dst-1", cycles=AT + 1, study=told, rule=rule) for rule in RULES]
 
 
 def tables(data: "Data") -> FigureTables:

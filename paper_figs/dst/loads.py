@@ -25,8 +25,8 @@ FACTORS = {
     "graph": "system.graph",
     "pairing": "system.pairing",
     "delay": "topology.delay",
-    "faults": "procedure.faults",
-    "cycles": "procedure.cycles",
+    "faults": "study.faults",
+    "cycles": "study.cycles",
 }
 
 
@@ -47,7 +47,7 @@ def point(
     graph: str = "",
     delay: str = "0ms",
     cycles: int = CYCLES,
-    procedure: Mapping[str, Any] | None = None,
+    study: Mapping[str, Any] | None = None,
     **system: Any,
 ) -> RunSpec:
     """The literal law on ``graph``, or the centralised throttler where none is named, over links of ``delay``."""
@@ -59,8 +59,8 @@ def point(
         workload_options=workload,
         topology="full-mesh",
         topology_options={"nodes": SERVERS, "delay": delay},
-        procedure="cycles",
-        procedure_options={"cycles": cycles, **(procedure or {})},
+        study="throttling",
+        study_options={"cycles": cycles, **(study or {})},
         inputs=(workload["path"],) if "path" in workload else (),
     )
 

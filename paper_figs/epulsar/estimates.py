@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 SETTLED_S = 600.0  # the experiments wait ten minutes (ePulsar 5.3)
 
 
-def point(topology: str, topology_options: dict[str, Any], **procedure: Any) -> RunSpec:
+def point(topology: str, topology_options: dict[str, Any], **study: Any) -> RunSpec:
     """Agents alone: nothing is offered, so system and workload are idle."""
     return RunSpec(
         system="static-split", workload="requests", topology=topology, topology_options=topology_options,
-        procedure="coordinates", procedure_options=procedure,
+        study="coordinates", study_options=study,
     )  # fmt: skip
 
 

@@ -52,9 +52,9 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [*specs, _star(BASE, RTT_MS, rounds=HOUR_S, reads=list(READS_S))]  # its first ten minutes are the point
 
 
-def _star(nodes: int, rtt_ms: float, **procedure: Any) -> RunSpec:
+def _star(nodes: int, rtt_ms: float, **study: Any) -> RunSpec:
     """So many nodes around a switch, each link a quarter of the round trip one way."""
-    return point("tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, **procedure)
+    return point("tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, **study)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
 BOUND_MS = 40
-FACTORS = {"zones": "topology.sites", "in_height": "procedure.access_in_height"}
+FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:

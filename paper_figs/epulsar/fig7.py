@@ -57,9 +57,9 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
         load |= {"consumers": 1, "rate_rps": 20.0}
     # Every move has to be over before the next: the baseline takes a round trip to the store and one to the manager.
     period, rounds, warm_up = ("20s", 2, 30) if scale.physics == "small" else ("50s", 1, 600)
-    procedure = {"duration": f"{int(period[:-1]) * (rounds + 1)}s", "access": "1ms", "warm_up_rounds": warm_up}
+    study = {"duration": f"{int(period[:-1]) * (rounds + 1)}s", "access": "1ms", "warm_up_rounds": warm_up}
     where_ = ("city-mec", {"sites": 2, "site_rtt": "2ms", "cloud_delay": f"{wan_ms}ms"})
-    return placed(system, ("static-topics", load), where_, procedure, periodic=period, probe="5s", **options)
+    return placed(system, ("static-topics", load), where_, study, periodic=period, probe="5s", **options)
 
 
 def tables(data: "Data") -> FigureTables:

@@ -41,8 +41,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     inputs = (options["towers"],) if options["towers"] else ()
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
-    procedure = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
-    specs = [placed(system, ("uav-swarms", load), where_, procedure, **periods) for system in SYSTEMS]
+    study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
+    specs = [placed(system, ("uav-swarms", load), where_, study, **periods) for system in SYSTEMS]
     import msgspec
 
     return [msgspec.structs.replace(spec, inputs=inputs) for spec in specs]
@@ -57,7 +57,7 @@ def tables(data: "Data") -> FigureTables:
     """
     every = windows(data)
     changes = events(data, "handover", "owned")
-    runs = with_point(data, data.runs.select("run_id"), {"duration": "procedure.duration"}).set_index("run_id")
+    runs = with_point(data, data.runs.select("run_id"), {"duration": "study.duration"}).set_index("run_id")
     rows = []
     for run_id, part in every.groupby("run_id"):
         rows.append({"run_id": run_id, **_of_run(part, changes[changes.run_id == run_id])})

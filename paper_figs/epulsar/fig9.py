@@ -51,9 +51,9 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     load: dict[str, Any] = {"sites": cities * edge_sites}
     if small:
         load |= {"avatars": 6, "groups": 2, "rate_rps": 20.0}
-    procedure = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}
+    study = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}
     where_ = (topology, places)
-    specs = [placed(system, ("mmog", load), where_, procedure, **more) for system, more in VARIANTS.values()]
+    specs = [placed(system, ("mmog", load), where_, study, **more) for system, more in VARIANTS.values()]
     return [msgspec.structs.replace(spec, inputs=table.inputs if table else ()) for spec in specs]
 
 

@@ -58,7 +58,7 @@ def tables(data: "Data") -> FigureTables:
     factors = f.col("factors")
     named = data.runs.select(
         "run_id", "repetition", factors["topology.fanout"].alias("nodes"),
-        (factors["procedure.rounds"].cast("long") * SECOND_NS).alias("length_ns"),
+        (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns"),
     )  # fmt: skip
     late = data.samples.join(named, "run_id").where(f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns")))
     of_agent = f.regexp_extract("node", "^serf-(.*)$", 1)

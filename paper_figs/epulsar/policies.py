@@ -40,12 +40,12 @@ def permutations(scale: Scale) -> int:
 
 
 def point(
-    scale: Scale, topology: str, topology_options: Mapping[str, Any], inputs: tuple[str, ...] = (), **procedure: Any
+    scale: Scale, topology: str, topology_options: Mapping[str, Any], inputs: tuple[str, ...] = (), **study: Any
 ) -> RunSpec:
     """One topology.  Nothing is offered, so system and workload are idle."""
     return RunSpec(
         system="static-split", workload="requests", topology=topology, topology_options=dict(topology_options),
-        procedure="placement-study", procedure_options={"permutations": permutations(scale), **procedure},
+        study="policies", study_options={"permutations": permutations(scale), **study},
         inputs=inputs,
     )  # fmt: skip
 

@@ -50,7 +50,7 @@ PARAMETERS = {  # column -> label
 SWEPT = ("topic_rps", "consumers", "producers", "topics", "size_bytes")  # by the paper, one by one
 FACTORS = {
     "topics": "workload.topics", "producers": "workload.producers", "consumers": "workload.consumers",
-    "size_bytes": "workload.size_bytes", "rate_rps": "workload.rate_rps", "core_share": "procedure.core_share",
+    "size_bytes": "workload.size_bytes", "rate_rps": "workload.rate_rps", "core_share": "study.core_share",
 }  # fmt: skip
 POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
 COUNTERS = ("span_ns", "span_in_count", "span_out_count", "span_out_bytes", "span_offered_count", "span_lost_count",
@@ -73,8 +73,8 @@ def _spec(point: Sequence[int], duration: str) -> RunSpec:
                 "rate_rps": in_rps / (topics * producers), "sites": 1}  # fmt: skip
     return RunSpec(  # nobody places the topics: the system is idle
         system="pulsar", workload="static-topics", workload_options=workload, topology_options={"brokers": 1},
-        testbed="mininet", calibration="small", slo=CALIBRATED, procedure="profile",
-        procedure_options={"duration": duration, "warm_up": WARM_UP, "core_share": CORE_SHARE},
+        testbed="mininet", calibration="small", slo=CALIBRATED, study="profile",
+        study_options={"duration": duration, "warm_up": WARM_UP, "core_share": CORE_SHARE},
     )  # fmt: skip
 
 

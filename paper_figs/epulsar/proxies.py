@@ -67,9 +67,9 @@ def tables(data: "Data") -> FigureTables:
 
     from analysis.spark import computed_once
 
-    factors = {"proxied": "procedure.proxied", "clients": "procedure.clients", "handover": "procedure.handover",
-               "still": "procedure.still"}  # fmt: skip
-    still = data.runs.select("run_id", f.col("factors")["procedure.still"].cast("double").alias("from_s"))
+    factors = {"proxied": "study.proxied", "clients": "study.clients", "handover": "study.handover",
+               "still": "study.still"}  # fmt: skip
+    still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
     static = data.samples.where((f.col("metric") == "shift_ns") & ~f.col("node").startswith("client"))
     shifts = static.select(
         "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("value") / 1e6 / EVERY_S).alias("shift_ms_per_s")

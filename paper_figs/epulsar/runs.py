@@ -1,4 +1,4 @@
-"""What the figures of the placement family have in common: points of the procedure ``place``, samples by run."""
+"""What the figures of the placement family have in common: points of the study ``placement``, samples by run."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ def placed(
     system: str,
     workload: tuple[str, Mapping[str, Any]],
     topology: tuple[str, Mapping[str, Any]],
-    procedure: Mapping[str, Any],
+    study: Mapping[str, Any],
     **system_options: Any,
 ) -> RunSpec:
     """A point: who places the topics of which clients, where, for how long."""
@@ -27,8 +27,8 @@ def placed(
         topology=topology[0],
         topology_options=dict(topology[1]),
         calibration="bucket-only",
-        procedure="place",
-        procedure_options=dict(procedure),
+        study="placement",
+        study_options=dict(study),
     )
 
 

@@ -96,7 +96,7 @@ def tables(data: "Data") -> FigureTables:
 
     from analysis.spark import collect
 
-    named = [f.col("factors")[f"procedure.{name}"].alias(name) for name in ("faults", "warm_up_rounds")]
+    named = [f.col("factors")[f"study.{name}"].alias(name) for name in ("faults", "warm_up_rounds")]
     runs = data.runs.select("run_id", "repetition", *named)
     parts = f.split("note", " ")
     own = (f.regexp_extract(parts[0], r"(\d+)$", 1).cast("int") - 1) % SITES + 1

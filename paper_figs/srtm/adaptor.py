@@ -47,8 +47,8 @@ def _point(share: float, enabled: bool) -> RunSpec:
         workload="shifting",
         workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
         topology_options={"brokers": len(BROKERS)},
-        procedure="adapt",
-        procedure_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
+        study="control",
+        study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
     )
 
 

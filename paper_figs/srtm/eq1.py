@@ -35,7 +35,7 @@ FACTORS = {
     "k": "topology.brokers",
     "batch": "workload.batch",
     "group_size": "workload.group_size",
-    "margin": "procedure.margin",
+    "margin": "study.margin",
     "rate_rps": "workload.rate_rps",
     "publishers": "workload.publishers",
 }
@@ -52,11 +52,9 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     alone = {"calibration": "bucket-only"}
     found = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
     found += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
-    found += [
-        split(most, INDEPENDENT, round="300s", procedure_options={"margin": margin}, **alone) for margin in margins
-    ]
+    found += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
     for k in group_ks:
-        together: dict[str, Any] = {"round": "300s", "procedure_options": CONFORMANT, **alone}
+        together: dict[str, Any] = {"round": "300s", "study_options": CONFORMANT, **alone}
         found.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
         found.append(split(k, SYNCHRONISED, **together))
     return at(scale, found, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)

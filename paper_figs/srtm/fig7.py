@@ -54,12 +54,12 @@ def literal_points(scale: Scale) -> list[RunSpec]:
     """Both systems, Poisson, with b from a trace recorded before, as the paper finds it ("profiled", no margin)."""
     sizes = scale.pick(small=[], tiny=[5], quick=[5, 15, 30])
     conformant = [grouped(system, "poisson", size) for size in sizes for system in SYSTEMS]
-    return [msgspec.structs.replace(spec, procedure_options={}) for spec in conformant]
+    return [msgspec.structs.replace(spec, study_options={}) for spec in conformant]
 
 
 def tables(data: "Data") -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions; ``literal``: that of the literal envelope."""
-    every = per_run(data, {"group_size": "workload.group_size", "envelope": "procedure.envelope"})
+    every = per_run(data, {"group_size": "workload.group_size", "envelope": "study.envelope"})
     conformant = every.envelope == CONFORMANT["envelope"]
     every = every.drop(columns="envelope")
     runs = every[conformant].reset_index(drop=True)

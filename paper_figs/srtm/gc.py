@@ -51,7 +51,7 @@ def _spec(rate_rps: float, mode: str, length: str, publishers: int = PUBLISHERS)
     return RunSpec(
         system="lb", workload="poisson", workload_options=workload, topology_options={"brokers": 1}, testbed="mininet",
         calibration="small", slo=CALIBRATED, round=length,
-        procedure_options={"envelope": "conformant", "margin": MARGIN, "gc": mode},
+        study_options={"envelope": "conformant", "margin": MARGIN, "gc": mode},
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def tables(data: "Data") -> FigureTables:
     from analysis import metrics
     from analysis.spark import collect
 
-    factors = {"mode": "procedure.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
+    factors = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
     named = ", ".join(f"factors['{name}'] as {column}" for column, name in factors.items()).split(", ")
     of_runs = data.runs.selectExpr("run_id", "repetition", *named)
     histogram = metrics.final_round(data.latency_histogram.where(f"metric in {tuple(METRICS)}"))

@@ -82,7 +82,7 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **
         system_options=system_options,
         workload=arrivals,
         workload_options=workload,
-        procedure_options=CONFORMANT,
+        study_options=CONFORMANT,
     )
 
 
@@ -95,7 +95,7 @@ def topic(
         system=system,
         workload=arrivals,
         workload_options={"publishers": publishers, "batch": batch},
-        procedure_options={**CONFORMANT, **loads},
+        study_options={**CONFORMANT, **loads},
     )
 
 

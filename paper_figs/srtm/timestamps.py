@@ -52,7 +52,7 @@ def _spec(connections: int, rate_rps: float, stamps: str, length: str) -> RunSpe
     return RunSpec(
         system="lb", workload="poisson", workload_options={"publishers": connections, "rate_rps": rate_rps},
         topology_options={"brokers": 1}, testbed="mininet", calibration="small", slo=CALIBRATED, round=length,
-        procedure_options={"envelope": "conformant", "stamps": stamps},
+        study_options={"envelope": "conformant", "stamps": stamps},
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def tables(data: "Data") -> FigureTables:
     found = spread.selectExpr("run_id", "metric", "count", *columns).join(
         delayed.selectExpr("run_id", "metric", "exceed_probability as delayed_share"), ["run_id", "metric"]
     )
-    factors = {"connections": "workload.publishers", "rate_rps": "workload.rate_rps", "stamps": "procedure.stamps"}
+    factors = {"connections": "workload.publishers", "rate_rps": "workload.rate_rps", "stamps": "study.stamps"}
     runs = with_point(data, found.where(found.metric.isin("stamp_error", *UNDUE)), factors)
     runs = runs.drop(columns=["run_id", "arrivals", "outcome"])
     keys = ["metric", "stamps", "connections", "rate_rps"]

@@ -63,7 +63,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
             system=system,
             workload="trace",
             workload_options=workload,
-            procedure_options=CONFORMANT,
+            study_options=CONFORMANT,
             inputs=(path,),
         )
         for system in SYSTEMS

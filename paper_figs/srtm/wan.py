@@ -48,7 +48,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
             topology="wan", testbed=testbed, calibration="small", slo=SLO, round="2s" if tiny else ROUND,
             topology_options={"brokers": BROKER_CITIES, "publishers": PUBLISHER_CITIES,
                               "subscribers": SUBSCRIBER_CITIES},
-            procedure_options=CONFORMANT, keep=("messages",),
+            study_options=CONFORMANT, keep=("messages",),
         )
         for system in (SYSTEMS[:1] if tiny else SYSTEMS) for testbed in TESTBEDS
     ]  # fmt: skip

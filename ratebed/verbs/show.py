@@ -28,7 +28,7 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
         return
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
-    for axis in ("system", "workload", "topology", "procedure"):
+    for axis in ("system", "workload", "topology", "study"):
         for key, value in spec[f"{axis}_options"].items():
             print(f"  {axis}.{key} = {value}")
     print(f"  seed {spec['seed']}, repetition {spec['repetition']}")

@@ -21,7 +21,7 @@ class Options:
     store_write: str = "1ms"  # ours: a synced ZooKeeper write here took 0.85 to 1.5 ms
     session: str = "6s"  # ours: ZooKeeper sessions
     # --- clients
-    access: str = "0ms"  # ePulsar 4: client to proxy, one way, added to the height; filled from the procedure
+    access: str = "0ms"  # ePulsar 4: client to proxy, one way, added to the height; filled from the study
     add_access: bool = True  # ePulsar 4; the public code does not
     reconnect: str = "0ms"  # public code: 0 in both systems (stock Pulsar: 100 ms and more)
     retry: str = "100ms"  # ours: when nobody owns the topic, ask again after so long

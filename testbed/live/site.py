@@ -1,4 +1,4 @@
-"""A site: a topology made real.  What the live procedures need of a testbed, and nothing else."""
+"""A site: a topology made real.  What the live studies need of a testbed, and nothing else."""
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence

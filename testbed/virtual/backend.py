@@ -138,7 +138,7 @@ def _check_far(topology: "Topology", far: Far, spec: Any, config: Any) -> None:
     """SpecError for what the model of long paths cannot do."""
     if far.uncertain:
         raise SpecError(f"topology {topology.name}: jitter or loss on a topic's path", "use --testbed mininet")
-    if spec.procedure == "adapt":
+    if spec.study == "control":
         raise SpecError("TB Adaptor's virtual brokers have no long paths", "use srtm-lan, or --testbed mininet")
     if config.non_conformant == "drop":
         raise SpecError("virtual brokers at the end of long paths drop nothing", "use srtm-lan, or delay")

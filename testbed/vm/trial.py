@@ -31,7 +31,7 @@ from testbed.vm.inventory import inventory_text
 FIGURE = ("run", "link-accuracy", "--scale", "tiny")
 OUTSIDE = (  # on the machine, from here: a load that emulation can carry
     *("run", "--system", "crdt-counter", "--workload", "data-set", "--set", "workload.set=B-extreme"),
-    *("--topology", "full-mesh", "--set", "topology.nodes=2", "--set", "procedure.duration=3s", "--testbed", "ssh"),
+    *("--topology", "full-mesh", "--set", "topology.nodes=2", "--set", "study.duration=3s", "--testbed", "ssh"),
 )
 BOX = "local/ratebed"
 MACHINE = "testbed"

@@ -12,7 +12,7 @@ def small(repetition: int = 0, **changes) -> RunSpec:
         "system": "conc",
         "workload": "poisson",
         "workload_options": {"publishers": 300, "batch": 10, "group_size": 5},
-        "procedure_options": {"envelope": "conformant"},
+        "study_options": {"envelope": "conformant"},
         "round": "6s",
         "seed": 11 + repetition,
         "repetition": repetition,

@@ -152,12 +152,12 @@ def test_before_all_others_comes_one_run_of_each_system():
     assert in_order(runs) == ["b", "d", "c", "a"]
 
 
-def test_those_runs_take_turns_between_procedures():
-    limiter = {"workload": "data-set", "workload_options": {}, "procedure": "requests"}
+def test_those_runs_take_turns_between_studies():
+    limiter = {"workload": "data-set", "workload_options": {}, "study": "limiting"}
     runs = {"a": small(system="lb"), "b": small(system="conc"), "c": small(system="crdt-queue", **limiter),
             "d": small(system="crdt-counter", **limiter), "e": small(1, system="lb")}  # fmt: skip
-    procedures = [runs[run_id].procedure for run_id in in_order(runs)]
-    assert procedures[0] != procedures[1] and procedures[2] != procedures[3]
+    studies = [runs[run_id].study for run_id in in_order(runs)]
+    assert studies[0] != studies[1] and studies[2] != studies[3]
 
 
 def test_groups_follow_each_other_the_longest_first():

@@ -1,4 +1,4 @@
-"""The procedure of network coordinates: estimates beside the truth, clients that hand over, and what is refused."""
+"""The study of network coordinates: estimates beside the truth, clients that hand over, and what is refused."""
 
 from itertools import pairwise
 from math import nan
@@ -25,10 +25,10 @@ MOBILE = {"clients": 4, "handover": "20s", "still": 40, "rounds": 100, "every": 
 SITES = {f"site{n}" for n in range(1, 5)}
 
 
-def spec(procedure: dict[str, Any], topology: str = "city-mec", **changes: Any) -> RunSpec:
+def spec(study: dict[str, Any], topology: str = "city-mec", **changes: Any) -> RunSpec:
     base = RunSpec(
-        system="static-split", workload="requests", topology=topology, procedure="coordinates", seed=5,
-        procedure_options=procedure,
+        system="static-split", workload="requests", topology=topology, study="coordinates", seed=5,
+        study_options=study,
     )  # fmt: skip
     return msgspec.structs.replace(base, **changes)
 
@@ -42,8 +42,8 @@ def pairs(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame.metric != "shift_ns"].pivot(index=["at_ns", "node"], columns="metric", values="value")
 
 
-def plan_of(procedure: dict[str, Any]) -> Plan:
-    plan = configure_point(resolve(spec(procedure)))[1]
+def plan_of(study: dict[str, Any]) -> Plan:
+    plan = configure_point(resolve(spec(study)))[1]
     assert isinstance(plan, Plan)
     return plan
 

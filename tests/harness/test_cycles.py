@@ -1,4 +1,4 @@
-"""The procedure of throttlers: a run's samples are the law's, and what does not fit is refused."""
+"""The study of throttlers: a run's samples are the law's, and what does not fit is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,8 @@ def spec(**changes: Any) -> RunSpec:
         workload="load-curve",
         topology="full-mesh",
         topology_options={"nodes": 10, "delay": "0ms"},
-        procedure="cycles",
-        procedure_options={"cycles": CYCLES},
+        study="throttling",
+        study_options={"cycles": CYCLES},
         seed=5,
     )
     return msgspec.structs.replace(base, **changes)
@@ -55,20 +55,20 @@ def test_a_run_follows_the_law_on_the_workloads_demands(tmp_path: Path) -> None:
 
 def test_the_limit_may_be_the_systems_own(tmp_path: Path) -> None:
     options = {"graph": "none", "rate": "2000", "cycle": "500ms"}
-    execute(spec(system_options=options, procedure_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "a")
+    execute(spec(system_options=options, study_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "a")
     assert (samples(tmp_path / "a", "limit") == 100.0).all()
-    execute(spec(system_options=options, procedure_options={"cycles": 3, "load": 2.0}), "run", tmp_path / "b")
+    execute(spec(system_options=options, study_options={"cycles": 3, "load": 2.0}), "run", tmp_path / "b")
     half = samples(tmp_path / "b", "demand").sum(axis=1).mean() / 2
     np.testing.assert_allclose(samples(tmp_path / "b", "limit").sum(axis=1), half)
     options = {"graph": "none", "total": 77.0}
-    execute(spec(system_options=options, procedure_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "c")
+    execute(spec(system_options=options, study_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "c")
     np.testing.assert_allclose(samples(tmp_path / "c", "limit"), 7.7)
 
 
 def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:
     options = {"graph": "dst-1", "g": 0.02, "rule": "water-filling"}
-    procedure = {"cycles": 5, "clients_at": [3]}
-    found = spec(system_options=options, workload_options={"clients": 7}, procedure_options=procedure)
+    study = {"cycles": 5, "clients_at": [3]}
+    found = spec(system_options=options, workload_options={"clients": 7}, study_options=study)
     execute(found, "run", tmp_path / "a")
     asked, given = (
         np.stack([samples(tmp_path / "a", f"client_{place}_{what}")[0] for place in range(7)], axis=1)
@@ -87,11 +87,11 @@ def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:
         ({"system": "static-split", "system_options": {}}, "static-split.* takes no demands"),
         ({"system": "lb", "system_options": {}}, "'lb' takes no demands"),
         ({"workload": "requests"}, "'requests' offers no demands"),
-        ({"procedure_options": {"cycles": 0}}, "cycles = 0"),
-        ({"procedure_options": {"load": -1.0}}, "load = -1"),
-        ({"procedure_options": {"cycles": 5, "clients_at": [5]}}, "cycles are 0 to 4"),
-        ({"procedure_options": {"faults": [{"kind": "crash", "at": "1s", "node": "n99"}]}}, "n99"),
-        ({"procedure_options": {"faults": [{"kind": "flood", "at": "1s"}]}}, "flood"),
+        ({"study_options": {"cycles": 0}}, "cycles = 0"),
+        ({"study_options": {"load": -1.0}}, "load = -1"),
+        ({"study_options": {"cycles": 5, "clients_at": [5]}}, "cycles are 0 to 4"),
+        ({"study_options": {"faults": [{"kind": "crash", "at": "1s", "node": "n99"}]}}, "n99"),
+        ({"study_options": {"faults": [{"kind": "flood", "at": "1s"}]}}, "flood"),
         ({"workload_options": {"kind": "log", "path": "/nowhere"}}, "nowhere"),
     ],
 )

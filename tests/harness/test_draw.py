@@ -1,4 +1,4 @@
-"""The option ``draw`` of the procedure for requests: other randomness of the nodes, the same requests."""
+"""The option ``draw`` of the study for requests: other randomness of the nodes, the same requests."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from harness.run import configure_point, resolve
 def journal(**options):
     spec = RunSpec(
         system="crdt-counter", workload="data-set", workload_options={"set": "B-barely"}, topology="full-mesh",
-        topology_options={"nodes": 4, "delay": "0ms"}, procedure="requests",
-        procedure_options={"duration": "20s", **options}, system_options={"capacity": 20, "body": "literal"},
+        topology_options={"nodes": 4, "delay": "0ms"}, study="limiting",
+        study_options={"duration": "20s", **options}, system_options={"capacity": 20, "body": "literal"},
     )  # fmt: skip
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    return procedure.run(point, config).tables
+    study, config = configure_point(point)
+    return study.run(point, config).tables
 
 
 def offered(tables):

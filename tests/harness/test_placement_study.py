@@ -1,4 +1,4 @@
-"""The procedure of the placement study: its rows, its seeds, and what does not fit is refused."""
+"""The study of the placement study: its rows, its seeds, and what does not fit is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {"groups": 6, "members": 4, "permutations": 7, "rounds
 def spec(**changes: Any) -> RunSpec:
     base = RunSpec(
         system="static-split", workload="requests", topology="us-cities", topology_options={"cities": 4},
-        procedure="placement-study", procedure_options=OPTIONS, seed=5,
+        study="policies", study_options=OPTIONS, seed=5,
     )  # fmt: skip
     return msgspec.structs.replace(base, **changes)
 
@@ -50,7 +50,7 @@ def test_a_row_a_placement_policy_and_measure(tmp_path: Path) -> None:
 
 def test_more_placements_are_the_same_and_some_more(tmp_path: Path) -> None:
     execute(spec(), "run", tmp_path / "a")
-    execute(spec(procedure_options={**OPTIONS, "permutations": 9}), "run", tmp_path / "b")
+    execute(spec(study_options={**OPTIONS, "permutations": 9}), "run", tmp_path / "b")
     fewer, more = samples(tmp_path / "a"), samples(tmp_path / "b")
     assert more[more.at_ns < 7].reset_index(drop=True).equals(fewer.reset_index(drop=True))
 
@@ -64,18 +64,18 @@ def test_more_placements_are_the_same_and_some_more(tmp_path: Path) -> None:
     ],
 )
 def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str, Any], tmp_path: Path) -> None:
-    execute(spec(topology=topology, topology_options=options, procedure_options=OPTIONS | more), "run", tmp_path / "a")
+    execute(spec(topology=topology, topology_options=options, study_options=OPTIONS | more), "run", tmp_path / "a")
     assert (samples(tmp_path / "a").value >= 0).all()
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"procedure_options": {"scenario": "chess"}}, "scenario = 'chess'"),
-        ({"procedure_options": {"members": 1}}, "members = 1"),
-        ({"procedure_options": {"permutations": 0}}, "permutations = 0"),
-        ({"procedure_options": {"bound": "soon"}}, "bound"),
-        ({"procedure_options": {"bund": "40ms"}}, "no option 'bund'"),
+        ({"study_options": {"scenario": "chess"}}, "scenario = 'chess'"),
+        ({"study_options": {"members": 1}}, "members = 1"),
+        ({"study_options": {"permutations": 0}}, "permutations = 0"),
+        ({"study_options": {"bound": "soon"}}, "bound"),
+        ({"study_options": {"bund": "40ms"}}, "no option 'bund'"),
         ({"topology": "wan", "topology_options": {}}, "has no sites"),
         ({"testbed": "local"}, "it computes"),
     ],

@@ -42,7 +42,7 @@ def test_nodes_are_few_enough_to_be_processes(key):
 @pytest.mark.parametrize("key", SRTM)
 def test_topics_are_small_enough_for_two_cores(key):
     for spec in points(key):
-        if spec.procedure not in ("distribute", "adapt"):
+        if spec.study not in ("distribution", "control"):
             continue
         point = resolve(spec)
         assert point.schedule.population.total_rps <= 1_200

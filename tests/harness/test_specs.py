@@ -44,13 +44,13 @@ def test_scales_fall_back_to_the_next_larger_grid():
         ({"workload": "poison"}, "poisson"),
         ({"topology": "lan"}, "srtm-lan"),
         ({"testbed": "moon"}, "virtual"),
-        ({"procedure": "dance"}, "distribute"),
+        ({"study": "dance"}, "distribution"),
         ({"workload_options": {"publishers": -5}}, "publishers"),
         ({"workload_options": {"rate_rps": -1.0}}, "rate_rps"),
         ({"workload_options": {"publisher": 5}}, "publisher"),
-        ({"procedure_options": {"envelope": "guessed"}}, "guessed"),
-        ({"procedure_options": {"initial_loads_rps": [-1.0]}}, "initial_loads_rps"),
-        ({"procedure_options": {"initial_loads_rps": [1.0]}}, "brokers"),
+        ({"study_options": {"envelope": "guessed"}}, "guessed"),
+        ({"study_options": {"initial_loads_rps": [-1.0]}}, "initial_loads_rps"),
+        ({"study_options": {"initial_loads_rps": [1.0]}}, "brokers"),
         ({"topology_options": {"brokers": 0}}, "brokers"),
         ({"calibration": "none"}, "srtm-paper"),
         ({"round": "fast"}, "round"),
@@ -71,14 +71,14 @@ def test_bad_input_is_named(tmp_path, changes, words):
     [
         ({"system": "redis-gcra"}, "real redis.*--testbed mininet"),
         (
-            {"testbed": "local", "procedure_options": {"faults": [{"kind": "partition", "at": "1s", "side": ["n1"]}]}},
+            {"testbed": "local", "study_options": {"faults": [{"kind": "partition", "at": "1s", "side": ["n1"]}]}},
             "local has no links",
         ),
     ],
 )
 def test_what_a_testbed_cannot_do_to_limiters_is_refused_before_anything_starts(changes, words):
     spec = RunSpec(**{"system": "centralised", "workload": "requests", "topology": "full-mesh",
-                      "procedure": "requests", **changes})  # fmt: skip
+                      "study": "limiting", **changes})  # fmt: skip
     with pytest.raises(SpecError, match=words):
         check_all([spec])
 
@@ -88,11 +88,11 @@ def test_a_matrix_file_multiplies_its_lists(tmp_path):
     path.write_text(
         'repetitions = 2\n[[grid]]\nsystem = ["lb", "conc"]\nworkload = "periodic"\nround = "6s"\n'
         "workload_options = { publishers = [100, 200, 300], batch = 10 }\n"
-        "procedure_options = { initial_loads_rps = [[1e3, 0, 0, 0, 0, 0]] }\n"
+        "study_options = { initial_loads_rps = [[1e3, 0, 0, 0, 0, 0]] }\n"
     )
     specs = read_matrix(path, seed=3)
     assert len(specs) == 12 and len({spec.run_id("") for spec in specs}) == 12
-    assert specs[0].procedure_options["initial_loads_rps"] == [1e3, 0, 0, 0, 0, 0]
+    assert specs[0].study_options["initial_loads_rps"] == [1e3, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_missing_matrix_file_is_named():
         read_matrix(Path("nowhere.toml"), 1)
 
 
-def test_ad_hoc_points_take_their_procedure_from_the_system():
+def test_ad_hoc_points_take_their_study_from_the_system():
     (spec,) = ad_hoc("srtm", "poisson", "srtm-lan", ["workload.publishers=50", "round=6s"], 1, 1)
-    assert (spec.workload_options, spec.round, spec.procedure) == ({"publishers": 50}, "6s", "distribute")
+    assert (spec.workload_options, spec.round, spec.study) == ({"publishers": 50}, "6s", "distribution")
     (spec,) = ad_hoc("tb-adaptor", "shifting", "srtm-lan", ["topology.brokers=2"], 1, 1)
-    assert spec.procedure == "adapt"
+    assert spec.study == "control"
     with pytest.raises(SpecError, match=r"AXIS\.KEY=VALUE"):
         ad_hoc("srtm", "poisson", "srtm-lan", ["publishers=5"], 1, 1)
 

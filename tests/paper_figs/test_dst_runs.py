@@ -147,8 +147,8 @@ def test_each_trouble_has_a_name_of_its_own() -> None:
             "phi": "workload.phi",
         }
         found = {column: spec.factors().get(name) for column, name in factors.items()}
-        faults = spec.procedure_options.get("faults")
-        cycles, load = spec.procedure_options["cycles"], spec.workload_options["kind"]
+        faults = spec.study_options.get("faults")
+        cycles, load = spec.study_options["cycles"], spec.workload_options["kind"]
         rows.append({"system": spec.system, "load": load, "faults": faults, "cycles": cycles, **found})
     named = fig5.named(pd.DataFrame(rows))
     key = list(zip(named.who, named.load, named.trouble, strict=True))

@@ -166,7 +166,7 @@ def test_a_matrix_without_names_gives_sites(tmp_path: Path) -> None:
         ("matrix-sites", 2),
         ("matrix-sites", 3),
     ]
-    assert all(spec.procedure_options["access"] == "5ms" for spec in specs)
+    assert all(spec.study_options["access"] == "5ms" for spec in specs)
     check_all(specs)
     assert [fig4._count(cities, sites) for cities, sites in ((None, 3), (8, None), (["Rome", "Oslo"], None))] == [
         3,
@@ -211,9 +211,7 @@ def test_sparks_tables_are_those_of_pandas(spark: Any, tmp_path: Path) -> None:
     for number, spec in enumerate(specs):
         samples = pd.read_parquet(tmp_path / f"run{number}" / "samples.parquet")
         mine = found["runs"]
-        mine = mine[
-            (mine.in_height == spec.procedure_options["access_in_height"]) & (mine.repetition == spec.repetition)
-        ]
+        mine = mine[(mine.in_height == spec.study_options["access_in_height"]) & (mine.repetition == spec.repetition)]
         for row in mine.itertuples():
             wide = samples[samples.node == row.policy].pivot(index="at_ns", columns="metric", values="value")
             wanted = {

@@ -19,8 +19,8 @@ def test_from_the_broker_to_the_drawing(spark: Any, tmp_path: Path) -> None:
 
     figure = load_figure("epulsar-profile")
     for number, spec in enumerate(figure.experiment.runs(SCALES["tiny"], {}, 1)):
-        options = {**spec.procedure_options, "core_share": 1.0}  # a share of a core takes root
-        here = msgspec.structs.replace(spec, testbed="local", procedure_options=options)
+        options = {**spec.study_options, "core_share": 1.0}  # a share of a core takes root
+        here = msgspec.structs.replace(spec, testbed="local", study_options=options)
         execute(here, f"run{number}", tmp_path / f"run{number}")
     found = figure.tables(load(spark, sorted(tmp_path.iterdir())))
     runs = found["runs"].set_index("topics")

@@ -132,13 +132,13 @@ def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ("workload = 'poisson'\nprocedure_options = { envelope = 'guessed' }", "grid 1: procedure: envelope"),
+        ("workload = 'poisson'\nstudy_options = { envelope = 'guessed' }", "grid 1: study: envelope"),
         ("workload = 'poisson'\ntopology = 'full-mesh'", "no brokers"),
         ("workload = 'requests'", "requests"),
         ("workload = 'poisson'\ncalibration = 'none'", "srtm-paper"),
         ("workload = 'poisson'\nworkload_options = 3", "workload_options"),
         ("workload = 'poisson'\nworkload_options = { rate_rps = -1.0 }", "grid 1: workload"),
-        ("workload = 'poisson'\nprocedure_options = { initial_loads_rps = [[1.0]] }", "brokers"),
+        ("workload = 'poisson'\nstudy_options = { initial_loads_rps = [[1.0]] }", "brokers"),
     ],
 )
 def test_an_impossible_grid_is_said_before_anything_runs(tmp_path, grid, words):

@@ -12,7 +12,7 @@ from analysis.verdicts import Claim, Evidence, Judgement, above, within
 from core.registry import lookup
 from harness.campaign import Campaign, LocalExecutor
 from harness.experiment import RunSpec
-from harness.run import PROCEDURES, execute
+from harness.run import STUDIES, execute
 from paper_figs import load_figure
 from ratebed import judging
 from ratebed.comparing import flipped_claims
@@ -34,7 +34,7 @@ def ratebed(*words):
 def limited(repetition=0, **changes):
     return RunSpec(
         system="crdt-counter", workload="data-set", workload_options={"set": "B-barely"}, topology="full-mesh",
-        topology_options={"nodes": 4, "delay": "100ms"}, procedure="requests", seed=3 + repetition,
+        topology_options={"nodes": 4, "delay": "100ms"}, study="limiting", seed=3 + repetition,
         system_options={"capacity": 20, "body": "literal"}, repetition=repetition, **changes,
     )  # fmt: skip
 
@@ -77,16 +77,16 @@ def test_nothing_to_compare_is_one_line_with_the_fix(tmp_path):
 def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, monkeypatch):
     """Fig. 4 twice at tiny scale; of the second testbed's runs one is degraded, and another invalid, thus not drawn."""
     reasons = iter([("degraded", "it was hot"), ("invalid", "nobody was there")])
-    procedure = lookup("procedure", PROCEDURES, "distribute")
+    study = lookup("study", STUDIES, "distribution")
 
     def run(point, config):
-        journal = procedure.run(point, config)
+        journal = study.run(point, config)
         if point.spec.testbed == "virtual":
             return journal
         validity, *why = next(reasons, ("valid",))
         return elsewhere.doubtful(journal, *why, validity=validity)
 
-    monkeypatch.setattr("harness.distribute.PROCEDURE", replace(procedure, run=run))
+    monkeypatch.setattr("harness.distribute.STUDY", replace(study, run=run))
     for where, more in (("", False), ("elsewhere", False), ("elsewhere", True)):
         request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
         plan = make_plan(request)

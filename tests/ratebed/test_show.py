@@ -36,7 +36,7 @@ def out(tmp_path):
     )
     spec = {
         "system": "crdt-counter", "workload": "requests", "topology": "wan", "testbed": "mininet", "seed": 1,
-        "repetition": 0, **{f"{axis}_options": {} for axis in ("system", "workload", "topology", "procedure")},
+        "repetition": 0, **{f"{axis}_options": {} for axis in ("system", "workload", "topology", "study")},
     }  # fmt: skip
     manifest = {
         "run_id": "abc", "spec": spec, "wall_seconds": 1.0, "started_at": "2001", "outcome": "done",

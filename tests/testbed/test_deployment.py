@@ -82,7 +82,7 @@ def test_a_bucket_that_cannot_be_split_is_infinitely_bad_and_reported(tmp_path):
     found = deployment.next_round(everybody_on(deployment, 6), ROUND_NS)
     assert found.measured.p99_ns == FOREVER_NS and "infeasible split" in found.note
     options = {"publishers": 7, "batch": 1}
-    spec = small(system="lb", workload_options=options, procedure_options={"profile": "20ms"})
+    spec = small(system="lb", workload_options=options, study_options={"profile": "20ms"})
     execute(spec, "infeasible", tmp_path / "infeasible")
     (row,) = parquet.read_table(tmp_path / "infeasible" / "runs.parquet").to_pylist()
     notes = parquet.read_table(tmp_path / "infeasible" / "decisions.parquet")["note"].to_pylist()

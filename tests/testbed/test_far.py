@@ -98,7 +98,7 @@ def test_roles_live_in_their_cities():
     [
         ({"jitter": "10%"}, {}, "jitter or loss"),
         ({"loss_probability": 0.01}, {}, "jitter or loss"),
-        ({}, {"procedure_options": {"non_conformant": "drop"}}, "drop nothing"),
+        ({}, {"study_options": {"non_conformant": "drop"}}, "drop nothing"),
     ],
 )
 def test_what_the_model_cannot_do_is_refused(topology_options, more, message):

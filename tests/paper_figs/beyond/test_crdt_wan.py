@@ -51,7 +51,7 @@ def test_every_limiter_has_a_twin_of_the_same_seed_and_requests_and_redis_has_it
         found = redis_wan.points(scale, {})
         assert [spec.testbed for spec in found if spec.system == "redis-gcra"] == ["mininet"]
         assert {spec.testbed for spec in found if spec.system == "centralised"} == {"mininet", "virtual"}
-        loads = {(spec.workload, str(spec.workload_options), str(spec.procedure_options)) for spec in [*specs, *found]}
+        loads = {(spec.workload, str(spec.workload_options), str(spec.study_options)) for spec in [*specs, *found]}
         assert len(loads) == 1, "all are offered the same"
 
 
@@ -132,7 +132,7 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
     """Counter and Redis on three hosts for three seconds, beside virtual time: tables, drawings."""
     specs = [*crdt_wan.points(SCALES["tiny"], {}), *redis_wan.points(SCALES["tiny"], {})]
     shorter = [
-        replace(spec, procedure_options={"duration": "4s", "compare_replicas": True})
+        replace(spec, study_options={"duration": "4s", "compare_replicas": True})
         for spec in repeated(specs, 1, seed=1)
         if spec.testbed == "virtual" or spec.system in ("crdt-counter", "redis-gcra")
     ]

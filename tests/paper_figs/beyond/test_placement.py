@@ -62,8 +62,7 @@ def test_every_point_is_a_run_that_can_be_made(module: Any) -> None:
 def test_the_base_of_both_sweeps_is_run_once() -> None:
     specs = placement_bound.points(SCALES["quick"], {})
     times = [
-        tuple(spec.procedure_options[name] for name in ("scenario", "access", "bound", "only_violated"))
-        for spec in specs
+        tuple(spec.study_options[name] for name in ("scenario", "access", "bound", "only_violated")) for spec in specs
     ]
     assert times.count(("swarms", "8ms", "40ms", False)) == times.count(("game", "0ms", "100ms", False)) == 1
 

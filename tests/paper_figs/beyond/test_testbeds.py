@@ -22,7 +22,7 @@ def paths(**columns):
 
 def test_link_accuracy_is_measured_live_and_covers_what_was_promised():
     points = link_accuracy.points(SCALES["quick"], {})
-    assert {spec.testbed for spec in points} == {"mininet"} and {spec.procedure for spec in points} == {"links"}
+    assert {spec.testbed for spec in points} == {"mininet"} and {spec.study for spec in points} == {"links"}
     wanted = {spec.topology_options["delay"] for spec in points if len(spec.topology_options) == 2}
     assert wanted == {"1ms", "5ms", "20ms", "40ms"}
     assert {bool(spec.topology_options.get(name)) for spec in points for name in ("jitter", "loss_probability")} == {
@@ -114,8 +114,8 @@ def test_links_are_probed_by_the_virtual_testbed_as_well():
     specs = [replace(spec, testbed="virtual") for spec in link_accuracy.points(SCALES["quick"], {})]
     lossy = next(spec for spec in specs if spec.topology_options.get("loss_probability") == 0.2)
     point = resolve(lossy)
-    procedure, config = configure_point(point)
-    found = procedure.run(point, config).evidence.paths
+    study, config = configure_point(point)
+    found = study.run(point, config).evidence.paths
     assert len(found) == link_accuracy.HOSTS * (link_accuracy.HOSTS - 1)
     assert all(path.measured_delay_ns == path.requested_delay_ns == 5_000_000 for path in found)
     assert 0.15 < sum(path.lost_count for path in found) / sum(path.probe_count for path in found) < 0.25

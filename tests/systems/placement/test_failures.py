@@ -31,12 +31,12 @@ def placed(
         workload_options=load if load is not None else {**mine, **(of_workload if workload == "topic-churn" else {})},
         topology="city-mec",
         topology_options={"managers": 2},
-        procedure="place",
-        procedure_options={"duration": duration, "faults": list(faults)},
+        study="placement",
+        study_options={"duration": duration, "faults": list(faults)},
     )
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    found: Journal = procedure.run(point, config)
+    study, config = configure_point(point)
+    found: Journal = study.run(point, config)
     return found
 
 

@@ -23,12 +23,12 @@ def owners(system: str, loop: str, bound: str = "100ms") -> Counter[str]:
         workload_options=load,
         topology="us-cities",
         topology_options={"cities": "New York, Chicago, Atlanta, Dallas, Los Angeles"},
-        procedure="place",
-        procedure_options={"duration": "40s", "faults": late},
+        study="placement",
+        study_options={"duration": "40s", "faults": late},
     )
     point = resolve(spec)
-    procedure, config = configure_point(point)
-    rows: dict[str, Any] = procedure.run(point, config).tables["decisions"]
+    study, config = configure_point(point)
+    rows: dict[str, Any] = study.run(point, config).tables["decisions"]
     ends = zip(rows["kind"], rows["note"], rows["at_ns"], rows["duration_ns"], strict=True)
     return Counter(note.split(" ")[1] for kind, note, at, span in ends if kind == "owned" and at + span == 40 * 10**9)
 

@@ -29,7 +29,7 @@ def spec(testbed="local", brokers=2, **options):
         calibration="small",
         slo="calibrated",
         round=f"{ROUND_NS // SECOND_NS}s",
-        procedure_options={"profile": "5s", **options},
+        study_options={"profile": "5s", **options},
     )
 
 
@@ -143,13 +143,13 @@ def test_the_adaptor_moves_the_buckets_of_real_brokers():
             testbed="local",
             calibration="small",
             slo="calibrated",
-            procedure="adapt",
-            procedure_options={"duration": "4s", "window": "1s", "profile": "5s"},
+            study="control",
+            study_options={"duration": "4s", "window": "1s", "profile": "5s"},
         )
     )
-    from harness.adapt import PROCEDURE
+    from harness.adapt import STUDY
 
-    journal = PROCEDURE.run(point, PROCEDURE.configure(point))
+    journal = STUDY.run(point, STUDY.configure(point))
     decisions = journal.tables["decisions"]
     rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
     first, last = dict(rates[:2]), dict(rates[-2:])

@@ -1,4 +1,4 @@
-"""Coordinate agents for real, as the procedure has them: read on time, moved, killed; what comes home says so."""
+"""Coordinate agents for real, as the study has them: read on time, moved, killed; what comes home says so."""
 
 import os
 import signal
@@ -90,10 +90,10 @@ def test_an_agent_that_is_killed_in_the_middle_is_in_the_tables_as_unknown(tmp_p
     assert "agent serf-n2 was lost" in found.evidence.fidelity.reasons
 
 
-def point(testbed: str, **procedure: Any) -> RunSpec:
+def point(testbed: str, **study: Any) -> RunSpec:
     return RunSpec(
         system="static-split", workload="requests", topology="star", topology_options={"nodes": 2}, testbed=testbed,
-        procedure="coordinates", procedure_options=procedure,
+        study="coordinates", study_options=study,
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ def spec(**changes: Any) -> RunSpec:
                 "size_bytes": SIZE_BYTES, "sites": 1}  # fmt: skip
     fields: dict[str, Any] = {
         "system": "pulsar", "workload": "static-topics", "workload_options": workload, "testbed": "local",
-        "topology_options": {"brokers": 1}, "calibration": "small", "slo": CALIBRATED, "procedure": "profile",
-        "procedure_options": {"duration": f"{SECONDS + 1}s", "warm_up": "1s"},
+        "topology_options": {"brokers": 1}, "calibration": "small", "slo": CALIBRATED, "study": "profile",
+        "study_options": {"duration": f"{SECONDS + 1}s", "warm_up": "1s"},
     }  # fmt: skip
     return RunSpec(**{**fields, **changes})
 
@@ -144,10 +144,10 @@ def test_a_share_for_nobody_is_an_error_and_leaves_nothing(tmp_path: Path) -> No
         ({"topology_options": {"brokers": 2}}, "2 brokers"),
         ({"topology": "full-mesh", "topology_options": {}}, "0 brokers"),
         ({"workload": "poisson", "workload_options": {}}, "static-topics"),
-        ({"workload": "uav-swarms", "workload_options": {}, "procedure_options": {"duration": "10min"}}, "come and go"),
-        ({"procedure_options": {"duration": "1s", "warm_up": "1s"}}, "something to measure"),
-        ({"procedure_options": {"duration": "soon"}}, "profile.*soon"),
-        ({"procedure_options": {"core_share": 0.0}}, "core_share"),
+        ({"workload": "uav-swarms", "workload_options": {}, "study_options": {"duration": "10min"}}, "come and go"),
+        ({"study_options": {"duration": "1s", "warm_up": "1s"}}, "something to measure"),
+        ({"study_options": {"duration": "soon"}}, "profile.*soon"),
+        ({"study_options": {"core_share": 0.0}}, "core_share"),
     ],
 )
 def test_what_cannot_be_profiled_is_refused_before_anything_starts(changes: dict[str, Any], words: str) -> None:
@@ -167,4 +167,4 @@ def test_the_same_seed_offers_the_same_messages() -> None:
         return np.concatenate([block.at_ns for block in blocks.values()])
 
     assert (instants(1) == instants(1)).all() and not np.array_equal(instants(1), instants(2))
-    assert load_testbed("local").privileges == "none" and msgspec.structs.asdict(spec())["procedure"] == "profile"
+    assert load_testbed("local").privileges == "none" and msgspec.structs.asdict(spec())["study"] == "profile"

@@ -22,7 +22,7 @@ import pytest
 from core.errors import MachineError
 from core.records import Request
 from core.units import SECOND_NS
-from harness.adapt import PROCEDURE as ADAPT
+from harness.adapt import STUDY as ADAPT
 from harness.campaign import LocalExecutor
 from harness.run import resolve
 from systems.loader import load_system
@@ -274,8 +274,8 @@ def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
             testbed="local",
             calibration="small",
             slo="calibrated",
-            procedure="adapt",
-            procedure_options={
+            study="control",
+            study_options={
                 "duration": "2s",
                 "window": "1s",
                 "profile": "5s",
@@ -320,7 +320,7 @@ def _rounds(count: int) -> None:
 # --- the command ----------------------------------------------------------------------------------------
 
 POINT = """--system lb --workload poisson --topology srtm-lan --testbed local --set workload.publishers=30
---set topology.brokers=2 --set calibration=small --set slo=calibrated --set procedure.profile=5s"""
+--set topology.brokers=2 --set calibration=small --set slo=calibrated --set study.profile=5s"""
 
 
 # With a lock of its own: the machine's may be held by somebody's campaign for an hour.

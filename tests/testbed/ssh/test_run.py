@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
-from harness.adapt import PROCEDURE as ADAPT
+from harness.adapt import STUDY as ADAPT
 from harness.campaign import work
 from harness.experiment import RunSpec
 from harness.run import resolve
@@ -148,10 +148,10 @@ def test_a_full_disk_there(machines: Lab, tmp_path: Path) -> None:
 
 
 def test_a_controller_moves_buckets_there(machines: Lab, tmp_path: Path) -> None:
-    wanted = spec(machines, tmp_path, system="tb-adaptor", workload="shifting", procedure="adapt")
+    wanted = spec(machines, tmp_path, system="tb-adaptor", workload="shifting", study="control")
     changes = {
         "workload_options": {"publishers": PUBLISHERS, "shift_at": "1s", "share_after": 0.9},
-        "procedure_options": {"duration": "4s", "window": "1s", "profile": "5s"},
+        "study_options": {"duration": "4s", "window": "1s", "profile": "5s"},
     }
     point = resolve(replace(wanted, **changes))
     journal = ADAPT.run(point, ADAPT.configure(point))
