@@ -45,7 +45,7 @@ test: lint ## formatter, linter, type checker, then all tests, the fast ones fir
 
 test-vm: setup ## a virtual machine from nothing: box, vagrant up, netem inside, runs over SSH; as root, without KVM
 	@./bootstrap.sh vm
-	@OUT="$(OUT)" $(bin)/python -m testbed.vm.trial
+	@OUT="$(OUT)" $(bin)/python -m testbed.hosts.vm.trial
 
 lint: setup ## formatter (check only), linter, type checker
 	@$(bin)/ruff format --check .

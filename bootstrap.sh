@@ -198,7 +198,7 @@ install_missing() {
     done
 }
 
-go_is_ready() { .venv/bin/python -c 'from testbed.brokerd.build import find_go; find_go()' 2>/dev/null; }
+go_is_ready() { .venv/bin/python -c 'from testbed.brokers.brokerd.build import find_go; find_go()' 2>/dev/null; }
 
 # The Python package is Go's own distribution, and a script that needs to be on Python's path: we link past that.
 make_go() {
@@ -212,7 +212,7 @@ make_go() {
 
 make_broker() {
     local said
-    said=$(.venv/bin/python -m testbed.brokerd.build 2>&1) || say "no brokerd: $(tail -n 1 <<<"$said")"
+    said=$(.venv/bin/python -m testbed.brokers.brokerd.build 2>&1) || say "no brokerd: $(tail -n 1 <<<"$said")"
 }
 
 # --- in order, one at a time ------------------------------------------------------------------------

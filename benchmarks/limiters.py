@@ -17,10 +17,10 @@ from benchmarks.process_tree import own_peak_mib
 from core.records import Request
 from core.registry import configure
 from core.units import SECOND_NS, duration_ns
+from studies.limiting.virtual import run_requests
 from systems.api import Arrival, Delivery, Effect, Event, Node, Send, Start, Timer
 from systems.loader import load_system
-from testbed.topology import load_topology
-from testbed.virtual.request_run import run_requests
+from testbed.topologies.topology import load_topology
 from workloads import load
 
 THESIS_S = 3_600  # its testbed runs in real time (4.3.1)

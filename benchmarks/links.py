@@ -17,10 +17,10 @@ import numpy as np
 
 from core.errors import HarnessError
 from core.units import MILLISECOND_NS
-from testbed.live.agent import Agent, serve
-from testbed.live.process import python_agent
-from testbed.mininet.site import MininetSite, probe
-from testbed.topology import load_topology
+from testbed.hosts.agent import Agent, serve
+from testbed.hosts.mininet.site import MininetSite, probe
+from testbed.hosts.process import python_agent
+from testbed.topologies.topology import load_topology
 
 DELAYS_MS = (0, 1, 5, 20, 40)
 ECHOES, ECHO_RPS = 2_000, 1_000
@@ -54,7 +54,8 @@ def _report_errors(folder: Path) -> None:
     with MininetSite(load_topology("full-mesh", {"nodes": 2, "delay": "0ms"}), folder / "errors") as site:
         print(f"  delays by {site.delays}; round trip less request, {ECHOES} UDP messages at {ECHO_RPS}/s:")
         agents = [
-            site.start(f"n{i}", f"probe{i}", python_agent("testbed.link_probe", site.address(f"n{i}"))) for i in (1, 2)
+            site.start(f"n{i}", f"probe{i}", python_agent("testbed.trust.link_probe", site.address(f"n{i}")))
+            for i in (1, 2)
         ]
         ports = [int(agent.ready()["port"]) for agent in agents]
         for number, delay_ms in enumerate(DELAYS_MS):

@@ -19,7 +19,7 @@ from collectors.histogram import quantile
 from core.records import Envelope
 from core.units import SECOND_NS
 from systems.parts.token_bucket import split_bucket
-from testbed.virtual.broker_model import load_calibration
+from testbed.brokers.model import load_calibration
 from testbed.virtual.fleet import Fleet
 from workloads import load
 

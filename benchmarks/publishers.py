@@ -17,14 +17,14 @@ import numpy as np
 from core.errors import HarnessError
 from core.records import Block, Int64
 from core.units import SECOND_NS
-from testbed.brokerd.build import brokerd_path
-from testbed.live import nsq
-from testbed.live.agent import Agent, serve
-from testbed.live.process import python_agent
-from testbed.live.publish_host import allow_descriptors, write_columns
-from testbed.live.publish_load import Load, read_block, save_block
-from testbed.local import LocalSite
-from testbed.topology import srtm_lan
+from testbed.brokers import nsq
+from testbed.brokers.brokerd.build import brokerd_path
+from testbed.brokers.publish_host import allow_descriptors, write_columns
+from testbed.brokers.publish_load import Load, read_block, save_block
+from testbed.hosts.agent import Agent, serve
+from testbed.hosts.local import LocalSite
+from testbed.hosts.process import python_agent
+from testbed.topologies.topology import srtm_lan
 from workloads import load as load_workload
 
 CONNECTIONS, RATE_RPS = 1_000, 10_000
@@ -69,11 +69,11 @@ def measure(folder: Path, block: Block, ours: bool, fifo_priority: int = 0) -> L
     with LocalSite(srtm_lan(1), folder) as site:
         words = ["-path", str(folder), "-token-file", str(token)]
         broker = site.start("brokers1", "broker", [str(brokerd_path()), *words]).ready()
-        subscriber = site.start("subscribers1", "subscribe", python_agent("testbed.live.subscribe_host"))
+        subscriber = site.start("subscribers1", "subscribe", python_agent("testbed.brokers.subscribe_host"))
         subscriber.ready()
         subscriber.ask("subscribe", brokers=[broker["nsqd"]], topic=TOPIC, rdy=SUBSCRIBER_RDY)
         command = python_agent(
-            "testbed.live.publish_host" if ours else "benchmarks.publishers", *([] if ours else ["peer"])
+            "testbed.brokers.publish_host" if ours else "benchmarks.publishers", *([] if ours else ["peer"])
         )
         publish = site.start("publishers1", "publish", command, fifo_priority=fifo_priority)
         publish.ready()

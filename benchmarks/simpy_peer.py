@@ -7,7 +7,7 @@ import simpy
 
 from core.records import Block, Envelope
 from systems.parts import token_bucket
-from testbed.virtual.broker_model import BrokerModel
+from testbed.brokers.model import BrokerModel
 
 
 class SimpyBroker:

@@ -27,4 +27,4 @@ class SystemFault(HarnessError):
 class LinkError(HarnessError):
     """A path of the testbed is not what its topology asks for.  ``paths``: what was measured, if every path was."""
 
-    paths: Sequence[Any] = ()  # of testbed.live.site.PathMeasure
+    paths: Sequence[Any] = ()  # of testbed.hosts.site.PathMeasure

@@ -20,8 +20,8 @@ from harness.code_version import code_hash
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 from testbed import load_testbed
-from testbed.live.cleaning import remove_left
-from testbed.live.lock import machine_lock
+from testbed.hosts.cleaning import remove_left
+from testbed.hosts.lock import machine_lock
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_FOLDERS = ("core", "systems", "workloads", "testbed", "collectors")  # recolouring a plot voids nothing
+_FOLDERS = ("core", "systems", "workloads", "testbed", "studies", "collectors")  # recolouring a plot voids nothing
 _PLANNING = ("campaign", "estimate", "experiment", "matrix")  # of the harness: what is run, not what comes of it
 
 _SUFFIXES = (".py", ".toml", ".csv", ".go", ".mod", ".sum")

@@ -1,73 +1,15 @@
-"""Experiments are declared grids; a run is one point of one, with one seed.
+"""Experiments are declared grids; a run is one point of one, with one seed."""
 
-``RunSpec`` is everything that decides a run's result, and nothing else: two figures that ask for
-the same point share its run.
-"""
-
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from core.errors import SpecError
 from core.seeds import child_seed
+from studies.spec import CALIBRATED, ROUND, SLO, RunSpec
 
-Options = dict[str, Any]  # plain JSON values
-
-SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
-CALIBRATED = "calibrated"  # as the SLO of a spec: the one that the calibration gives
-ROUND = "60s"  # SRTM VI-E
-
-
-class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
-    """One point of a grid, with one seed.  Spans are written as text, ``"60s"``."""
-
-    system: str
-    workload: str
-    system_options: Options = {}
-    workload_options: Options = {}
-    topology: str = "srtm-lan"
-    topology_options: Options = {}
-    testbed: str = "virtual"
-    testbed_options: Options = {}  # where its hosts are; files among them are in ``inputs`` as well
-    calibration: str = "srtm-paper"
-    study: str = "distribution"  # what is asked of the testbed: see studies/
-    study_options: Options = {}
-    slo: str = SLO
-    round: str = ROUND
-    seed: int = 1
-    repetition: int = 0
-    keep: tuple[str, ...] = ()  # optional tables to keep: "messages"
-    inputs: tuple[str, ...] = ()  # files read by the run, hashed into its id
-
-    def to_json(self) -> bytes:
-        """Canonical bytes: sorted keys."""
-        return msgspec.json.encode(self, order="deterministic")
-
-    def run_id(self, code_hash: str) -> str:
-        """Hash of the spec, of its input files' contents and of the code that can change the result.
-
-        SpecError for a file that cannot be read.
-        """
-        digest = hashlib.sha256(self.to_json())
-        for name in self.inputs:
-            try:
-                digest.update(hashlib.sha256(Path(name).read_bytes()).digest())
-            except OSError as error:
-                raise SpecError(f"{name}: {error.strerror}", "give a readable file") from None
-        digest.update(code_hash.encode())
-        return digest.hexdigest()[:16]
-
-    def factors(self) -> dict[str, str]:
-        """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
-        found: dict[str, str] = {}
-        for axis in ("system", "workload", "topology", "testbed", "study"):
-            for name, value in sorted(getattr(self, f"{axis}_options").items()):
-                found[f"{axis}.{name}"] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        return found
+__all__ = ["CALIBRATED", "FEWER", "ROUND", "SCALES", "SLO", "Experiment", "Option", "RunSpec", "Scale", "repeated"]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
 """One run: resolve the spec, deploy, verify, offer, drain, collect."""
 
 import platform
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -15,62 +13,15 @@ import msgspec
 
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
-from core.errors import SpecError
 from core.registry import changed, configure, lookup
 from harness.code_version import code_hash, commit
 from harness.experiment import RunSpec
-from systems.api import System
+from studies import STUDIES
+from studies.api import Journal, Point, Study, point_slo_ns, round_ns
 from systems.loader import load_system
-from testbed import Backend, load_testbed
-from testbed.evidence import NOTHING, Evidence
-from testbed.rounds import Deployment
-from testbed.topology import Topology, load_topology
-from testbed.virtual.broker_model import slo_ns
+from testbed import load_testbed
+from testbed.topologies.topology import load_topology
 from workloads import load as load_workload
-
-STUDIES = {
-    "distribution": "harness.distribute:STUDY",
-    "control": "harness.adapt:STUDY",
-    "limiting": "harness.requests:STUDY",
-    "throttling": "harness.cycles:STUDY",
-    "links": "harness.links:STUDY",
-    "placement": "harness.placement:STUDY",
-    "policies": "harness.placement_study:STUDY",
-    "coordinates": "harness.coordinates:STUDY",
-    "profile": "harness.profile:STUDY",
-}
-
-
-@dataclass(frozen=True)
-class Point:
-    """A resolved spec: every name looked up, every option checked."""
-
-    spec: RunSpec
-    system: System
-    system_config: Any
-    schedule: Any  # core.records.Schedule, or requests for a limiter
-    workload_id: str
-    topology: Topology
-    backend: Backend
-
-
-@dataclass(frozen=True)
-class Journal:
-    """What a study brings home: rows of the tables (column -> values) and the run's outcome."""
-
-    tables: dict[str, dict[str, Any]]
-    outcome: str
-    bucket_rate_rps: float | None = None
-    bucket_burst_count: float | None = None
-    evidence: Evidence = NOTHING  # of the testbed: can the run be trusted? paths, logs
-
-
-@dataclass(frozen=True)
-class Study:
-    """What is done at a point: ``configure`` checks that everything fits together, ``run`` does it."""
-
-    configure: Callable[[Point], Any]
-    run: Callable[[Point, Any], Journal]
 
 
 def check_all(specs: Iterable[RunSpec]) -> None:
@@ -151,19 +102,6 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("numpy", "numba", "pyarrow")}
 
 
-@contextmanager
-def deployed(point: Point, config: Any) -> Iterator[Deployment]:
-    """The point's topic on its testbed; an error takes the logs of the testbed's processes with it."""
-    deployment: Deployment = point.backend.deploy(point.topology, point.schedule, point.spec, config)
-    with closing(deployment):
-        try:
-            yield deployment
-        except Exception as error:
-            with suppress(Exception):
-                error.logs = deployment.evidence().logs  # type: ignore[attr-defined]
-            raise
-
-
 def _with_evidence(journal: Journal) -> dict[str, dict[str, Any]]:
     """The tables of a journal, and what the testbed adds to them."""
     tables = dict(journal.tables)
@@ -200,25 +138,3 @@ def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
     }
     return {key: [value] for key, value in row.items()}
-
-
-def point_slo_ns(spec: RunSpec) -> int:
-    """The SLO in nanoseconds."""
-    return slo_ns(spec.slo, spec.calibration)
-
-
-def round_ns(spec: RunSpec) -> int:
-    """Length of one measurement round in nanoseconds."""
-    return _span(spec.round, "round")
-
-
-def _span(text: str, field: str) -> int:
-    from core.units import duration_ns
-
-    try:
-        span_ns = duration_ns(text)
-    except ValueError as error:
-        raise SpecError(f"{field}: {error}") from None
-    if span_ns <= 0:
-        raise SpecError(f"{field} = {text!r}", "give a length above zero")
-    return span_ns

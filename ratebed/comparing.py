@@ -10,7 +10,7 @@ from analysis.verdicts import t_interval
 from core.units import MILLISECOND_NS
 from ratebed.judging import results_by_setting
 from ratebed.settings import SMALL
-from testbed.evidence import INVALID
+from testbed.trust.evidence import INVALID
 
 if TYPE_CHECKING:
     import pandas as pd

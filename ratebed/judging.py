@@ -11,8 +11,8 @@ from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, all_claims, load_figure
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
 from ratebed.settings import SMALL
-from testbed.evidence import DEGRADED, INVALID
-from testbed.virtual.broker_model import load_calibration
+from testbed.brokers.model import load_calibration
+from testbed.trust.evidence import DEGRADED, INVALID
 
 if TYPE_CHECKING:
     from analysis.report import FigureSection

@@ -117,7 +117,7 @@ def make_request(
 
 def choose_docker_daemon(choice: str) -> None:
     """Which daemon the testbed ``docker`` uses in this process; SpecError for one that it does not know."""
-    from testbed.docker.daemon import CHOICE, check_choice
+    from testbed.hosts.docker.daemon import CHOICE, check_choice
 
     if choice:
         os.environ[CHOICE] = check_choice(choice)

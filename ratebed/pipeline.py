@@ -26,7 +26,8 @@ from ratebed.options import Request
 from ratebed.progress import Progress
 from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
-from testbed import calibration_path, files_of
+from testbed import files_of
+from testbed.brokers.model import calibration_path
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,7 @@ from paper_figs import load_figure
 from ratebed.options import Request
 from ratebed.pipeline import SECTION, Plan, replace_file, sections
 from testbed import load_testbed
-from testbed.evidence import INVALID, VALID
+from testbed.trust.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
     import pandas as pd

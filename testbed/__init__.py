@@ -4,19 +4,17 @@ No code outside this folder asks which testbed it is on: all give the same ``Bac
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
-from core.errors import SpecError
 from core.registry import lookup
-from testbed.evidence import Evidence
+from testbed.trust.evidence import Evidence
 
 TESTBEDS = {
     "virtual": "testbed.virtual:BACKEND",
-    "local": "testbed.live.backend:LOCAL",
-    "mininet": "testbed.live.backend:MININET",
-    "docker": "testbed.live.backend:DOCKER",
-    "ssh": "testbed.live.backend:SSH",
+    "local": "testbed.hosts.backend:LOCAL",
+    "mininet": "testbed.hosts.backend:MININET",
+    "docker": "testbed.hosts.backend:DOCKER",
+    "ssh": "testbed.hosts.backend:SSH",
 }
 
 
@@ -56,7 +54,7 @@ class Backend(Protocol):
         """Offer ``requests`` to the nodes of a limiter; returns columns of ``requests()`` and ``samples()``.
 
         ``more``: ``faults``, ``drain_ns``, ``clock_skew_ns``, ``compare_replicas``, as for
-        ``testbed.virtual.request_run.run_requests``.
+        ``studies.limiting.virtual.run_requests``.
         """
         ...
 
@@ -69,12 +67,12 @@ class Backend(Protocol):
         ...
 
     def locate(self, topology: Any, seed: int, locating: Any) -> Any:
-        """Coordinate agents on nodes of ``topology``, as a ``testbed.locating.Locating`` wants them.
+        """Coordinate agents on nodes of ``topology``, as a ``studies.coordinates.asked.Locating`` wants them.
 
-        Returns a ``testbed.locating.Located``: of each read each agent's *own* coordinate at that instant, not what
-        others remember of it.  A live testbed starts an agent a node, waits until all have joined, verifies the
-        links, counts time from then on, probes once ``interval_ns`` or says that it cannot, and says in the evidence
-        whether the run can be trusted: a read that came late, an agent that died.
+        Returns a ``studies.coordinates.asked.Located``: of each read each agent's *own* coordinate at that instant,
+        not what others remember of it.  A live testbed starts an agent a node, waits until all have joined, verifies
+        the links, counts time from then on, probes once ``interval_ns`` or says that it cannot, and says in the
+        evidence whether the run can be trusted: a read that came late, an agent that died.
         """
         ...
 
@@ -85,7 +83,7 @@ class Backend(Protocol):
     def place(self, system: Any, config: Any, topology: Any, load: Any, placing: Any) -> Any:
         """Let ``system`` place the topics of ``load`` (``core.clients.ClientLoad``) while clients come, go and move.
 
-        ``placing`` is a ``testbed.placing.Placing``; returns a ``testbed.placing.PlacementJournal``.
+        ``placing`` is a ``studies.placement.asked.Placing``; returns a ``studies.placement.asked.PlacementJournal``.
         """
         ...
 
@@ -96,7 +94,7 @@ class Backend(Protocol):
     def profile(self, topology: Any, load: Any, profiling: Any) -> Any:
         """Offer ``load`` (``core.clients.ClientLoad``, clients that stay) to the only broker of ``topology``.
 
-        ``profiling`` is a ``testbed.profiling.Profiling``; returns a ``testbed.profiling.Profiled``.
+        ``profiling`` is a ``studies.profile.asked.Profiling``; returns a ``studies.profile.asked.Profiled``.
         """
         ...
 
@@ -111,20 +109,8 @@ def load_testbed(name: str) -> Backend:
     return backend
 
 
-CALIBRATIONS = Path(__file__).parent / "calibrations"
-
-
-def calibration_path(name: str) -> Path:
-    """The file of a calibration: one that ships with the project, by name, or any path ending in .toml."""
-    path = Path(name) if name.endswith(".toml") else CALIBRATIONS / f"{name}.toml"
-    if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.toml")))
-        raise SpecError(f"no calibration {name!r}", f"use one of {known}, or the path of a .toml file")
-    return path
-
-
 def files_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """The files that a run's ``testbed_options`` name: what is in them belongs to its identity."""
-    from testbed.docker.wishes import archives
+    from testbed.hosts.docker.wishes import archives
 
     return (*archives(options), *filter(None, [options.get("inventory")]))

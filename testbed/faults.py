@@ -7,7 +7,7 @@ from typing import Any
 from core.errors import SpecError
 from core.registry import configure, hint
 from core.units import duration_ns
-from testbed.topology import SWITCH, Topology
+from testbed.topologies.topology import SWITCH, Topology
 
 
 @dataclass(frozen=True)

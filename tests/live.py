@@ -1,12 +1,12 @@
 """Live tests run for real where the machine can, and are skipped with a printed reason where it cannot.
 
 ``@needs("root", "mininet")`` above a test, or ``pytestmark = needs("go")`` for a whole file; the names are those
-of ``testbed.live.capabilities``, the same that ``ratebed doctor`` lists.
+of ``testbed.hosts.capabilities``, the same that ``ratebed doctor`` lists.
 """
 
 import pytest
 
-from testbed.live.capabilities import CAPABILITIES, find_capability, fix_of
+from testbed.hosts.capabilities import CAPABILITIES, find_capability, fix_of
 
 
 def needs(*names: str) -> pytest.MarkDecorator:

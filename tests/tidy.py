@@ -19,7 +19,8 @@ FUNCTION_LINES, MODULE_LINES = 70, 400
 _GROUND = ("core",)
 _LOWER = ("systems", "workloads", "collectors", *_GROUND)
 _MIDDLE = ("testbed", *_LOWER)
-_UPPER = ("harness", "analysis", *_MIDDLE)
+_STUDIES = ("studies", *_MIDDLE)
+_UPPER = ("harness", "analysis", *_STUDIES)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "core": (),
     "systems": _GROUND,
@@ -27,7 +28,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "collectors": _GROUND,
     "testbed": _LOWER,
     "analysis": ("collectors.schema", *_GROUND),
-    "harness": _MIDDLE,
+    "studies": _MIDDLE,
+    "harness": _STUDIES,
     "paper_figs": _UPPER,
     "ratebed": ("paper_figs", *_UPPER),
     "benchmarks": ("ratebed", "paper_figs", *_UPPER),

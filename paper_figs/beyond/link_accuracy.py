@@ -14,7 +14,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import SERIES, letter, panels
-from testbed.mininet.site import NETEM, USER_SPACE, check_mechanism
+from testbed.hosts.mininet.site import NETEM, USER_SPACE, check_mechanism
 
 if TYPE_CHECKING:
     import pandas as pd

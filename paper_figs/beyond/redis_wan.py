@@ -93,7 +93,7 @@ def cities_of(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
 
 def rtts_ms() -> dict[str, float]:
     """Node -> round trip to the first node, where the server is."""
-    from testbed.topology import load_topology
+    from testbed.topologies.topology import load_topology
 
     topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
     names = topology.node_names()

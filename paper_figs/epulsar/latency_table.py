@@ -8,7 +8,7 @@ from core.errors import SpecError
 from harness.experiment import Option
 
 OPTION = Option("latency-table", "measured delays between cities, or any matrix of round trips, as "
-                "testbed/latencies/README.md says; default: derived from distances")  # fmt: skip
+                "testbed/topologies/latencies/README.md says; default: derived from distances")  # fmt: skip
 ACCESS = "5ms"  # client to broker in a city, one way: us-cities has it built in (5.1.2)
 DRAWN = 1  # the seed by which places of a matrix without names are drawn
 
@@ -35,7 +35,7 @@ def measured(options: Mapping[str, Any]) -> Table | None:
 
     SpecError for a file that cannot be read or has fewer than two places.
     """
-    from testbed.wan import known_cities
+    from testbed.topologies.wan import known_cities
 
     if not options.get(OPTION.name):
         return None
@@ -46,8 +46,8 @@ def measured(options: Mapping[str, Any]) -> Table | None:
 
 def read(text: str) -> Table:
     """The table of that path, with all its places; SpecError if it cannot be read or has fewer than two."""
-    from testbed.matrix_sites import read_square
-    from testbed.wan import read_table
+    from testbed.topologies.matrix_sites import read_square
+    from testbed.topologies.wan import read_table
 
     path = Path(text).absolute()
     square = read_square(str(path))

@@ -40,8 +40,8 @@ def calibrate(
         raise SpecError(str(error), "give a length, as in 5s") from None
     if span_ns <= 0:
         raise SpecError(f"--span {span}", "give a length above zero")
-    from testbed.live.calibration import measure
-    from testbed.live.lock import machine_lock
+    from testbed.brokers.calibrate import measure
+    from testbed.hosts.lock import machine_lock
 
     with machine_lock():
         found = measure(backend, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False) -> int:
 
 def _clean_machine() -> bool:
     """Processes, interfaces and files of live runs that were killed; returns whether some could not be removed."""
-    from testbed.live.cleaning import remove_left
+    from testbed.hosts.cleaning import remove_left
 
     found = remove_left()
     for what in found.removed:

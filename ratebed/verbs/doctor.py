@@ -41,7 +41,7 @@ def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list
 def _rows() -> Iterator[dict[str, Any]]:
     """What was looked for, and whether it is needed: ``absent`` things only make a testbed better."""
     from testbed import TESTBEDS, load_testbed
-    from testbed.live.capabilities import Finding
+    from testbed.hosts.capabilities import Finding
 
     yield _row("analysis", _java())
     for name in TESTBEDS:
@@ -58,7 +58,7 @@ def _row(name: str, finding: Any) -> dict[str, Any]:
 def _java() -> Any:
     from analysis.spark import find_java
     from core.errors import MachineError
-    from testbed.live.capabilities import Finding
+    from testbed.hosts.capabilities import Finding
 
     try:
         return Finding("Java for Spark", True, str(find_java()))
@@ -69,9 +69,9 @@ def _java() -> Any:
 def _machine() -> Iterator[Any]:
     """Whether live campaigns are going on, or have left something; whether virtual machines can be made."""
     from core.errors import MachineError
-    from testbed.live import lock, state
-    from testbed.live.capabilities import Finding, find_capability, fix_of
-    from testbed.vm import hypervisor
+    from testbed.hosts import lock, state
+    from testbed.hosts.capabilities import Finding, find_capability, fix_of
+    from testbed.hosts.vm import hypervisor
 
     who = lock.holder()
     free = "no live campaign is going on" if who is None else f"held by {lock.describe(who)}"

@@ -13,10 +13,10 @@ Folder = Annotated[str, typer.Option("--from", help="folder of results there; re
 
 def fetch(inventory: o.Inventory = "", folder: Folder = "out", out: o.Out = Path("out")) -> None:
     """Copy finished runs from the machines of an inventory into --out, those that are not there yet."""
-    from testbed.ssh.fetching import fetch_runs
-    from testbed.ssh.inventory import read_inventory
+    from testbed.hosts.ssh.fetching import fetch_runs
+    from testbed.hosts.ssh.inventory import read_inventory
 
     if not inventory:
-        raise SpecError("from which machines?", "name them: --inventory FILE (see testbed/ssh/inventory.py)")
+        raise SpecError("from which machines?", "name them: --inventory FILE (see testbed/hosts/ssh/inventory.py)")
     for machine in read_inventory(Path(inventory)):
         print(f"{machine.name}: {len(fetch_runs(machine, folder, out))} runs")

@@ -8,7 +8,7 @@ from paper_figs import FIGURES, load_figure
 from ratebed.options import AsJson
 from systems import SYSTEMS
 from testbed import TESTBEDS
-from testbed.topology import TOPOLOGIES
+from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
 

@@ -1,4 +1,4 @@
-"""Who is who: the roles of a deployment's nodes, told by their names (see ``testbed.sites``)."""
+"""Who is who: the roles of a deployment's nodes, told by their names (see ``testbed.topologies.places``)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from core.errors import SpecError
 from core.records import Schedule
 from core.units import duration_ns
-from testbed.evidence import Evidence
-from testbed.virtual.far import Far, far_of
+from studies.distribution.far import Far, far_of
+from testbed.trust.evidence import Evidence
 
 if TYPE_CHECKING:
-    from testbed.locating import Located, Locating
-    from testbed.placing import PlacementJournal
-    from testbed.topology import Topology
-    from testbed.virtual.deployment import Deployment
-    from testbed.virtual.request_run import RequestJournal
+    from studies.coordinates.asked import Located, Locating
+    from studies.distribution.virtual import Deployment
+    from studies.limiting.virtual import RequestJournal
+    from studies.placement.asked import PlacementJournal
+    from testbed.topologies.topology import Topology
 
 JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
 
@@ -38,7 +38,7 @@ class VirtualBackend:
 
     def check(self, topology: "Topology", schedule: Any, spec: Any, config: Any) -> None:
         """See ``testbed.Backend``."""
-        from testbed.virtual.broker_model import load_calibration
+        from testbed.brokers.model import load_calibration
 
         load_calibration(spec.calibration)
         if not hasattr(schedule, "block"):
@@ -57,12 +57,12 @@ class VirtualBackend:
             raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
 
     def deploy(self, topology: "Topology", schedule: Schedule, spec: Any, config: Any) -> "Deployment":
-        """A topic on the brokers of ``topology``.  ``config`` is a ``testbed.rounds.DeploymentConfig``."""
-        from testbed.virtual.broker_model import load_calibration, slo_ns
+        """A topic on the brokers of ``topology``.  ``config`` is a ``studies.distribution.asked.DeploymentConfig``."""
+        from studies.distribution.far_deployment import FarDeployment
+        from studies.distribution.virtual import Deployment
+        from studies.distribution.windows import other_topics
+        from testbed.brokers.model import load_calibration, slo_ns
         from testbed.virtual.capacity import benchmarked_capacity_rps
-        from testbed.virtual.deployment import Deployment
-        from testbed.virtual.far_deployment import FarDeployment
-        from testbed.windows import other_topics
 
         names = _broker_names(topology)
         loads = list(config.initial_loads_rps) or [0.0] * len(names)
@@ -88,25 +88,25 @@ class VirtualBackend:
         self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> "RequestJournal":
         """See ``testbed.Backend``."""
-        from testbed.virtual.request_run import run_requests
+        from studies.limiting.virtual import run_requests
 
         return run_requests(system, config, topology, requests, duration_ns, seed, **more)
 
     def throttle(self, system: Any, config: Any, topology: "Topology", demands: Any, **more: Any) -> "RequestJournal":
         """See ``testbed.Backend``."""
-        from testbed.virtual.cycle_run import run_cycles
+        from studies.throttling.virtual import run_cycles
 
         return run_cycles(system, config, topology, demands, **more)
 
     def check_locate(self, topology: "Topology", locating: "Locating") -> None:
         """See ``testbed.Backend``."""
-        from testbed.locating import check_locating
+        from studies.coordinates.asked import check_locating
 
         check_locating(topology, locating)
 
     def locate(self, topology: "Topology", seed: int, locating: "Locating") -> "Located":
         """See ``testbed.Backend``."""
-        from testbed.virtual.locating import located
+        from studies.coordinates.virtual import located
 
         return located(topology, seed, locating)
 
@@ -115,7 +115,7 @@ class VirtualBackend:
 
     def place(self, system: Any, config: Any, topology: "Topology", load: Any, placing: Any) -> "PlacementJournal":
         """See ``testbed.Backend``."""
-        from testbed.virtual.placement_run import run_placement
+        from studies.placement.virtual import run_placement
 
         return run_placement(system, config, topology, load, placing)
 
@@ -129,7 +129,7 @@ class VirtualBackend:
 
     def verify(self, topology: "Topology", seed: int) -> Evidence:
         """See ``testbed.Backend``: the model's network, probed like a real one."""
-        from testbed.virtual.probes import measured_paths
+        from studies.links.virtual import measured_paths
 
         return Evidence(paths=measured_paths(topology, seed))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core.records import Envelope
 from systems.parts import token_bucket
-from testbed.virtual.broker_model import BrokerModel
+from testbed.brokers.model import BrokerModel
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from core.records import Envelope
 from core.seeds import child_seed
 from core.units import SECOND_NS
 from systems.parts import token_bucket
-from testbed.virtual.broker_model import BrokerModel
+from testbed.brokers.model import BrokerModel
 from testbed.virtual.fleet import Fleet
 from workloads import load
 

@@ -11,8 +11,9 @@ from core.records import Block, Envelope, Int32, Schedule
 from core.units import SECOND_NS
 from systems.api import TopicReport
 from systems.parts import token_bucket
+from testbed.brokers.model import BrokerModel
 from testbed.virtual import broker_kernel
-from testbed.virtual.broker_model import BrokerModel, FleetState
+from testbed.virtual.fleet_state import FleetState
 
 CHUNK_NS = SECOND_NS // 1  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))

@@ -24,7 +24,7 @@ from core.seeds import generator
 from core.units import MILLISECOND_NS
 from systems.api import Transport
 from testbed.faults import EVERY, LinkDuplication, LinkFault, LinkLoss, LinkReordering
-from testbed.topology import Link, Path, Topology
+from testbed.topologies.topology import Link, Path, Topology
 
 RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
 RETRANSMITS_MAXIMUM = 15  # Linux, tcp_retries2

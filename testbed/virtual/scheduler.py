@@ -35,7 +35,7 @@ from systems.api import (
 )
 from systems.referee import Referee
 from testbed.faults import ClockSkew, Crash, Fault, Handover, Heal, LinkFault, Partition, Restart, check_faults
-from testbed.member import answer, encoded
+from testbed.nodes.member import answer, encoded
 from testbed.virtual.network import Network, Parcel
 
 EVENTS_MAXIMUM = 200_000_000  # of one run

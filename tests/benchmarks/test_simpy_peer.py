@@ -11,7 +11,7 @@ from benchmarks import pipeline
 from benchmarks.simpy_peer import SimpyBroker
 from core.records import Block, Envelope
 from core.units import SECOND_NS
-from testbed.virtual.broker_model import load_calibration
+from testbed.brokers.model import load_calibration
 from testbed.virtual.broker_twin import BrokerTwin
 
 MODEL = load_calibration("srtm-paper")

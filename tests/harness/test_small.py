@@ -6,8 +6,9 @@ from core.errors import SpecError
 from core.units import SECOND_NS
 from harness.estimate import campaign_seconds, expected_seconds
 from harness.experiment import CALIBRATED, SCALES
-from harness.run import point_slo_ns, resolve, round_ns
+from harness.run import resolve
 from paper_figs import FIGURES, load_figure
+from studies.api import point_slo_ns, round_ns
 from tests.harness.common import small
 
 SMALL = SCALES["small"]

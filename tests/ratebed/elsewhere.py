@@ -5,7 +5,7 @@ Real enough to be compared with: it runs everything, in virtual time.
 
 from dataclasses import replace
 
-from testbed.evidence import Evidence, Fidelity
+from testbed.trust.evidence import Evidence, Fidelity
 from testbed.virtual.backend import VirtualBackend
 
 PUMP_NS = 200_000

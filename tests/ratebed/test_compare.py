@@ -12,7 +12,7 @@ from analysis.verdicts import Claim, Evidence, Judgement, above, within
 from core.registry import lookup
 from harness.campaign import Campaign, LocalExecutor
 from harness.experiment import RunSpec
-from harness.run import STUDIES, execute
+from harness.run import execute
 from paper_figs import load_figure
 from ratebed import judging
 from ratebed.comparing import flipped_claims
@@ -20,6 +20,7 @@ from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
 from ratebed.studio import draw
 from ratebed.verbs.compare import _lines
+from studies import STUDIES
 from testbed import TESTBEDS
 from tests.harness.common import small
 from tests.ratebed import elsewhere
@@ -86,7 +87,7 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
         validity, *why = next(reasons, ("valid",))
         return elsewhere.doubtful(journal, *why, validity=validity)
 
-    monkeypatch.setattr("harness.distribute.STUDY", replace(study, run=run))
+    monkeypatch.setattr("studies.distribution.study.STUDY", replace(study, run=run))
     for where, more in (("", False), ("elsewhere", False), ("elsewhere", True)):
         request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
         plan = make_plan(request)

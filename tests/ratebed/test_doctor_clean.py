@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from testbed import TESTBEDS
-from testbed.live.capabilities import CAPABILITIES, Capability, Finding, find_capability, probe_capabilities
-from testbed.live.lock import machine_lock
-from testbed.live.state import start_time
+from testbed.hosts.capabilities import CAPABILITIES, Capability, Finding, find_capability, probe_capabilities
+from testbed.hosts.lock import machine_lock
+from testbed.hosts.state import start_time
 from tests.live import needs
 
 
@@ -38,7 +38,7 @@ def test_doctor_lists_every_testbed_and_what_it_found(tmp_path):
 def test_doctor_tells_of_a_campaign_that_goes_on(tmp_path):
     with machine_lock(tmp_path / "lock"):
         code = (
-            "import sys; from pathlib import Path; from testbed.live import lock\n"
+            "import sys; from pathlib import Path; from testbed.hosts import lock\n"
             f"lock.lock_path = lambda: Path({str(tmp_path / 'lock')!r}); sys.argv = ['ratebed', 'doctor']\n"
             "from ratebed.cli import main; main()"
         )
@@ -71,7 +71,7 @@ def test_doctor_of_a_user_without_privileges(tmp_path):
     words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--securebits=+noroot,+noroot_locked"]
     environment = {**os.environ, "RATEBED_STATE": str(tmp_path / "state")}
     code = (
-        "from testbed.live.capabilities import probe_capabilities, CAPABILITIES\n"
+        "from testbed.hosts.capabilities import probe_capabilities, CAPABILITIES\n"
         "for row in probe_capabilities(*CAPABILITIES): print(row.what, row.found, row.detail, sep='|')"
     )
     done = subprocess.run([*words, sys.executable, "-c", code], capture_output=True, text=True, env=environment)
@@ -84,8 +84,8 @@ def test_doctor_of_a_user_without_privileges(tmp_path):
 HARNESS = """
 import sys
 from pathlib import Path
-from testbed.local import LocalSite
-from testbed.topology import full_mesh
+from testbed.hosts.local import LocalSite
+from testbed.topologies.topology import full_mesh
 site = LocalSite(full_mesh(2), Path(sys.argv[1]))
 print(site.start("n1", "deaf", ["sleep", "60"]).pid, flush=True)
 sys.stdin.read()

@@ -35,13 +35,13 @@ from systems.distribution.tb_adaptor import (
     TopicStatistics,
     nodes,
 )
+from testbed.brokers.model import load_calibration
 from testbed.faults import Crash, LinkLoss, Restart
-from testbed.topology import load_topology
+from testbed.topologies.topology import load_topology
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.broker_model import load_calibration
+from testbed.virtual.boot import event_loop
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.plane import FleetPlane
-from testbed.virtual.request_run import event_loop
 from workloads.shifting import ShiftingConfig, ShiftingSchedule
 
 SPLITS = {"topic": {"b1": Envelope(600.0, 60.0), "b2": Envelope(300.0, 30.0), "b3": Envelope(100.0, 10.0)}}

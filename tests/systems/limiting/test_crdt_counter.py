@@ -19,9 +19,9 @@ from systems.limiting.crdt_counter_literal import Bucket, LiteralNode, packed, u
 from systems.parts.limit import gcra, limit_of
 from systems.parts.user_key import user_key as digest
 from testbed.faults import Crash, Restart
-from testbed.topology import mesh
+from testbed.topologies.topology import mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.request_run import event_loop
+from testbed.virtual.boot import event_loop
 
 BODIES = ["literal", "fast"]
 NAMES = ["n1", "n2", "n3", "n4"]

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.limiting.virtual import run_requests
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent, Verdict
 from systems.conformance import check_system
 from systems.limiting.leases import SYSTEM, Ask, Config, Learn, LeaseNode, Lend, nodes
 from systems.parts.limit import gcra, limit_of
 from systems.parts.portion import MILLION
 from testbed.faults import ClockSkew, Crash, Heal, Partition, Restart
-from testbed.topology import load_topology, mesh
+from testbed.topologies.topology import load_topology, mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.request_run import event_loop, run_requests
+from testbed.virtual.boot import event_loop
 from workloads.data_set import DataSet, DataSetConfig
 
 NAMES = ["n1", "n2", "n3"]

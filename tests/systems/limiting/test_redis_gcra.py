@@ -15,17 +15,17 @@ from core.errors import SpecError
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.limiting.live import LiveRequestJournal, run_requests_live
+from studies.limiting.virtual import run_requests
 from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
 from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, Evaluate, Evaluated, nodes, script_limit
 from systems.loader import load_system
 from systems.parts.limit import Limit, gcra, limit_of
 from testbed.faults import Crash, Restart
-from testbed.live.redis_host import RedisHost
-from testbed.live.redis_plane import packed
-from testbed.live.request_run import LiveRequestJournal, run_requests_live
-from testbed.local import LocalSite
-from testbed.topology import mesh
-from testbed.virtual.request_run import run_requests
+from testbed.hosts.local import LocalSite
+from testbed.servers.redis_host import RedisHost
+from testbed.servers.redis_plane import packed
+from testbed.topologies.topology import mesh
 from tests.live import needs
 from workloads.requests import poisson_requests
 
@@ -140,7 +140,9 @@ def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -
 @needs("redis")
 def test_the_server_dies_with_its_agent(tmp_path: Path) -> None:
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
-        agent = site.start("n1", "redis", [sys.executable, "-m", "testbed.live.redis_host", "127.0.0.1", str(tmp_path)])
+        agent = site.start(
+            "n1", "redis", [sys.executable, "-m", "testbed.servers.redis_host", "127.0.0.1", str(tmp_path)]
+        )
         agent.ready()
         port = agent.ask("start", password="secret")["port"]
         assert agent.ask("info")["info"]["redis_version"]

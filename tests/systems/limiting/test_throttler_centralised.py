@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import SECOND_NS
+from studies.throttling.virtual import run_cycles
 from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.centralised_throttler import (
@@ -28,10 +29,9 @@ from systems.limiting.centralised_throttler import (
 from systems.limiting.throttling_users import Demand, in_parts
 from systems.parts.portion import MILLION
 from testbed.faults import Crash, Fault, Restart
-from testbed.topology import full_mesh
+from testbed.topologies.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.cycle_run import run_cycles
-from testbed.virtual.request_run import event_loop
+from testbed.virtual.boot import event_loop
 from tests.systems.limiting.throttling_common import RATES, STEPS, Alone
 
 COUNT, CYCLES = 5, 30

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from harness.experiment import RunSpec
-from harness.run import Journal, configure_point, resolve
+from harness.run import configure_point, resolve
+from studies.api import Journal
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 SESSION_S = 6  # the store's; a session is looked at twice as often

@@ -1,0 +1,1 @@
+"""A topic on fixed brokers while a controller moves its sub-buckets."""

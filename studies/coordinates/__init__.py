@@ -1,0 +1,1 @@
+"""Coordinate agents that estimate round trips."""

@@ -1,0 +1,136 @@
+"""What coordinate agents are asked for, on every testbed: who runs one, for how long, when their coordinates are read.
+
+Times count from the instant at which the agents begin to probe: on live testbeds, when all have joined.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from systems.parts.coordinates import Coordinates
+from testbed.faults import Handover
+from testbed.topologies.topology import SWITCH, Link, Path, Topology
+from testbed.trust.evidence import NOTHING, Evidence
+
+LAN_NS = SECOND_NS  # between two probes of a node: memberlist's profile lan (ePulsar, Section 5.3)
+PROBE_TIMEOUT_NS = SECOND_NS // 2  # of the same profile: a slower answer moves no coordinate
+
+
+@dataclass(frozen=True)
+class Locating:
+    """Agents on ``nodes`` make ``rounds`` probes each, ``interval_ns`` apart; they are read after those ``reads``."""
+
+    nodes: tuple[str, ...]
+    rounds: int
+    reads: tuple[int, ...]  # ascending numbers of rounds, 0 to ``rounds``
+    interval_ns: int = LAN_NS
+    handovers: tuple[Handover, ...] = ()  # in order
+
+
+@dataclass(frozen=True)
+class Located:
+    """The agents' own coordinates: read number k gave ``coordinates[k]`` at ``at_ns[k]``, a row a node."""
+
+    nodes: tuple[str, ...]
+    at_ns: tuple[int, ...]
+    coordinates: tuple[Coordinates, ...]
+    evidence: Evidence = NOTHING
+
+
+class Trips(NamedTuple):
+    """Paths between n nodes and back: arrays (n, n), with zeros between nodes of one host."""
+
+    rtt_ns: NDArray[np.int64]  # both ways' delays
+    jitter_ns: NDArray[np.int64]  # of one way, plus or minus
+    loss_probability: NDArray[np.float64]  # of either way's packet, or of both
+
+
+def check_locating(topology: Topology, locating: Locating) -> None:
+    """SpecError for agents, instants or handovers that cannot be."""
+    if len(locating.nodes) < 2:
+        raise SpecError(f"{len(locating.nodes)} coordinate agents on topology {topology.name}", "give at least 2")
+    if len(set(locating.nodes)) < len(locating.nodes):
+        raise SpecError("a node has two coordinate agents", "name each node once")
+    hosts = {topology.host_of(node) for node in locating.nodes}
+    if locating.rounds < 1 or locating.interval_ns < 1:
+        raise SpecError(f"coordinates: {locating.rounds} rounds of {locating.interval_ns} ns", "give 1 or more")
+    if list(locating.reads) != sorted(set(locating.reads)) or not all(
+        0 <= k <= locating.rounds for k in locating.reads
+    ):
+        raise SpecError(
+            f"coordinates are read after rounds {locating.reads}", f"give rounds from 0 to {locating.rounds}"
+        )
+    if [move.at_ns for move in locating.handovers] != sorted(move.at_ns for move in locating.handovers):
+        raise SpecError("handovers are not in order", "sort them by instant")
+    switches = {host.name for host in topology.hosts if host.role == SWITCH}
+    for move in locating.handovers:
+        if move.host not in hosts or move.point not in switches or len(links_of(topology, move.host)) != 1:
+            raise SpecError(f"{move} cannot happen", "hosts with one link and an agent hand over, to switches")
+
+
+def trips(topology: Topology, nodes: Sequence[str]) -> Trips:
+    """The trips between ``nodes``."""
+    return TripTable(topology, nodes).trips({})
+
+
+class TripTable:
+    """The trips between ``nodes`` of which some hand over: paths are looked up once.
+
+    A host with a single link to a switch hangs on that switch, or on another one; few paths join many hosts.
+    """
+
+    def __init__(self, topology: Topology, nodes: Sequence[str]):
+        self._topology, self._hosts = topology, [topology.host_of(node) for node in nodes]
+        hangs = _hanging(topology, self._hosts)
+        self._roots = [hangs[host][0] if host in hangs else host for host in self._hosts]
+        spurs = [_way([hangs[host][1]] if host in hangs else []) for host in self._hosts]
+        self._spurs = [np.array(column) for column in zip(*spurs, strict=True)]
+        self._apart = np.array(self._hosts)[:, None] != np.array(self._hosts)[None, :]
+        self._look_up(sorted(set(self._roots)))
+
+    def _look_up(self, ends: list[str]) -> None:
+        """Delay, jitter and what comes through between all ``ends``."""
+        self._row = {end: row for row, end in enumerate(ends)}
+        ways = [[_way(self._topology.path(here, there).links) for there in ends] for here in ends]
+        self._between = [np.array([[way[k] for way in line] for line in ways]) for k in range(3)]
+
+    def trips(self, attached: Mapping[str, str]) -> Trips:
+        """The trips while the hosts in ``attached`` hang on those switches instead of their own."""
+        ends = [attached.get(host, root) for host, root in zip(self._hosts, self._roots, strict=True)]
+        if not self._row.keys() >= set(ends):
+            self._look_up(sorted({*self._row, *ends}))
+        row = [self._row[end] for end in ends]
+        delay_ns, jitter_ns, through = (between[np.ix_(row, row)] for between in self._between)
+        delay_ns, jitter_ns = (
+            (between + spur[:, None] + spur[None, :]) * self._apart
+            for between, spur in zip((delay_ns, jitter_ns), self._spurs[:2], strict=True)
+        )
+        through = through * self._spurs[2][:, None] * self._spurs[2][None, :]
+        return Trips(2 * delay_ns, jitter_ns, (1.0 - through**2) * self._apart)
+
+
+def _way(links: Sequence[Link]) -> tuple[int, int, float]:
+    """Delay and jitter in ns along the links, and the probability that a packet comes through."""
+    path = Path(tuple(links))
+    return path.one_way_delay_ns, path.jitter_ns, 1.0 - path.loss_probability
+
+
+def _hanging(topology: Topology, hosts: Sequence[str]) -> dict[str, tuple[str, Link]]:
+    """Of ``hosts`` those with a single link, to a switch: that switch and that link."""
+    switches = {host.name for host in topology.hosts if host.role == SWITCH}
+    links: dict[str, list[tuple[str, Link]]] = {host: [] for host in hosts}
+    for link in topology.links:
+        for host, end in ((link.a, link.b), (link.b, link.a)):
+            if host in links:
+                links[host].append((end, link))
+    return {host: its[0] for host, its in links.items() if len(its) == 1 and its[0][0] in switches}
+
+
+def links_of(topology: Topology, host: str) -> list[Link]:
+    """The links of a host; one that can hand over has one."""
+    return [link for link in topology.links if host in (link.a, link.b)]

@@ -1,0 +1,44 @@
+"""Coordinate agents in virtual time: the kernel's rounds, over the trips that hold when each round begins.
+
+All of a round's probes count as made at its beginning, each with its peer's coordinate of that instant.
+"""
+
+import numpy as np
+
+from core.seeds import generator
+from core.units import SECOND_NS
+from studies.coordinates.asked import PROBE_TIMEOUT_NS, Located, Locating, Trips, TripTable
+from systems.parts.vivaldi_kernel import State, begin, coordinates, run_rounds
+from testbed.topologies.topology import Topology
+
+
+def located(topology: Topology, seed: int, locating: Locating) -> Located:
+    """See ``testbed.Backend.locate``."""
+    rng = generator(seed, "coordinates")
+    state = begin(len(locating.nodes), rng)
+    attached: dict[str, str] = {}
+    moves, found, done = list(locating.handovers), [], 0
+    table = TripTable(topology, locating.nodes)
+    now = table.trips(attached)
+    for until in sorted({*_rounds_of(locating), *locating.reads, locating.rounds}):
+        _advance(state, now, until - done, rng)
+        done = until
+        if until in locating.reads:
+            found.append(coordinates(state))
+        due = [move for move in moves if move.at_ns <= until * locating.interval_ns]
+        if due:
+            moves = moves[len(due) :]
+            attached |= {move.host: move.point for move in due}
+            now = table.trips(attached)
+    return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(found))
+
+
+def _rounds_of(locating: Locating) -> set[int]:
+    """The first round's beginning at or after each handover."""
+    begins = {-(-move.at_ns // locating.interval_ns) for move in locating.handovers}
+    return {k for k in begins if k <= locating.rounds}
+
+
+def _advance(state: State, now: Trips, rounds: int, rng: np.random.Generator) -> None:
+    lost = np.where(now.rtt_ns > PROBE_TIMEOUT_NS, 1.0, now.loss_probability)
+    run_rounds(state, now.rtt_ns / SECOND_NS, rounds, rng, now.jitter_ns / SECOND_NS, lost)

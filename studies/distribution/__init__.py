@@ -1,0 +1,1 @@
+"""A topic over several brokers: search for an assignment, judge it on fresh traffic."""

@@ -1,0 +1,343 @@
+"""One topic deployed on real brokers: each round is carried by real publishers, brokers and subscribers.
+
+A round: publishers move to where the assignment wants them (their broker sends them, by MIGRATE), sub-buckets are set
+full, the window's very block of the virtual run is replayed, open loop, and whatever is under way drains.  Then the
+records of senders, brokers and subscribers are joined by message number: latency counts from the intended instant,
+access delay from the broker's arrival stamp.  Publishers that are assigned to nobody are silent.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from collectors.probes import Probes, Together
+from collectors.writer import read_logs
+from core.errors import MachineError
+from core.records import Block, Envelope, Int32, Schedule
+from core.units import SECOND_NS
+from studies.distribution.asked import Controlled, DeploymentConfig
+from studies.distribution.windows import Counts, TopicWindows, sub_buckets
+from systems.api import UNASSIGNED, System
+from systems.parts.assignment import rates_of
+from testbed.brokers.launcher import Brokers
+from testbed.brokers.traffic import Publishers, Subscribers
+from testbed.brokers.window import Window, put_together
+from testbed.faults import Crash, Fault, Heal, Partition, read_faults
+from testbed.hosts.site import Site, explained
+from testbed.topologies.topology import Topology
+from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.evidence import Evidence
+from testbed.trust.observed import Findings, namespaces
+
+LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
+LEAD_OF_MESSAGE_NS = 40_000
+EVERYTHING = 2**62  # more than will come
+STILL_S, TRYING_S = 2.0, 5.0  # nothing came for so long: nothing will
+DRAIN_S = 30.0  # at most
+_TICK_S = 0.1
+_OTHERS_ID = 1_000_000  # the first publisher of another topic, of broker 0
+
+
+class LiveDeployment(TopicWindows):
+    """A topic on the brokers of a site; see ``asked.Deployment``.  ``others``: what brokers carry already."""
+
+    def __init__(
+        self,
+        site: Site,
+        names: Sequence[str],
+        schedule: Schedule,
+        others: Sequence[Schedule | None],
+        rule: DeploymentConfig,
+        round_ns: int,
+        mcap_rps: float,
+        slo_ns: int,
+        longest_ns: int = 0,
+    ):
+        loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
+        super().__init__(names, schedule, loads_rps, mcap_rps, rule, round_ns)
+        self.site, self.others = site, list(others)
+        self.findings = Findings(slo_ns, site.verify())
+        self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
+        self._assignment = np.full(schedule.population.count, UNASSIGNED, np.int32)
+        self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
+        self._last: Window | None = None
+        self._cut_at_s: float | None = None  # since when hosts have been cut off
+        self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
+        self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc)
+        topology = site.topology
+        of_role = {
+            role: [host.name for host in topology.hosts if host.role == role] for role in ("publisher", "subscriber")
+        }
+        self.publishers = Publishers(site, of_role["publisher"])
+        span_s = max(round_ns, longest_ns) / SECOND_NS
+        rows = int((schedule.population.total_rps + sum(loads_rps)) * span_s * 2) + 50_000
+        subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
+        self.subscribers = Subscribers(site, subscribers, rows)
+        self._introduce()
+        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
+        self.probes.start()
+
+    # --- rounds ------------------------------------------------------------------------------------------
+
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+        """Full sub-buckets in proportion to the assigned load, and the publishers where they belong."""
+        rates = rates_of(self.schedule.population, assignment, len(self.names))
+        parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, 1)
+        with explained(self.site):
+            self._place(assignment, start_ns)
+            for broker, part in enumerate(parts):
+                self.brokers_up.set_bucket(broker, self.topic, part)
+        self._parts = parts
+        return parts
+
+    def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
+        """See ``TopicWindows``.  MachineError where a process was lost during a search."""
+        judged = start_ns >= self.judge_at_ns
+        with explained(self.site):
+            window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
+            lost = self._lost()
+            if lost and not judged:
+                raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
+        return window.counts(from_ns, until_ns, len(self.names))
+
+    def control(
+        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
+    ) -> Controlled:
+        """Run a controller's nodes as processes beside the brokers, while the topic's messages come."""
+        from studies.control.controllers import Controllers
+
+        controllers = Controllers(self.site, self.brokers_up, system, config, self.topic, seed)
+        try:
+            with explained(self.site):
+                window = self._play(0, duration_ns, self.faults, None, controllers)
+                samples, commands = controllers.take_home(duration_ns)
+        finally:
+            controllers.stop()
+        windows = []
+        for start_ns in range(0, duration_ns - window_ns + 1, window_ns):
+            counts = window.counts(start_ns, start_ns + window_ns, len(self.names))
+            windows.append((counts.latency, counts.access_delay))
+        return Controlled(windows, samples, commands)
+
+    # --- what is taken home --------------------------------------------------------------------------------
+
+    def messages(self) -> dict[str, Any]:
+        """Columns of ``messages`` for the last window."""
+        return self._last.columns(self.topic) if self._last else {}
+
+    def evidence(self) -> Evidence:
+        """Paths, accounts, counters, logs, and whether the run can be trusted."""
+        self.probes.stop()
+        planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
+        self.findings.lost_agents = [name for name in self._lost() if name not in planned]
+        self.findings.broker_killed = bool(planned & set(self.names))
+        self.findings.faulty = bool(self.faults)
+        for number, name in enumerate(self.names):
+            self.findings.broker_stats[name] = self.brokers_up.stats(number)
+        with suppress(MachineError):
+            self.findings.site_counters = self.site.counters()
+        self.findings.notes = self.site.notes
+        seen = Together(self.probes, self.site.probes())
+        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
+
+    def close(self) -> None:
+        """End all processes, take the network down."""
+        self.probes.stop()
+        self.brokers_up.close()
+        self.site.close()
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _introduce(self) -> None:
+        """Topics on the brokers, subscriptions, the publishers of the topics that brokers carry already."""
+        for number in range(len(self.names)):
+            self.brokers_up.acquire(number, self.topic)
+        self.subscribers.subscribe(self.topic, [broker.nsqd for broker in self.brokers_up])
+        for number, other in enumerate(self.others):
+            if other is not None:
+                self.brokers_up.acquire(number, _other_topic(number))
+                self.subscribers.subscribe_at(_other_topic(number), number, self.brokers_up.all[number].nsqd)
+                first = _OTHERS_ID * (number + 1)
+                target = self.brokers_up.all[number].ingress
+                self._connect({first + its: target for its in range(other.population.count)})
+        # A new topic's publishers come to the first broker, and are sent on from there.
+        self._connect(dict.fromkeys(range(self.schedule.population.count), self.brokers_up.all[0].ingress))
+        self._assignment[:] = 0
+
+    def _place(self, assignment: Int32, at_ns: int) -> None:
+        """Move publishers: from broker to broker by the broker's word, others by ours; wait until all are there."""
+        before = self._assignment
+        for source in range(len(self.names)):
+            for target in range(len(self.names)):
+                going = np.flatnonzero((before == source) & (assignment == target))
+                if source != target and len(going):
+                    told = self.brokers_up.move(source, self.topic, going.tolist(), target)
+                    self.findings.moved(at_ns, len(going), told)
+        changed = np.flatnonzero(before != assignment).tolist()
+        ingress: list[str | None] = [*(broker.ingress for broker in self.brokers_up), None]
+        if changed:
+            time.sleep(_TICK_S)  # the brokers' frames first
+            self._connect({publisher: ingress[assignment[publisher]] for publisher in changed})
+        self._assignment = assignment.copy()
+
+    def _connect(self, targets: dict[int, str | None]) -> None:
+        failed = self.publishers.connect(targets)
+        if failed and not self._lost():
+            raise MachineError(f"{len(failed)} publishers cannot reach their broker", "see the logs")
+
+    def _play(
+        self,
+        start_ns: int,
+        end_ns: int,
+        faults: Sequence[Fault],
+        parts: tuple[Envelope | None, ...] | None,
+        controllers: Any = None,
+    ) -> Window:
+        """Replay a window, wait for what is under way, and put the records together."""
+        block = self._window.block(start_ns, end_ns)
+        others = [None if other is None else _shifted(other.block(start_ns, end_ns), number)
+                  for number, other in enumerate(self.others)]  # fmt: skip
+        self.subscribers.collect()  # forget what came before
+        counts = np.bincount(self._assignment[block.publisher] + 1, block.count, len(self.names) + 1)
+        for number in range(len(self.names)):
+            self.brokers_up.record(number, self.topic, int(counts[number + 1]))
+        more = [other for other in others if other is not None]
+        message_count = block.message_count + sum(other.message_count for other in more)
+        self._first_tag += len(self.names) + 1
+        loads = [(self.topic, self._first_tag, block)]
+        loads += [
+            (_other_topic(number), self._first_tag + number + 1, other)
+            for number, other in enumerate(others)
+            if other is not None
+        ]
+        for _, tag, load in loads:
+            self.publishers.bring(load, tag)
+        lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * message_count
+        begin_ns = time.time_ns() + lead_ns + (controllers.lead_ns if controllers else 0)
+        if controllers:
+            controllers.start(begin_ns)
+        for topic, tag, _ in loads:
+            self.publishers.load(begin_ns - start_ns, topic, tag)
+        self._wait_until(begin_ns, end_ns - start_ns, faults)
+        self._drain(int(counts[1:].sum()) + sum(other.message_count for other in more))
+        self.findings.played(begin_ns, begin_ns + end_ns - start_ns)
+        return self._collect(block, others, start_ns, begin_ns - start_ns, parts)
+
+    def _wait_until(self, begin_ns: int, span_ns: int, faults: Sequence[Fault]) -> None:
+        """Sleep while the load goes on; let faults happen at their instants."""
+        to_come = list(faults)
+        while (gone_ns := time.time_ns() - begin_ns) < span_ns:
+            if to_come and to_come[0].at_ns <= gone_ns:
+                self._apply(to_come.pop(0))
+                continue
+            next_ns = min(span_ns, to_come[0].at_ns) if to_come else span_ns
+            time.sleep(min(_TICK_S, max(0, next_ns - gone_ns) / SECOND_NS))
+
+    def _apply(self, fault: Fault) -> None:
+        if not isinstance(fault, Crash):
+            self.site.apply(fault)
+            if isinstance(fault, Partition) and self._cut_at_s is None:
+                self._cut_at_s = time.monotonic()
+            elif fault == Heal(fault.at_ns):
+                self._cut_at_s = None
+        elif fault.node in self.names:
+            self.brokers_up.kill(fault.node)
+        else:
+            crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
+            crew.stop_one(fault.node)
+
+    def _heal(self, cut_s: float) -> None:
+        """Make the network whole: what a broker acknowledged is only late, and nobody sends any more.
+
+        TCP tries again after at most as long as it was cut off.
+        """
+        self.site.apply(Heal(0))
+        self._cut_at_s = None
+        self._all_came(EVERYTHING, time.monotonic() + DRAIN_S, still_s=cut_s + STILL_S)
+
+    def _drain(self, expected: int) -> None:
+        """Until all that was offered has come, or nothing comes any more."""
+        until_s = time.monotonic() + DRAIN_S
+        if not self._all_came(expected, until_s):
+            for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
+                self.brokers_up.open_bucket(number, self.topic)
+            self._all_came(expected, time.monotonic() + STILL_S)
+
+    def _all_came(self, expected: int, until_s: float, still_s: float = STILL_S) -> bool:
+        """Wait for so many deliveries, as long as there are some; for publishers that still try, a little longer."""
+        came, since_s = -1, time.monotonic()
+        while time.monotonic() < until_s:
+            found, done = self.subscribers.delivery_count(), self.publishers.done()
+            if found >= expected and done:
+                return True
+            if found != came:
+                came, since_s = found, time.monotonic()
+            elif time.monotonic() - since_s > (still_s if done else TRYING_S):
+                return False
+            time.sleep(_TICK_S)
+        return False
+
+    def _collect(
+        self,
+        block: Block,
+        others: Sequence[Block | None],
+        start_ns: int,
+        epoch_ns: int,
+        parts: tuple[Envelope | None, ...] | None,
+    ) -> Window:
+        sent = self.publishers.collect(self._first_tag)  # ends the load
+        if self._cut_at_s is not None:
+            self._heal(time.monotonic() - self._cut_at_s)
+        deliveries = self.subscribers.collect()
+        rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
+        window = put_together(
+            block,
+            start_ns,
+            epoch_ns,
+            self._assignment,
+            sent,
+            [found for found, _ in rows],
+            parts,
+            deliveries.of(self.topic, self._first_tag),
+        )
+        self._last = window
+        found = window.account
+        lateness = [window.lateness_ns()]
+        for number, other in enumerate(others):
+            if other is not None:
+                theirs = self._collect_other(number, other, start_ns, epoch_ns, deliveries)
+                lateness.append(theirs.lateness_ns())
+                found = found + theirs.account
+        dropped_rows = deliveries.dropped_rows + sum(dropped for _, dropped in rows)
+        self._account(start_ns, found, dropped_rows, deliveries.out_of_order_count)
+        for spans_ns in lateness:
+            self.findings.late(spans_ns)
+        return window
+
+    def _collect_other(self, number: int, block: Block, start_ns: int, epoch_ns: int, deliveries: Any) -> Window:
+        """What became of the messages of a topic that a broker carried already."""
+        tag = self._first_tag + number + 1
+        here = Block(block.at_ns, np.zeros(len(block.at_ns), np.int32), block.count, block.size_bytes)
+        return put_together(
+            here, start_ns, epoch_ns, np.full(1, number, np.int32), self.publishers.collect(tag), [], [],
+            deliveries.of(_other_topic(number), tag),
+        )  # fmt: skip
+
+    def _account(self, start_ns: int, found: DeliveryAccount, dropped_rows: int, out_of_order_count: int) -> None:
+        assert found.accounted_count == found.offered_count, "every message has one fate"
+        self.findings.accounted(start_ns, found, {"dropped_rows": dropped_rows, "out_of_order": out_of_order_count})
+
+    def _lost(self) -> list[str]:
+        return [*self.brokers_up.lost, *self.publishers.lost, *self.subscribers.lost]
+
+
+def _other_topic(number: int) -> str:
+    return f"other{number}"
+
+
+def _shifted(block: Block, number: int) -> Block:
+    """The same, with numbers that are no publishers' of our topic."""
+    return Block(block.at_ns, block.publisher + np.int32(_OTHERS_ID * (number + 1)), block.count, block.size_bytes)

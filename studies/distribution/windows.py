@@ -1,0 +1,208 @@
+"""The windows of a deployed topic: which part of its schedule each round carries, and with which envelope.
+
+Windows on the schedule's time: the profile (for the envelope) lies before instant 0, then comes one
+window a search round; the final assignment is judged on a window of its own beyond any search, the
+same for every system, so that comparisons are paired and nobody is judged on the sample that it
+fitted itself to.  All testbeds share this, so a live round offers the very messages of the virtual one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from collectors.histogram import BUCKET_COUNT, bucket_index, quantile
+from core.errors import SystemFault
+from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
+from core.seeds import child_seed
+from core.units import duration_ns as duration_of_text
+from studies.distribution.asked import TRIALS_MAXIMUM, DeploymentConfig, Round
+from systems.api import Broker, BrokerMeasure, Measured
+from systems.parts.assignment import rates_of
+from systems.parts.envelope import RATE_FACTOR
+from systems.parts.md1 import smallest_burst
+from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+
+FOREVER_NS = 2**62  # the p99 of what cannot work
+SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one window showed: histogram counts by broker, and messages that never came, of those counted."""
+
+    latency: Int64
+    access_delay: Int64
+    dropped_count: Int64  # by the token bucket, on purpose
+    lost_count: Int64 | None = None  # by whatever else; None where nothing can be lost
+    more: Mapping[str, Int64] = field(
+        default_factory=dict
+    )  # further histograms, by metric: what only live brokers have
+
+
+class Remembered:
+    """A schedule that keeps the blocks of one window: the envelope and the brokers ask for the same ones."""
+
+    def __init__(self, schedule: Schedule):
+        self.schedule, self.population = schedule, schedule.population
+        self._blocks: dict[tuple[int, int], Block] = {}
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """See ``core.records.Schedule``."""
+        found = self._blocks.get((start_ns, end_ns))
+        if found is None:
+            found = self._blocks[start_ns, end_ns] = self.schedule.block(start_ns, end_ns)
+        return found
+
+    def forget(self) -> None:
+        """The window is over."""
+        self._blocks.clear()
+
+
+class TopicWindows(ABC):
+    """A topic, its brokers and the clock of its schedule; a testbed adds how a window is carried."""
+
+    topic = "topic"
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        schedule: Schedule,
+        loads_rps: Sequence[float],
+        mcap_rps: float,
+        rule: DeploymentConfig,
+        round_ns: int,
+    ):
+        self.names, self.schedule, self.rule = list(names), schedule, rule
+        self.loads_rps, self.mcap_rps = list(loads_rps), mcap_rps
+        self._window = Remembered(schedule)
+        self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
+        self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * round_ns
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """What a distributor is told about the brokers."""
+        pairs = zip(self.names, self.loads_rps, strict=True)
+        return tuple(Broker(name, self.mcap_rps, load_rps) for name, load_rps in pairs)
+
+    def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
+        """The topic's envelope for a window, by the rule."""
+        from testbed.virtual import envelope_kernel
+
+        if self.rule.envelope == "poisson-model":
+            burst = self.rule.model_batch * smallest_burst(1 / RATE_FACTOR)
+            return Envelope(RATE_FACTOR * self.schedule.population.total_rps, float(ceil(burst * self.rule.margin)))
+        if self.rule.envelope == "profiled":
+            duration_ns, settle_ns = duration_of_text(self.rule.profile), 0
+            start_ns = -duration_ns
+        else:
+            settle_ns = duration_ns // SETTLE
+        window = (start_ns, start_ns + duration_ns)
+        if window not in self._known:
+            recorded = (window[0] + settle_ns, window[1] - settle_ns)
+            self._window.forget()
+            source = self._window if settle_ns else self.schedule
+            self._known = {window: envelope_kernel.profile(source, *window, *recorded, self.rule.margin)}
+        return self._known[window]
+
+    def next_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
+        start_ns = self.now_ns
+        self.now_ns += duration_ns
+        if self.now_ns > self.judge_at_ns:
+            raise SystemFault("the search is too long", f"at most {TRIALS_MAXIMUM} rounds of the spec's length")
+        return self._round(start_ns, assignment, duration_ns)
+
+    def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
+        """Measure the final assignment on the window kept for it."""
+        return self._round(self.judge_at_ns, assignment, duration_ns)
+
+    @abstractmethod
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+        """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
+
+    @abstractmethod
+    def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
+        """Carry a window after ``start``; count the messages with ``from_ns`` <= intended instant < ``until_ns``."""
+
+    def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
+        settle_ns = duration_ns // SETTLE
+        envelope = self.envelope_for(start_ns, duration_ns)
+        try:
+            parts = self.start(start_ns, assignment, envelope)
+        except InfeasibleSplit as error:
+            return self._infeasible(start_ns, assignment, duration_ns, str(error))
+        end_ns = start_ns + duration_ns
+        counts = self.carry(start_ns, end_ns, start_ns + settle_ns, end_ns - settle_ns)
+        rates = rates_of(self.schedule.population, assignment, len(self.names))
+        gone = counts.dropped_count if counts.lost_count is None else counts.dropped_count + counts.lost_count
+        return Round(
+            start_ns, duration_ns, assignment, rates, envelope, parts, counts.latency, counts.access_delay,
+            measured(counts.latency, rates, gone), counts.dropped_count, more=counts.more,
+        )  # fmt: skip
+
+    def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
+        rates = rates_of(self.schedule.population, assignment, len(self.names))
+        brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
+        nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
+        return Round(
+            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns),
+            (None,) * len(rates), nothing, nothing,
+            Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {note}",
+        )  # fmt: skip
+
+
+def sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> tuple[Envelope | None, ...]:
+    """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
+
+    Raises InfeasibleSplit where b cannot be split into parts of at least ``quantum``.
+    """
+    used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
+    weights = [float(rates_rps[b]) for b in used]
+    unassigned = total_rps - sum(weights)
+    if unassigned > 1e-9 * total_rps:
+        weights.append(unassigned)
+    split = split_bucket(envelope, weights, quantum=quantum)
+    parts: list[Envelope | None] = [None] * len(rates_rps)
+    for broker, part in zip(used, split, strict=False):
+        parts[broker] = part
+    return tuple(parts)
+
+
+def measured(latency: Int64, rates_rps: Float64, gone_count: Int64) -> Measured:
+    """What the search is told: 99th percentiles by broker and over all; a message that is gone is beyond any."""
+    brokers = tuple(
+        BrokerMeasure(_p99_ns(counts, gone), int(counts.sum()), float(rate))
+        for counts, rate, gone in zip(latency, rates_rps, gone_count, strict=True)
+    )
+    return Measured(brokers, _p99_ns(latency.sum(axis=0), int(gone_count.sum())) or 0)
+
+
+def _p99_ns(counts: Int64, gone: int) -> int | None:
+    """None without a message."""
+    carried = int(counts.sum())
+    if carried + gone == 0:
+        return None
+    share = 0.99 * (carried + gone) / carried if carried else 2.0
+    return quantile(counts, share) if share <= 1 else FOREVER_NS
+
+
+def histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:
+    """Counts of shape (brokers, BUCKET_COUNT).  Clocks of one machine: what is below 0 by a hair is 0."""
+    index = bucket_index(np.maximum(values_ns, 0)) + broker.astype(np.int64) * BUCKET_COUNT
+    return np.bincount(index, minlength=brokers * BUCKET_COUNT).reshape(brokers, BUCKET_COUNT).astype(np.int64)
+
+
+def other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
+    """The Poisson load that a broker carries already; None where it carries none."""
+    if load_rps == 0:
+        return None
+    from workloads import load
+
+    workload = load("poisson")
+    publishers = max(1, round(load_rps / 10))
+    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
+    made: Schedule = workload.make(config, child_seed(seed, "other topics", broker))
+    return made

@@ -1,0 +1,1 @@
+"""Requests at the nodes of a limiter."""

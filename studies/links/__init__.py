@@ -1,0 +1,1 @@
+"""The links alone: every path of a topology, requested against measured."""

@@ -1,0 +1,27 @@
+"""Paths of the model's network, measured by small datagrams as a live testbed's are."""
+
+from testbed.hosts.site import PathMeasure
+from testbed.topologies.topology import Topology
+from testbed.virtual.network import Network, Parcel
+
+PROBES = 200  # a path, as on live testbeds
+PROBE_BYTES = 100
+SPACING_NS = 4_000_000
+
+
+def measured_paths(topology: Topology, seed: int) -> list[PathMeasure]:
+    """Every ordered pair of machines."""
+    network = Network(topology, seed)
+    names = [host.name for host in topology.machines]
+    return [_measured(network, topology, a, b) for a in names for b in names if a != b]
+
+
+def _measured(network: Network, topology: Topology, source: str, target: str) -> PathMeasure:
+    probe, sent_at_ns = Parcel(source, target, None, PROBE_BYTES, 0), range(0, PROBES * SPACING_NS, SPACING_NS)
+    delays_ns = sorted(at_ns - sent_ns for sent_ns in sent_at_ns for at_ns in network.send(probe, sent_ns))
+    path = topology.path(source, target)
+    p05, p50, p95 = (delays_ns[int(q * (len(delays_ns) - 1))] if delays_ns else 0 for q in (0.05, 0.5, 0.95))
+    return PathMeasure(
+        source, target, path.one_way_delay_ns, p50, path.loss_probability, PROBES - len(delays_ns), PROBES,
+        path.jitter_ns, p05, p95,
+    )  # fmt: skip

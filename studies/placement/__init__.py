@@ -1,0 +1,1 @@
+"""Topics placed on brokers while their clients come, go and move."""

@@ -1,0 +1,1 @@
+"""Placement policies on many random placements of clients: nothing is sent."""

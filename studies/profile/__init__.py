@@ -1,0 +1,1 @@
+"""One broker's data plane under topics with fan-out."""

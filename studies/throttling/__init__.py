@@ -1,0 +1,1 @@
+"""Demands, cycle by cycle, at the servers of a throttler."""

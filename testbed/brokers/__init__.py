@@ -1,0 +1,1 @@
+"""Brokers, and what publishes to them and subscribes at them."""

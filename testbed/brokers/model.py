@@ -1,0 +1,98 @@
+"""The broker model: costs, and the calibration files that say them.
+
+End-to-end latency = network in + ingress + token bucket + topic pump + network out.
+
+* Ingress (NSQ's ``IOLoop`` goroutines): a publisher's wake-up costs ``wakeup_ns`` once and
+  ``message_ns`` for each of its messages, on the first of ``cores`` that is free, first come first
+  served.  A batch of 10 wakes the broker once; that is why bursts of one publisher are cheap
+  (SRTM VI-C, footnote 11).
+* Token bucket: conformance is decided at the kernel's receive time (``read_time_stamps = false``,
+  SRTM V-B) or when the process has read the message.
+* Topic pump (``Topic`` and ``MsgPump`` goroutines): one server, ``pump_ns`` a message, in order.
+
+The defaults are *fitted* to the paper: see ``testbed/calibrations/srtm-paper.toml``.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from core.errors import SpecError
+from core.records import Int64
+from core.units import duration_ns
+
+
+@dataclass(frozen=True)
+class BrokerModel:
+    """Costs of one broker, integer nanoseconds."""
+
+    name: str
+    network_ns: int  # one way, publisher to broker and broker to subscriber alike
+    wakeup_ns: int  # alpha
+    message_ns: int  # beta
+    pump_ns: int  # gamma
+    cores: int
+    mcap_rps: float  # maximum message rate under the SLO, as benchmarked
+    read_time_stamps: bool
+    fitted_on: tuple[str, ...]  # ids of the claims that the numbers were fitted to
+    provenance: str
+    slo: str = ""  # 99th percentile of end-to-end latency that goes with these costs; empty: the spec must say
+
+    def costs(self) -> Int64:
+        """The kernel's view: int64 (network, wakeup, message, pump, read_time_stamps)."""
+        return np.array(
+            [self.network_ns, self.wakeup_ns, self.message_ns, self.pump_ns, self.read_time_stamps], np.int64
+        )
+
+
+CALIBRATIONS = Path(__file__).parents[1] / "calibrations"
+
+
+def calibration_path(name: str) -> Path:
+    """The file of a calibration: one that ships with the project, by name, or any path ending in .toml."""
+    path = Path(name) if name.endswith(".toml") else CALIBRATIONS / f"{name}.toml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in CALIBRATIONS.glob("*.toml")))
+        raise SpecError(f"no calibration {name!r}", f"use one of {known}, or the path of a .toml file")
+    return path
+
+
+def load_calibration(name: str) -> BrokerModel:
+    """Read a calibration file; SpecError names the file and the field that is missing or wrong."""
+    path = calibration_path(name)
+    try:
+        raw = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: {error}", "mend the TOML") from None
+    model = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
+    model["fitted_on"] = tuple(model.get("fitted_on", ()))
+    fields = BrokerModel.__dataclass_fields__
+    for key in fields.keys() - model.keys() - {"slo"}:
+        raise SpecError(f"{path}: field {key!r} is missing", "see testbed/calibrations/srtm-paper.toml")
+    for key in model.keys() - fields.keys():
+        raise SpecError(f"{path}: unknown field {key!r}", f"known: {', '.join(fields)}")
+    for key in ("network_ns", "wakeup_ns", "message_ns", "pump_ns", "cores", "mcap_rps"):
+        lowest = 1 if key in ("cores", "mcap_rps") else 0
+        if not isinstance(model[key], int | float) or model[key] < lowest:
+            raise SpecError(f"{path}: {key} = {model[key]!r}", f"give a number of at least {lowest}")
+    return BrokerModel(**model)
+
+
+def slo_ns(slo: str, calibration: str) -> int:
+    """The SLO of a spec: a span as text, or "calibrated" for the calibration's own.
+
+    SpecError where it is no span above zero, or the calibration has none.
+    """
+    if slo == "calibrated":
+        slo = load_calibration(calibration).slo
+        if not slo:
+            raise SpecError(f"calibration {calibration!r} has no SLO", "give slo in [broker], or choose small")
+    try:
+        span_ns = duration_ns(slo)
+    except ValueError as error:
+        raise SpecError(f"slo: {error}") from None
+    if span_ns <= 0:
+        raise SpecError(f"slo = {slo!r}", "give a length above zero")
+    return span_ns

@@ -1,0 +1,162 @@
+"""Agent: thousands of publishers in one process, replaying windows of the schedule, open loop.
+
+    {"do": "connect", "publishers": [0, 1], "targets": "ip:port" | ["ip:port", null]}   null: no broker
+    {"do": "load", "path": BLOCK, "epoch_ns": N, "topic": T, "tag": 0}   BLOCK by publish_load.save_block
+    {"do": "move", "publishers": [1], "targets": ...}     all sent is acknowledged first; null: stop
+    {"do": "status"}                                      what is left of each load; connections, counters
+    {"do": "collect", "path": ROWS, "tag": 0}             ends the load; its rows as .npz
+    {"do": "stop"}                                        ends all loads, closes all connections
+
+Each message has the header of ``nsq.HEADER``; a tag names a load in it.  Loads with different tags may
+overlap.  Publishers of a block that have no broker at the time of ``load`` are another's business.
+"""
+
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.units import SECOND_NS
+from testbed.brokers.publish_connection import Connection, State
+from testbed.brokers.publish_engine import Engine
+from testbed.brokers.publish_load import Load, read_block
+from testbed.hosts.agent import serve
+
+CONNECT_WAIT_S = 15.0
+_MOVES_AT_ONCE = 20  # by the pacing thread, before it looks whether something is due
+_SWITCH_INTERVAL_S = 0.000_1  # how long the main thread may keep the interpreter from the pacing thread
+
+
+class PublishHost:
+    """The commands; all but reading and writing of files is done by the engine's thread."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.loads: dict[int, Load] = {}
+
+    def connect(
+        self, publishers: Sequence[int], targets: str | Sequence[str | None] | None, wait_s: float = CONNECT_WAIT_S
+    ) -> dict[str, Any]:
+        """Assign publishers to brokers, and wait until each is connected or has given up."""
+        each = [targets] * len(publishers) if targets is None or isinstance(targets, str) else list(targets)
+        if len(each) != len(publishers):
+            raise ValueError(f"{len(publishers)} publishers, {len(each)} targets")
+        began = time.monotonic()
+        pairs = list(zip(publishers, each, strict=True))
+        for start in range(0, len(pairs), _MOVES_AT_ONCE):
+            self.engine.call(lambda some=pairs[start : start + _MOVES_AT_ONCE]: self.engine.move(some))  # type: ignore[misc]
+        moved = [self.engine.connections[publisher] for publisher in publishers]
+        unsettled = _unsettled(moved)
+        while unsettled and time.monotonic() < began + wait_s:
+            time.sleep(0.005)
+            unsettled = _unsettled(unsettled)
+        wanted = [connection for connection, target in zip(moved, each, strict=True) if target]
+        failed = [its.publisher for its in wanted if its.state is not State.OPEN]
+        span_ns = int((time.monotonic() - began) * SECOND_NS)
+        return {
+            "connected_count": len(wanted) - len(failed),
+            "failed": failed,
+            "unsettled_count": len(unsettled),
+            "span_ns": span_ns,
+            "last_problem": self.engine.last_problem,
+        }
+
+    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> dict[str, Any]:
+        """Make a window's commands, and play them from ``epoch_ns`` on."""
+        if tag in self.loads:
+            raise ValueError(f"the load with tag {tag} has not been collected")
+        mine = [its.publisher for its in self.engine.connections.values() if its.target is not None]
+        load = Load(read_block(Path(path)), topic, epoch_ns, mine, tag)
+        self.loads[tag] = load
+        first_ns = load.at_ns[0] if load.count else None
+        ready_before_ns = None if first_ns is None else first_ns - time.time_ns()
+        self.engine.call(lambda: self.engine.offer(load))
+        return {
+            "emission_count": load.count,
+            "message_count": load.message_count,
+            "ready_before_ns": ready_before_ns,  # negative: the load came too late to be on time
+        }
+
+    def status(self) -> dict[str, Any]:
+        """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
+        loads = {str(tag): _left(load) for tag, load in self.loads.items()}
+        states = Counter(connection.state.value for connection in list(self.engine.connections.values()))
+        return {
+            "done": not any(sum(left.values()) for left in loads.values()),
+            "loads": loads,
+            "states": {state.value: states[state.value] for state in State},
+            "counters": dict(self.engine.tally),
+            "last_problem": self.engine.last_problem,
+        }
+
+    def collect(self, path: str, tag: int = 0) -> dict[str, Any]:
+        """Write a load's rows, one a message, and ``brokers``, the addresses that the column ``broker`` counts."""
+        load = self.loads[tag]
+        self.engine.call(lambda: self.engine.end(load))
+        columns = load.columns()
+        write_columns(Path(path), {**columns, "brokers": np.array(self.engine.brokers, np.str_)})
+        del self.loads[tag]
+        sent = columns["sent_at_ns"] >= 0
+        acknowledged = columns["acknowledged_at_ns"] >= 0
+        return {
+            "rows": len(sent),
+            "not_sent_count": int((~sent).sum()),
+            "unacknowledged_count": int((sent & ~acknowledged).sum()),
+        }
+
+    def stop(self) -> dict[str, Any]:
+        """End everything; what is not collected is lost."""
+        self.engine.stop()
+        return {}
+
+
+def _unsettled(connections: Sequence[Connection]) -> list[Connection]:
+    """Those that are neither open nor without a target."""
+    return [its for its in connections if its.state not in (State.OPEN, State.IDLE)]
+
+
+def _left(load: Load) -> dict[str, int]:
+    """Emissions that are not due, that wait for their connection, that wait for an answer.
+
+    Read while the pacing thread works, in the order in which an emission passes: none is missed.
+    """
+    return {"due_later": load.count - load.next, "waiting": load.waiting_count, "in_flight": load.in_flight_count}
+
+
+def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Write an .npz that is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **columns)  # type: ignore[arg-type]
+        os.replace(part, path)
+    except OSError:  # a full disk, say: what was written takes room that the others need
+        part.unlink(missing_ok=True)
+        raise
+
+
+def allow_descriptors() -> None:
+    """As many open sockets as the machine lets us have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def main() -> None:
+    """Serve until standard input ends.  The first argument: how long to spin before an emission, in ns."""
+    allow_descriptors()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    engine = Engine(**({"spin_ns": int(sys.argv[1])} if len(sys.argv) > 1 else {}))
+    host = PublishHost(engine)
+    engine.start()
+    names = ("connect", "load", "status", "collect", "stop")
+    serve({"move": host.connect, **{name: getattr(host, name) for name in names}})
+
+
+if __name__ == "__main__":
+    main()

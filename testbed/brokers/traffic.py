@@ -1,0 +1,223 @@
+"""Publishers and subscribers of a live run: one process on each of their hosts, commanded all at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from core.errors import MachineError
+from core.records import Block, Int64
+from testbed.brokers.publish_load import ABSENT, save_block
+from testbed.hosts.agent import Agent
+from testbed.hosts.process import python_agent
+from testbed.hosts.site import Site
+
+CONNECT_S = 40.0  # thousands of connections on few cores
+COLLECT_S = 60.0
+STATUS_S = 10.0  # a host that says nothing for so long has stopped
+READY_S = 60.0
+INSTANTS = ("sent_at_ns", "acknowledged_at_ns", "received_at_ns")  # of columns, by the clock of the host that wrote
+
+Columns = dict[str, np.ndarray]
+
+
+class Crew:
+    """Agents of one kind.  ``lost``: those that have ended, or do not answer any more."""
+
+    def __init__(self, agents: Mapping[str, Agent]):
+        self.agents = dict(agents)
+        self.lost: list[str] = []
+        for agent in self.agents.values():
+            agent.ready(READY_S)
+
+    def ask_all(self, command: str, timeout_s: float, arguments: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+        """Send a command to all that are there, then take the answers; one that fails is lost."""
+        asked, answers = [], {}
+        for host in [host for host in self.agents if host not in self.lost]:
+            with self._or_lost(host):
+                self.agents[host].post(command, timeout_s, **arguments(host))
+                asked.append(host)
+        for host in asked:
+            with self._or_lost(host):
+                answers[host] = self.agents[host].answer(timeout_s)
+        return answers
+
+    def read_all(self, site: Site, paths: Mapping[str, Path]) -> dict[str, Columns]:
+        """The rows that hosts wrote, with instants by our clock; those of a host that is lost are lost."""
+        found = {}
+        for host, path in paths.items():
+            with self._or_lost(host):
+                site.fetch(host, path)
+                found[host] = _read(path, site.clock_offset_ns(host))
+        return found
+
+    def stop_one(self, host: str) -> None:
+        """A crash: SIGKILL."""
+        self.agents[host].process.kill()
+        self.lost.append(host)
+
+    def _or_lost(self, host: str) -> "_OrLost":
+        return _OrLost(self, host)
+
+
+class _OrLost:
+    """Takes a MachineError of an agent that has ended for its end; raises that of one that lives and refuses."""
+
+    def __init__(self, crew: Crew, host: str):
+        self.crew, self.host = crew, host
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not isinstance(error, MachineError):
+            return False
+        with suppress(Exception):
+            self.crew.agents[self.host].process.wait(1.0)
+        said_no = self.crew.agents[self.host].alive and "in time" not in str(error)
+        if not said_no:
+            self.crew.lost.append(self.host)
+        return not said_no
+
+
+class Publishers(Crew):
+    """The publisher processes; publisher i lives on host i modulo the number of hosts."""
+
+    def __init__(self, site: Site, hosts: Sequence[str]):
+        command = python_agent("testbed.brokers.publish_host")
+        super().__init__({host: site.start(host, f"publish-{host}", command) for host in hosts})
+        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
+
+    def host_of(self, publisher: int) -> str:
+        """Where a publisher lives."""
+        return self.hosts[publisher % len(self.hosts)]
+
+    def connect(self, targets: Mapping[int, str | None]) -> list[int]:
+        """Bring publishers to brokers (None: to none), wait until they are there; returns those that failed."""
+        by_host: dict[str, list[int]] = {host: [] for host in self.hosts}
+        for publisher in targets:
+            by_host[self.host_of(publisher)].append(publisher)
+        answers = self.ask_all(
+            "move",
+            CONNECT_S,
+            lambda host: {"publishers": by_host[host], "targets": [targets[its] for its in by_host[host]]},
+        )
+        return [publisher for answer in answers.values() for publisher in answer["failed"]]
+
+    def bring(self, block: Block, tag: int) -> None:
+        """Hand a block to all hosts before its epoch is agreed: to other machines that takes a while."""
+        path = self.folder / f"{tag}.npz"
+        save_block(path, block)
+        self._brought[tag] = {}
+        for host in [host for host in self.hosts if host not in self.lost]:
+            with self._or_lost(host):
+                self._brought[tag][host] = self.site.put(host, path)
+
+    def load(self, epoch_ns: int, topic: str, tag: int) -> dict[str, Any]:
+        """Let all hosts, each its own publishers' part, play the block that was brought."""
+        brought = self._brought.pop(tag)
+
+        def arguments(host: str) -> dict[str, Any]:
+            its_epoch_ns = epoch_ns + self.site.clock_offset_ns(host)
+            return {"path": brought[host], "epoch_ns": its_epoch_ns, "topic": topic, "tag": tag}
+
+        return self.ask_all("load", COLLECT_S, arguments)
+
+    def done(self) -> bool:
+        """Whether every emission is due, and acknowledged or given up."""
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
+        return all(answer["done"] for answer in answers.values())
+
+    def collect(self, tag: int) -> list[Columns]:
+        """The rows of each host that is left; ends the load."""
+        paths = {host: self.folder / f"{host}.{tag}.rows.npz" for host in self.hosts}
+
+        def arguments(host: str) -> dict[str, Any]:
+            return {"path": self.site.place(host, paths[host]), "tag": tag}
+
+        answers = self.ask_all("collect", COLLECT_S, arguments)
+        return list(self.read_all(self.site, {host: paths[host] for host in answers}).values())
+
+
+class Subscribers(Crew):
+    """The subscriber processes; broker i is the business of host i modulo the number of hosts."""
+
+    def __init__(self, site: Site, hosts: Sequence[str], rows: int):
+        command = python_agent("testbed.brokers.subscribe_host", str(rows))
+        super().__init__({host: site.start(host, f"subscribe-{host}", command) for host in hosts})
+        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
+
+    def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
+        """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
+        mine = {host: list(addresses[number :: len(self.hosts)]) for number, host in enumerate(self.hosts)}
+        answers = self.ask_all("subscribe", CONNECT_S, lambda host: {"brokers": mine[host], "topic": topic})
+        failed = [address for answer in answers.values() for address in answer["failed"]]
+        if failed or self.lost:
+            problems = [answer["last_problem"] for answer in answers.values() if answer["last_problem"]]
+            raise MachineError(f"no subscription at {', '.join(failed)}: {problems[:1]}", "see the logs")
+
+    def subscribe_at(self, topic: str, number: int, address: str) -> None:
+        """Subscribe to a topic that only broker ``number`` has."""
+        host = self.hosts[number % len(self.hosts)]
+        answer = self.agents[host].ask("subscribe", CONNECT_S, brokers=[address], topic=topic)
+        if answer["failed"]:
+            raise MachineError(f"no subscription at {address}: {answer['last_problem']}", "see the logs")
+
+    def delivery_count(self) -> int:
+        """Deliveries of all topics since the last ``collect``."""
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
+        return sum(answer["delivery_count"] for answer in answers.values())
+
+    def collect(self) -> "Deliveries":
+        """The rows of each host that is left, since the last time."""
+        paths = {host: self.folder / f"{host}.deliveries.npz" for host in self.hosts}
+        answers = self.ask_all("collect", COLLECT_S, lambda host: {"path": self.site.place(host, paths[host])})
+        found = Deliveries()
+        for host, columns in self.read_all(self.site, {host: paths[host] for host in answers}).items():
+            answer = answers[host]
+            found.parts.append(columns)
+            found.dropped_rows += answer["dropped_rows"]
+            found.out_of_order_count += sum(its["out_of_order_count"] for its in answer["sequences"])
+        return found
+
+
+@dataclass
+class Deliveries:
+    """Rows of all subscribers."""
+
+    parts: list[Columns] = field(default_factory=list)
+    dropped_rows: int = 0
+    out_of_order_count: int = 0
+
+    def of(self, topic: str, tag: int) -> dict[str, Int64]:
+        """The rows of one load, in order of their arrival."""
+        names = ("message", "publisher", "received_at_ns")
+        chosen: dict[str, list[Int64]] = {name: [] for name in names}
+        for part in self.parts:
+            topics = part["topics"].tolist()
+            if topic in topics:
+                mask = (part["topic"] == topics.index(topic)) & (part["tag"] == tag)
+                for name in names:
+                    chosen[name].append(part[name][mask])
+        joined = {name: np.concatenate([np.empty(0, np.int64), *parts]) for name, parts in chosen.items()}
+        order = np.argsort(joined["received_at_ns"], kind="stable")
+        return {name: column[order] for name, column in joined.items()}
+
+
+def _read(path: Path, offset_ns: int) -> Columns:
+    """The columns of a file, of a host whose clock is ahead of ours by ``offset_ns``."""
+    with np.load(path) as found:
+        columns = {name: found[name] for name in found.files}
+    path.unlink()
+    if offset_ns:
+        columns |= {name: _shifted(columns[name], offset_ns) for name in columns if name in INSTANTS}
+    return columns
+
+
+def _shifted(instants_ns: Int64, offset_ns: int) -> Int64:
+    return np.where(instants_ns == ABSENT, ABSENT, instants_ns - offset_ns)

@@ -1,0 +1,258 @@
+"""Removes what a killed run left: exactly what its state file lists, in reverse order, never by a name's pattern."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from core.errors import HarnessError
+from testbed.hosts.state import TOKEN, Left, all_states, start_time
+
+END_TIMEOUT_S = 5.0
+
+
+@dataclass
+class Cleaned:
+    """What cleaning up did, a line each."""
+
+    removed: list[str] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)  # runs that go on, left alone
+    stuck: list[str] = field(default_factory=list)  # what could not be removed, and why
+
+
+def remove_left(folder: Path | None = None) -> Cleaned:
+    """Clean up after all runs whose harness is dead.
+
+    A state file goes once nothing of its run is left; what could not be removed stays listed for the next time.
+    """
+    cleaned = Cleaned()
+    for left in all_states(folder):
+        if left.is_running:
+            who = f"process {left.owner['owner']} ({left.owner['command']})" if left.owner else left.path.name
+            cleaned.running.append(f"the run of {who}, which is going on")
+            continue
+        stuck = _remove_run(left, cleaned.removed) if left.is_of_this_boot else []
+        cleaned.stuck += stuck
+        if not stuck:
+            left.path.unlink(missing_ok=True)
+    return cleaned
+
+
+def _remove_run(left: Left, removed: list[str]) -> list[str]:
+    """Remove the things of one run, the processes first; returns what resisted."""
+    stuck = []
+
+    def attempt(what: str, remove: Callable[[], bool]) -> None:
+        try:
+            if remove():
+                removed.append(what)
+        except (OSError, subprocess.SubprocessError) as error:
+            stuck.append(f"{what}: {error}")
+
+    things = list(reversed(left.things.values()))
+    marked = [{"kind": "process", "name": "marked as this run's", **found} for found in marked_processes(left.token)]
+    processes = [thing for thing in things if thing["kind"] == "process"]
+    known = {thing.get("pid") for thing in processes}
+    others = [thing for thing in things if thing["kind"] != "process"]
+    for thing in [*processes, *(found for found in marked if found["pid"] not in known), *others]:
+        attempt(_text(thing), partial(_REMOVERS.get(thing["kind"], _leave), thing))
+    return stuck
+
+
+def _text(thing: dict[str, Any]) -> str:
+    what = thing.get("name") or thing.get("path") or " ".join(thing.get("undo", ()))
+    return f"{thing['kind']} {thing['pid']} ({what})" if "pid" in thing else f"{thing['kind']} {what}"
+
+
+def marked_processes(token: str) -> list[dict[str, Any]]:
+    """Living processes (pid, started) that have the run's token in their environment, youngest first.
+
+    Ourselves and our parents aside: one may clean up from a shell that the run opened.
+    """
+    mark = f"{TOKEN}={token}".encode()
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        pid = int(path.parent.name)
+        started = start_time(pid)
+        with suppress(OSError):  # ended, or another user's
+            if started is not None and pid not in own and mark in path.read_bytes().split(b"\0"):
+                found.append({"pid": pid, "started": started})
+    return sorted(found, key=lambda process: (process["started"], process["pid"]), reverse=True)
+
+
+def kill_marked(token: str) -> list[int]:
+    """End all processes that bear the run's token; returns those that were there."""
+    return [found["pid"] for found in marked_processes(token) if kill_left(found["pid"], found["started"])]
+
+
+def kill_left(pid: int, started: int | None) -> bool:
+    """SIGKILL for the process ``pid`` if it is the one that began at ``started``; returns whether it was there.
+
+    The process is held by a descriptor while it is looked at, so that its id cannot change hands in between.
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        if started is None or start_time(pid) != started:
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        until_s = time.monotonic() + END_TIMEOUT_S
+        while start_time(pid) == started:
+            if time.monotonic() > until_s:
+                raise OSError(f"process {pid} does not end")
+            time.sleep(0.005)
+        return True
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _remove_process(thing: dict[str, Any]) -> bool:
+    return "pid" in thing and kill_left(thing["pid"], thing["started"])
+
+
+def _command(*words: str) -> None:
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=END_TIMEOUT_S)
+    if done.returncode:
+        raise OSError((done.stderr or done.stdout).strip() or f"{words[0]} failed")
+
+
+def _remove_interface(thing: dict[str, Any]) -> bool:
+    place = Path("/sys/class/net") / thing["name"]
+    try:
+        index = int((place / "ifindex").read_text())
+    except OSError:
+        return False
+    if thing.get("index", index) != index:
+        return False  # somebody made another one of that name
+    try:
+        _command("ip", "link", "delete", thing["name"])
+    except OSError:
+        if place.exists():  # not gone with its other end in the meantime
+            raise
+    return True
+
+
+def _remove_namespace(thing: dict[str, Any]) -> bool:
+    if not (Path("/run/netns") / thing["name"]).exists():
+        return False
+    _command("ip", "netns", "delete", thing["name"])
+    return True
+
+
+def _remove_rule(thing: dict[str, Any]) -> bool:
+    """A rule that is not there cannot be deleted, and that is all that can go wrong."""
+    try:
+        _command(*thing["undo"])
+    except OSError:
+        return False
+    return True
+
+
+def _restore_sysctl(thing: dict[str, Any]) -> bool:
+    path = Path("/proc/sys") / thing["path"]
+    if not path.exists() or path.read_text().split() == str(thing["value"]).split():
+        return False
+    path.write_text(str(thing["value"]))
+    return True
+
+
+def _remove_folder(thing: dict[str, Any]) -> bool:
+    path = Path(thing["path"])
+    if not path.is_dir() or path.is_symlink():
+        return False
+    if thing.get("whole"):
+        shutil.rmtree(path)
+    else:
+        path.rmdir()
+    return True
+
+
+def _remove_group(thing: dict[str, Any]) -> bool:
+    return remove_group(thing["name"])
+
+
+def remove_group(name: str) -> bool:
+    """Remove a control group, as it is called below each hierarchy's root; what still runs in it is killed.
+
+    Returns whether it was there.
+    """
+    places = {partition.mountpoint for partition in psutil.disk_partitions(all=True) if "cgroup" in partition.fstype}
+    found = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
+    for path in found:
+        for folder, _, _ in os.walk(path, topdown=False):
+            _empty(Path(folder))
+            os.rmdir(folder)
+    return bool(found)
+
+
+def _empty(group: Path) -> None:
+    until_s = time.monotonic() + END_TIMEOUT_S
+    while pids := (group / "cgroup.procs").read_text().split():
+        if time.monotonic() > until_s:
+            raise OSError(f"processes {', '.join(pids)} do not end")
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        time.sleep(0.01)
+
+
+def _remove_container(thing: dict[str, Any]) -> bool:
+    """By its id, or, where the harness was killed before it knew that, by its name, which has the run's tag."""
+    if thing["private"]:
+        return False  # it ends with its daemon, which has a record of its own
+    import docker
+
+    try:
+        client = docker.DockerClient(base_url=thing["daemon"])
+        client.containers.get(thing.get("id") or thing["name"]).remove(force=True, v=True)
+    except docker.errors.NotFound:
+        return False
+    except docker.errors.DockerException as error:
+        raise OSError(str(error)) from None
+    return True
+
+
+def _remove_remote(thing: dict[str, Any]) -> bool:
+    """What a keeper left on another machine; mostly it has gone by itself when its connection broke."""
+    from testbed.hosts.ssh.connection import Connection
+    from testbed.hosts.ssh.inventory import Machine
+
+    try:
+        connection = Connection(Machine(**thing["machine"]))
+        try:
+            return connection.done(thing["clean"]).strip() == b"removed"
+        finally:
+            connection.close()
+    except HarnessError as error:
+        raise OSError(error.what) from None
+
+
+def _leave(thing: dict[str, Any]) -> bool:
+    raise OSError("another version of Ratebed made it, and has to remove it")
+
+
+_REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "process": _remove_process,
+    "interface": _remove_interface,
+    "namespace": _remove_namespace,
+    "rule": _remove_rule,
+    "sysctl": _restore_sysctl,
+    "folder": _remove_folder,
+    "container": _remove_container,
+    "group": _remove_group,
+    "remote": _remove_remote,
+}

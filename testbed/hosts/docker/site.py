@@ -1,0 +1,198 @@
+"""Hosts as containers, the Containernet way: Docker makes the machines, Mininet joins them.
+
+Links, delays, faults and their checks are those of ``testbed.hosts.mininet``, unchanged.  Hosts may be mixed: what is
+to be a namespace and no container says ``kind``.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from core.errors import HarnessError, MachineError
+from systems.loader import loaded_files
+from testbed.hosts.agent import Agent
+from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities
+from testbed.hosts.docker.container import Container, image_of
+from testbed.hosts.docker.daemon import chosen, client_of, running_url, use_daemon
+from testbed.hosts.docker.groups import joining
+from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
+from testbed.hosts.mininet import site as mininet_site
+from testbed.hosts.mininet.site import MininetSite
+from testbed.topologies.topology import Topology
+
+AT_ONCE = 4  # containers that are being made
+WATCH_EVERY_S = 0.2
+
+
+def probe() -> list[Finding]:
+    """What this testbed needs of the machine: what Mininet's does, and an engine to start, or one that runs."""
+    found = [finding for finding in mininet_site.probe() if finding.needed]
+    beside = [finding for finding in mininet_site.probe() if not finding.needed]
+    found += probe_capabilities("docker-sdk")
+    answers = _running()
+    found += probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers)
+    text = answers or "none is needed: runs start their own, unless --docker-daemon running"
+    return [*found, Finding("running daemon", bool(answers), text, needed=False), *beside]
+
+
+def _running() -> str:
+    """Where a daemon answers; empty: nowhere."""
+    if find_capability("docker-sdk") is None:
+        return ""
+    try:
+        client = client_of(running_url())
+        return f"{running_url()}, version {client.version()['Version']}"
+    except Exception:
+        return ""
+
+
+class DockerSite(MininetSite):
+    """A topology in containers.  MachineError where the machine lacks something; a context manager.
+
+    ``wishes``: what each machine is; ``daemon``: ``private`` or ``running``.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        delays: str = "",
+        seed: int = 0,
+        owns_folder: bool = False,
+        options: Mapping[str, Any] | None = None,
+        daemon: str = "",
+    ):
+        self.wishes = read_wishes(options or {}, topology)
+        self.containers: dict[str, Container] = {}
+        self._daemon = use_daemon(daemon or chosen())
+        self._done = threading.Event()
+        self._watcher: threading.Thread | None = None
+        super().__init__(topology, folder, state_folder, delays, seed, owns_folder)
+
+    # --- agents ------------------------------------------------------------------------------------------
+
+    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into a container's limits: before what pins to cores, which joining a control group may undo.
+
+        The container itself is entered behind that, for it may not have its programs: see ``start``.
+        """
+        if host not in self.containers:
+            return super().prefix(host, is_limited)
+        return joining(self.containers[host].groups) if is_limited and self.network is not None else ()
+
+    def start(
+        self,
+        host: str,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] = (),
+        fifo_priority: int = 0,
+    ) -> Agent:
+        """See ``testbed.hosts.site.Site.start``."""
+        container = self.containers.get(self.topology.host_of(host))
+        if container is not None and self.network is not None:
+            command = container.entering(command)
+        return super().start(host, name, command, environment=environment, cores=cores, fifo_priority=fifo_priority)
+
+    # --- what becomes of the containers ------------------------------------------------------------------
+
+    def usage(self) -> list[tuple[str, str, float]]:
+        """What Docker counts of each container: (host, metric, value)."""
+        return [(host, metric, value) for host, one in self.containers.items() for metric, value in one.usage()]
+
+    def counters(self) -> list[tuple[str, str, float]]:
+        """Those of links, and of each container its limits and whether it came to its end."""
+        found = super().counters()
+        for host, container in self.containers.items():
+            if container.wish.cpus:
+                found.append((host, "container_cpu_limit", container.wish.cpus))
+            if container.wish.memory:
+                found.append((host, "container_memory_limit_bytes", float(container.wish.memory_bytes)))
+            if container.check_memory():
+                found.append((host, "out_of_memory_count", 1.0))
+            elif not container.alive:
+                found.append((f"container {host}", "alive_count", 0.0))
+        return found
+
+    def cause(self) -> str:
+        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
+        found = [
+            f"host {host} was over its memory limit of {container.wish.memory} and was killed"
+            for host, container in self.containers.items()
+            if container.check_memory()
+        ]
+        found += [
+            f"the container of host {host} has ended"
+            for host, container in self.containers.items()
+            if not container.is_out_of_memory and not container.alive
+        ]
+        return "; ".join(found)
+
+    def explained(self, error: HarnessError) -> HarnessError:
+        """See ``testbed.hosts.site.Site.explained``."""
+        cause = self.cause()
+        if not cause or cause in error.what:
+            return error
+        return MachineError(f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)")
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _holders(self) -> Mapping[str, int]:
+        """Make the containers; their networks are empty then."""
+        wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
+        by_image = {wish.image: wish for wish in wishes.values()}
+        images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
+        files = [_compiled_folder(), self.memory(), *loaded_files()]
+        self._undo.callback(self._remove)
+        problems: list[Exception] = []
+
+        def make(host: str, wish: Wish) -> None:
+            try:
+                self.containers[host] = Container(
+                    self._daemon, host, wish, images[wish.image], self.state, self.folder, files
+                )
+            except HarnessError as error:
+                problems.append(error)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(make, wishes.keys(), wishes.values()))
+        if problems:
+            raise problems[0]
+        self.containers = {host: self.containers[host] for host in wishes}  # in their order again
+        for host, container in self.containers.items():
+            if not container.is_ours or container.wish.command:
+                container.follow(self.folder / "logs" / f"container-{host}.log")
+        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
+        self._watcher.start()
+        return {host: container.pid for host, container in self.containers.items()}
+
+    def _watch(self) -> None:
+        """End hosts that were over their memory limit as soon as that shows, and not when the run is over."""
+        while not self._done.wait(WATCH_EVERY_S):
+            for container in self.containers.values():
+                container.check_memory()
+
+    def _remove(self) -> None:
+        """Remove all containers, side by side; the first problem is raised at the end."""
+        self._done.set()
+        if self._watcher is not None:
+            self._watcher.join()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for future in [pool.submit(container.close) for container in self.containers.values()]:
+                future.result()
+
+
+def _compiled_folder() -> Path:
+    """Where Numba keeps what it has compiled: what one host's agents have compiled, the others find."""
+    import numba
+
+    import core.compiled  # noqa: F401  sets it
+
+    folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

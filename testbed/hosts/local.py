@@ -1,0 +1,83 @@
+"""The testbed ``local``: plain processes that meet on loopback.  No delays, no root, no set-up.
+
+For CI of the real-socket path.  All hosts are 127.0.0.1, so agents let the kernel choose their ports.
+"""
+
+from pathlib import Path
+
+import psutil
+
+from core.errors import SpecError
+from testbed.faults import Fault
+from testbed.hosts.capabilities import CAPABILITIES, Finding, find_capability, probe_capabilities
+from testbed.hosts.process import ProcessSite
+from testbed.hosts.site import PathMeasure
+from testbed.topologies.topology import Topology
+
+LOOPBACK = "127.0.0.1"
+
+
+class LocalSite(ProcessSite):
+    """Agents on this machine.  What the topology asks of its links and does not get is said in ``notes``."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        seed: int = 0,
+        owns_folder: bool = False,
+    ):
+        super().__init__(topology, folder, state_folder, seed, owns_folder)
+        wishes = unmet_wishes(topology)
+        if wishes:
+            self.notes.append(f"local links have no {', '.join(wishes)}, as {topology.name} asks for; mininet's have")
+
+    def address(self, host: str) -> str:
+        """The loopback, whatever the host."""
+        self.topology.host_of(host)
+        return LOOPBACK
+
+    def verify(self) -> list[PathMeasure]:
+        """There are no paths to measure; MachineError names agents that have ended."""
+        self.check_alive()
+        return []
+
+    def apply(self, fault: Fault) -> None:
+        """SpecError: there are no links to change."""
+        raise SpecError(f"{fault}: local has no links to change", "use --testbed mininet, or virtual")
+
+    def counters(self) -> list[tuple[str, str, float]]:
+        """What passed over the loopback, others' traffic too."""
+        count = psutil.net_io_counters(pernic=True).get("lo")
+        if count is None:
+            return []
+        return [
+            ("localhost", "lo_received_bytes", float(count.bytes_recv)),
+            ("localhost", "lo_received_count", float(count.packets_recv)),
+            ("localhost", "lo_dropped_count", float(count.dropin + count.dropout)),
+        ]
+
+
+def unmet_wishes(topology: Topology) -> list[str]:
+    """What the topology's links want that loopback has not."""
+    wishes = []
+    slowest_ns = max((link.one_way_delay_ns for link in topology.links), default=0)
+    if slowest_ns:
+        wishes.append(f"delay (up to {slowest_ns / 1e6:g} ms a link)")
+    if any(link.jitter_ns for link in topology.links):
+        wishes.append("jitter")
+    if any(link.loss_probability for link in topology.links):
+        wishes.append("loss")
+    if any(link.rate_bps for link in topology.links):
+        wishes.append("rate limits")
+    return wishes
+
+
+def probe() -> list[Finding]:
+    """Needs Linux; the rest is for the figures with live brokers, or steadies measurements."""
+    where = find_capability("linux")
+    return [
+        Finding("processes", where is not None, "on loopback" if where else CAPABILITIES["linux"].fix),
+        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
+    ]

@@ -1,0 +1,155 @@
+"""The one loop of a live process: timers of microseconds, sockets, and the commands on standard input.
+
+``select`` for the sleep, since it takes its time-out in microseconds where epoll and asyncio round to milliseconds;
+and epoll as the only descriptor that it watches, since it takes none above 1023.
+"""
+
+import ctypes
+import heapq
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from testbed.hosts.agent import _carry_out, say
+
+_PR_SET_TIMERSLACK = 29  # prctl(2): by default Linux may wake a sleeper 50 us late
+_LONGEST_SLEEP_NS = 10**9
+
+
+class Clock:
+    """Nanoseconds since a run's epoch.
+
+    Anchored once to the real-time clock, which all agents share, and then steady: a step of that clock
+    moves nothing.
+    """
+
+    def __init__(self, epoch_ns: int):
+        self.zero_ns = epoch_ns - real_offset_ns()
+
+    def now_ns(self) -> int:
+        """Now."""
+        return time.monotonic_ns() - self.zero_ns
+
+
+def real_offset_ns() -> int:
+    """How far the real-time clock is ahead of the steady one, from the quickest of a few readings."""
+    found = []
+    for _ in range(5):
+        before = time.monotonic_ns()
+        real = time.time_ns()
+        after = time.monotonic_ns()
+        found.append((after - before, real - (before + after) // 2))
+    return min(found)[1]
+
+
+class Loop:
+    """Calls actions at instants of the steady clock, and handlers of sockets that can be read or written."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = 0
+        self._readers: dict[int, Callable[[], None]] = {}
+        self._writers: dict[int, Callable[[], None]] = {}
+        self._epoll = select.epoll()
+        assert self._epoll.fileno() < 1024, "select takes small descriptors only"
+        self._watched: set[int] = set()
+        self._running = True
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1_000, 0, 0, 0)
+
+    def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Call ``action`` at an instant, or as soon after it as can be; of one instant in the order given."""
+        self._serial += 1
+        heapq.heappush(self._heap, (monotonic_ns, self._serial, action, arguments))
+
+    def on_readable(self, descriptor: int, action: Callable[[], None]) -> None:
+        """Call ``action`` whenever there is something to read."""
+        self._readers[descriptor] = action
+        self._watch(descriptor)
+
+    def on_writable(self, descriptor: int, action: Callable[[], None] | None) -> None:
+        """Call ``action`` whenever something can be written; None: no more."""
+        if action is None:
+            self._writers.pop(descriptor, None)
+        else:
+            self._writers[descriptor] = action
+        self._watch(descriptor)
+
+    def forget(self, descriptor: int) -> None:
+        """Watch a descriptor no longer; to be called before it is closed."""
+        self._readers.pop(descriptor, None)
+        self._writers.pop(descriptor, None)
+        self._watch(descriptor)
+
+    def stop(self) -> None:
+        """End ``run`` after the present action."""
+        self._running = False
+
+    def run(self) -> None:
+        """Until ``stop``."""
+        while self._running:
+            self._ring()
+            if self._running:
+                self._wait()
+
+    def _ring(self) -> None:
+        """Timers that are due now; what they set for now waits for the sockets' turn."""
+        now_ns, due = time.monotonic_ns(), []
+        while self._heap and self._heap[0][0] <= now_ns:
+            due.append(heapq.heappop(self._heap))
+        for _, _, action, arguments in due:
+            action(*arguments)
+
+    def _watch(self, descriptor: int) -> None:
+        """Ask epoll for what is wanted of a descriptor now."""
+        wanted = select.EPOLLIN if descriptor in self._readers else 0
+        wanted |= select.EPOLLOUT if descriptor in self._writers else 0
+        if not wanted:
+            if descriptor in self._watched:
+                self._epoll.unregister(descriptor)
+                self._watched.remove(descriptor)
+        elif descriptor in self._watched:
+            self._epoll.modify(descriptor, wanted)
+        else:
+            self._epoll.register(descriptor, wanted)
+            self._watched.add(descriptor)
+
+    def _wait(self) -> None:
+        wait_ns = _LONGEST_SLEEP_NS
+        if self._heap:
+            wait_ns = min(wait_ns, max(0, self._heap[0][0] - time.monotonic_ns()))
+        select.select([self._epoll], (), (), wait_ns / 1e9)
+        for descriptor, happened in self._epoll.poll(0):
+            # What is broken can be written and read: both actions learn of it.
+            for table, other in ((self._writers, select.EPOLLIN), (self._readers, select.EPOLLOUT)):
+                action = table.get(descriptor)  # an earlier action may have forgotten it
+                if action is not None and happened & ~other:
+                    action()
+
+
+def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | None]], **ready: Any) -> None:
+    """``testbed.hosts.agent.serve`` inside a loop: carry out commands between other things; ends with the input."""
+    descriptor, waiting = sys.stdin.fileno(), bytearray()
+    os.set_blocking(descriptor, False)
+
+    def read() -> None:
+        nonlocal waiting
+        try:
+            part = os.read(descriptor, 1 << 16)
+        except BlockingIOError:
+            return
+        if not part:
+            loop.stop()
+            return
+        waiting += part
+        *lines, waiting = waiting.split(b"\n")
+        for line in lines:
+            _carry_out(bytes(line), commands)
+
+    loop.on_readable(descriptor, read)
+    say(ok="ready", **ready)
+    loop.run()

@@ -1,0 +1,342 @@
+"""Delays packets between network namespaces where the kernel cannot (no netem): one process for all hosts.
+
+Every receiving host queues what comes in from the network, one NFQUEUE a source; this process reads the queues of all
+hosts, knows by the kernel's stamp when each packet arrived, and lets it go when its path's delay is over.  At the
+receiver, because a packet that is held at its sender stays on the account of the sending socket, which then stops.
+
+The loop wakes for the earliest release, and at least twice in the shortest delay: since arrivals are stamped, reading
+them a little later costs nothing.  All verdicts that are due go to the kernel in one call.  What was under way when a
+path is cut or changed arrives as it was to.  Datagrams may overtake each other, TCP keeps its order.
+
+An agent: ``attach`` {hosts: {name: pid}}, ``set`` {paths: [[target, queue, setting]]}, ``stats`` {reset}.
+"""
+
+import ctypes
+import gc
+import heapq
+import json
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from testbed.hosts.agent import say
+from testbed.hosts.mininet import netlink
+from testbed.hosts.mininet.namespaces import network_of
+
+COMPENSATION_NS = 50_000  # what the way through queue and process adds at rest: half a round trip's error, measured
+EAGER_BELOW_NS = 300_000  # a shortest delay below this: wake for each arrival
+COMMANDS_EVERY_NS = 20_000_000
+IDLE_S = 0.5
+HEADER_MESSAGE_BYTES, WHOLE_MESSAGE_BYTES = 1 << 10, 1 << 17
+DRAIN_COUNT = 128  # packets read of one host before the others have their turn
+VERDICTS_COUNT = 512  # in one call: 16 KB
+LATENESS_STEP_BITS = 13  # buckets of 8.2 us
+LATENESS_BUCKETS = 1 << 16  # half a second
+SO_TIMESTAMPNS = 35
+PR_SET_TIMERSLACK = 29
+TCP = 6
+UDP = 17
+FRAGMENT_OFFSET = 0x1FFF
+_PROTOCOL_BACK = netlink.IP_HEADER_BYTES - 9  # from the end of a message that ends in an IP header
+
+
+class _Host:
+    """A network namespace: its socket, its paths by queue (two bytes, as in messages), the verdicts to send."""
+
+    def __init__(self, name: str, pid: int):
+        self.name = name
+        with network_of(pid):
+            self.queues = netlink.open_queues()
+            self.repeats = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.repeats.setblocking(False)
+        self.message_bytes = HEADER_MESSAGE_BYTES  # of the longest message that may come
+        self.paths: dict[bytes, _Path] = {}
+        self.verdicts: list[bytes] = []
+
+    def close(self) -> None:
+        self.queues.close()
+        self.repeats.close()
+
+
+class _Path:
+    """One direction: where its verdicts go, and its setting."""
+
+    def __init__(self, host: _Host, queue: int, seed: str):
+        self.host, self.queue = host, queue
+        self.accept = netlink.verdict_prefix(queue, netlink.ACCEPT)
+        self.drop = netlink.verdict_prefix(queue, netlink.DROP)
+        self.random = Random(seed).random
+        self.stream_due_ns = 0  # TCP: nothing is let go before this
+        self.is_plain = True
+        self.delay_ns = 0
+        self.jitters_ns: list[int] = []
+        self.loss_probability = 0.0
+        self.doublings: list[float] = []
+        self.holds: list[list[Any]] = []
+        self.is_cut = False
+
+    def set(self, setting: dict[str, Any]) -> None:
+        vars(self).update(setting)
+        self.is_plain = not (self.jitters_ns or self.loss_probability or self.doublings or self.holds or self.is_cut)
+
+
+class Delayer:
+    """The loop and its commands."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, _Host] = {}
+        self._by_handle: dict[int, _Host] = {}
+        self._poll = select.poll()
+        self._commands = sys.stdin.fileno()
+        self._poll.register(self._commands, select.POLLIN | select.POLLHUP)
+        self._input, self._seed = b"", 0
+        self._heap: list[tuple[int, int, _Path, bytes, bytes | None]] = []
+        self._serial = 0
+        self._shortest_ns = 0
+        self._stamps = netlink.Stamps()
+        self.counts = dict.fromkeys(("packet", "lost", "cut", "doubled", "held", "unstamped", "error"), 0)
+        self.lateness = [0] * LATENESS_BUCKETS
+        self.latest_ns = 0
+        self.is_done = False
+
+    def run(self) -> None:
+        """Until standard input ends."""
+        say(ok="ready")
+        while not self.is_done:
+            self._wait()
+            for handle, _ in self._poll.poll(0):
+                if handle == self._commands:
+                    self._read_commands()
+                else:
+                    self._drain(self._by_handle[handle])
+            self._release()
+
+    def _wait(self) -> None:
+        """Sleep until something is due, or may have arrived that will soon be."""
+        if not self._heap:
+            self._poll.poll(IDLE_S * 1000)
+            return
+        left_ns = self._heap[0][0] - time.time_ns()
+        if left_ns <= 0:
+            return
+        if self._shortest_ns >= EAGER_BELOW_NS:
+            time.sleep(min(left_ns, self._shortest_ns // 2, COMMANDS_EVERY_NS) / 1e9)
+        else:
+            select.select([*self._by_handle], [], [], min(left_ns, COMMANDS_EVERY_NS) / 1e9)
+
+    def _drain(self, host: _Host) -> None:
+        receive, size, paths, stamp_of = host.queues.recv, host.message_bytes, host.paths, self._stamps.arrived_at_ns
+        heap, counts = self._heap, self.counts
+        serial = self._serial
+        try:
+            for _ in range(DRAIN_COUNT):
+                message = receive(size)
+                if netlink.message_type(message) != netlink.PACKET:
+                    self._note_error(message)
+                    continue
+                path = paths[message[netlink.QUEUE_AT : netlink.QUEUE_AT + 2]]
+                packet_id = message[netlink.ID_AT : netlink.ID_AT + 4]
+                arrived_at_ns = stamp_of(message)
+                if not arrived_at_ns:
+                    counts["unstamped"] += 1
+                    arrived_at_ns = time.time_ns()
+                due_ns = arrived_at_ns + path.delay_ns - COMPENSATION_NS
+                copy = None
+                if path.is_plain:
+                    protocol = message[-_PROTOCOL_BACK]
+                else:
+                    header = netlink.attribute_at(message, netlink.ATTRIBUTE_PAYLOAD)
+                    protocol = message[header + 9]
+                    cause = self._loses(path)
+                    if cause:
+                        counts[cause] += 1
+                        host.verdicts.append(path.drop + packet_id)
+                        continue
+                    due_ns += self._extra_ns(path, protocol)
+                    if path.doublings and protocol == UDP and _any(path.doublings, path.random):
+                        copy = message[header:]
+                if protocol == TCP:
+                    due_ns = path.stream_due_ns = max(due_ns, path.stream_due_ns)
+                serial += 1
+                heapq.heappush(heap, (due_ns, serial, path, path.accept + packet_id, copy))
+        except BlockingIOError:
+            pass
+        counts["packet"] += serial - self._serial
+        self._serial = serial
+        if host.verdicts:
+            _send(host)
+
+    @staticmethod
+    def _loses(path: _Path) -> str:
+        """Why a packet that comes now is dropped; empty if it is not."""
+        if path.is_cut:
+            return "cut"
+        return "lost" if path.loss_probability and path.random() < path.loss_probability else ""
+
+    def _extra_ns(self, path: _Path, protocol: int) -> int:
+        extra = 0
+        for jitter_ns in path.jitters_ns:
+            extra += int((2 * path.random() - 1) * jitter_ns)
+        if protocol != TCP:
+            for probability, hold_ns in path.holds:
+                if path.random() < probability:
+                    extra += hold_ns
+                    self.counts["held"] += 1
+        return extra
+
+    def _release(self) -> None:
+        heap, lateness = self._heap, self.lateness
+        touched: set[_Host] = set()
+        now_ns = time.time_ns()
+        released = 0
+        while heap and heap[0][0] <= now_ns:
+            due_ns, _, path, verdict, copy = heapq.heappop(heap)
+            late_ns = now_ns - due_ns
+            if late_ns > self.latest_ns:
+                self.latest_ns = late_ns
+            lateness[min(late_ns >> LATENESS_STEP_BITS, LATENESS_BUCKETS - 1)] += 1
+            path.host.verdicts.append(verdict)
+            touched.add(path.host)
+            if copy is not None:
+                self._repeat(path.host, copy)
+            released += 1
+            if released % VERDICTS_COUNT == 0:
+                break
+        for host in touched:
+            _send(host)
+
+    def _repeat(self, host: _Host, packet: bytes) -> None:
+        """Let a datagram arrive once more: sent to the host itself, over its loopback, with its sender's address.
+
+        Without a checksum, which IPv4 allows: on these interfaces it is not computed yet.
+        """
+        at = 4 * (packet[0] & 15)
+        if not int.from_bytes(packet[6:8], "big") & FRAGMENT_OFFSET:  # later fragments have no UDP header
+            packet = packet[: at + 6] + b"\0\0" + packet[at + 8 :]
+        try:
+            host.repeats.sendto(packet, (socket.inet_ntoa(packet[16:20]), 0))
+            self.counts["doubled"] += 1
+        except OSError:
+            self.counts["error"] += 1
+
+    def _note_error(self, message: bytes) -> None:
+        text = netlink.error_text(message)
+        if text:
+            self.counts["error"] += 1
+            if self.counts["error"] <= 10:
+                print(f"the kernel refuses: {text}", file=sys.stderr, flush=True)
+
+    # --- commands ---------------------------------------------------------------------------------------
+
+    def _read_commands(self) -> None:
+        part = os.read(self._commands, 1 << 16)
+        self.is_done = not part
+        *lines, self._input = (self._input + part).split(b"\n")
+        commands: dict[str, Callable[..., dict[str, Any]]] = {
+            "attach": self.attach,
+            "set": self.set,
+            "stats": self.stats,
+        }
+        for line in lines:
+            arguments = json.loads(line)
+            name = arguments.pop("do")
+            try:
+                say(**{"ok": name, **commands[name](**arguments)})
+            except Exception as error:
+                say(error=f"{type(error).__name__}: {error}")
+
+    def attach(self, hosts: dict[str, int], seed: int) -> dict[str, Any]:
+        """Open the queues of hosts, by the id of a process in their namespace; ``seed``: of what is drawn."""
+        self._seed = seed
+        for name, pid in hosts.items():
+            host = self.hosts[name] = _Host(name, pid)
+            self._by_handle[host.queues.fileno()] = host
+            self._poll.register(host.queues.fileno(), select.POLLIN)
+        return {}
+
+    def set(self, paths: list[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
+        """Change what paths do, (target, queue, setting) each; queues that are new are taken over first."""
+        refused = self.counts["error"]
+        for target, queue, setting in paths:
+            host, key = self.hosts[target], queue.to_bytes(2, "big")
+            if key not in host.paths:
+                host.paths[key] = _Path(host, queue, f"{self._seed} {target} {queue}")
+                host.queues.send(netlink.bind_message(queue))
+                self._drain(host)  # the kernel's answers
+            path = host.paths[key]
+            copied = bool(path.doublings)
+            path.set(setting)
+            if copied != bool(path.doublings):
+                size_bytes = netlink.WHOLE_BYTES if path.doublings else netlink.IP_HEADER_BYTES
+                host.message_bytes = WHOLE_MESSAGE_BYTES  # for good: what waits is long
+                host.queues.send(netlink.copy_message(queue, size_bytes))
+        if self.counts["error"] > refused:
+            raise OSError("the kernel refuses a packet queue")
+        delays = [path.delay_ns for host in self.hosts.values() for path in host.paths.values()]
+        self._shortest_ns = min(delays, default=0)
+        return {"path_count": len(delays)}
+
+    def stats(self, reset: bool = False) -> dict[str, Any]:
+        """Counts since the start or the last reset, and how late packets were let go."""
+        total = sum(self.lateness)
+        found: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
+        found["waiting_count"] = len(self._heap)
+        for percent in (50, 99):
+            found[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
+        found["lateness_max_ns"] = self.latest_ns
+        if reset:
+            self.counts = dict.fromkeys(self.counts, 0)
+            self.lateness, self.latest_ns = [0] * LATENESS_BUCKETS, 0
+        return found
+
+
+def quantile(buckets: list[int], rank: float) -> int:
+    """The middle of the bucket in which the rank falls."""
+    seen = 0
+    for bucket, count in enumerate(buckets):
+        seen += count
+        if count and seen >= rank:
+            return (bucket << LATENESS_STEP_BITS) + (1 << LATENESS_STEP_BITS - 1)
+    return 0
+
+
+def _any(probabilities: list[float], random: Any) -> bool:
+    return any([random() < probability for probability in probabilities])
+
+
+def _send(host: _Host) -> None:
+    """All verdicts of a host in one call; the kernel works them off before it returns."""
+    with suppress(BlockingIOError):
+        host.queues.send(b"".join(host.verdicts))
+    host.verdicts.clear()
+
+
+def _prepare_process() -> socket.socket:
+    """Precise sleeps, no garbage collector (nothing here is cyclic), and a socket that turns the kernel's stamps on."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+    gc.disable()
+    stamping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    stamping.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    return stamping
+
+
+def main() -> None:
+    """The process."""
+    stamping = _prepare_process()
+    delayer = Delayer()
+    delayer.run()
+    print(json.dumps(delayer.stats()), file=sys.stderr, flush=True)
+    for host in delayer.hosts.values():
+        host.close()
+    stamping.close()
+
+
+if __name__ == "__main__":
+    main()

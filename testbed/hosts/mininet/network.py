@@ -1,0 +1,227 @@
+"""A topology as a network of Mininet: namespaces, links and bridges.  Delays are somebody else's: see ``site.py``.
+
+Where machines hang on switches that form a tree, each switch is a LinuxBridge and each link a pair of interfaces, so
+that flows share the rate of a link.  Any other topology (full meshes, hosts that forward, cities all joined to
+each other) has one bridge, for bridges know no shortest paths: delay, loss and rate are then of whole paths.
+
+Bridges live in namespaces, as hosts do: there is nothing in the root one that could be left behind.  A namespace ends
+with the last process and socket in it; Mininet's shells end when the harness does, with their terminals.
+"""
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from core.errors import MachineError
+from testbed.hosts.capabilities import CAPABILITIES, require, tool
+from testbed.topologies.topology import SWITCH, Topology
+
+NEEDED = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip")
+PLACE = Path("/usr/lib/python3/dist-packages/mininet")  # of Debian's package, which other Pythons do not see
+FABRIC = ""  # the one bridge of a topology whose switches are no tree
+TIMEOUT_S = 20
+FORWARDING_TIMEOUT_S = 10.0
+FORWARDING = "3"  # the state of a bridge's port
+
+
+def load_mininet() -> Any:
+    """The package ``mininet`` with its parts; MachineError where it or its tools are missing."""
+    require(*NEEDED)
+    if importlib.util.find_spec("mininet") is None and (PLACE / "__init__.py").is_file():
+        spec = importlib.util.spec_from_file_location(
+            "mininet", PLACE / "__init__.py", submodule_search_locations=[str(PLACE)]
+        )
+        assert spec is not None and spec.loader is not None
+        package = importlib.util.module_from_spec(spec)
+        sys.modules["mininet"] = package
+        spec.loader.exec_module(package)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it uses distutils
+            for part in ("log", "net", "nodelib"):
+                importlib.import_module(f"mininet.{part}")
+    except ImportError as error:
+        raise MachineError(f"Mininet does not load: {error}", CAPABILITIES["mininet"].fix) from None
+    mininet: Any = sys.modules["mininet"]
+    mininet.log.setLogLevel("error")
+    mininet.net.Mininet.inited = True  # or it would change limits and sysctls of the whole machine
+    return mininet
+
+
+def is_tree(topology: Topology) -> bool:
+    """Whether machines hang on switches by one link each, and the links have no circle."""
+    switches = {host.name for host in topology.hosts if host.role == SWITCH}
+    ends = [name for link in topology.links for name in (link.a, link.b)]
+    leaves = all(ends.count(host.name) == 1 for host in topology.machines)
+    joined = all({link.a, link.b} & switches for link in topology.links)
+    return leaves and joined and len(topology.links) == len(topology.hosts) - 1
+
+
+class Network:
+    """The namespaces of a topology, up and joined.  ``environment`` marks the shells as the run's.
+
+    ``holders``: machines whose namespaces are there already, as those of containers: host -> a process in it.
+    """
+
+    def __init__(
+        self, topology: Topology, environment: Mapping[str, str], holders: Mapping[str, int] = MappingProxyType({})
+    ):
+        mininet = load_mininet()
+        self._held = _held_host(mininet)
+        self.is_tree = is_tree(topology)
+        self.net = mininet.net.Mininet(controller=None, switch=mininet.nodelib.LinuxBridge, build=False)
+        self.nodes: dict[str, Any] = {}
+        self._ports: dict[frozenset[str], dict[str, str]] = {}  # by link: end -> interface
+        try:
+            with _environment(environment):
+                self._add_nodes(topology, holders)
+                self._add_links(topology)
+                self.net.build()
+                self.net.start()
+            self._fix_neighbours(topology)
+            self._await_forwarding()
+        except BaseException:
+            self.close()
+            raise
+
+    def pid(self, host: str) -> int:
+        """A process in the namespace of a machine or switch."""
+        pid: int = self.nodes[host].pid
+        return pid
+
+    def address(self, host: str) -> str:
+        """IPv4, of the host's only interface."""
+        address: str = self.nodes[host].IP()
+        return address
+
+    def device(self, host: str) -> str:
+        """The name of the host's only interface."""
+        return str(self.nodes[host].defaultIntf().name)
+
+    def ports(self, a: str, b: str) -> tuple[str, str]:
+        """The interfaces at both ends of a link that is a pair of interfaces."""
+        ends = self._ports[frozenset((a, b))]
+        return ends[a], ends[b]
+
+    def move(self, host: str, before: str, point: str) -> None:
+        """Take the far end of a host's link from one bridge to another; the host keeps its interface and address.
+
+        The kernel may take a second before the new port forwards; this returns when it does.
+        """
+        port = self._ports.pop(frozenset((host, before)))
+        target = self.nodes[point]
+        ip = tool("ip") or "ip"
+        far = port[before]
+        name = f"{target.name}-from{self.nodes[host].name}"
+        run_in(self.pid(before), ip, "link", "set", far, "nomaster")
+        run_in(self.pid(before), ip, "link", "set", far, "netns", str(target.pid), "name", name)
+        run_in(target.pid, ip, "link", "set", name, "master", target.name, "up")
+        for switch in self.net.switches:  # what bridges have learned is wrong now, all the way
+            run_in(switch.pid, ip, "link", "set", switch.name, "type", "bridge", "fdb_flush")
+        self._ports[frozenset((host, point))] = {host: port[host], point: name}
+        self._await_forwarding()
+
+    def close(self) -> None:
+        """End the shells; namespaces, links and bridges go with them."""
+        for node in [*self.net.switches, *self.net.hosts]:
+            for known in (node.inToNode, node.outToNode):  # Mininet's own, for ever
+                known.pop(node.stdin.fileno(), None)
+            node.terminate()
+        self.net.switches.clear()
+        self.net.hosts.clear()
+
+    def _await_forwarding(self) -> None:
+        """A bridge takes a port into use when the kernel tells it of the carrier, which may be a second later."""
+        until_s = time.monotonic() + FORWARDING_TIMEOUT_S
+        for switch in self.net.switches:
+            place = Path(f"/proc/{switch.pid}/root/sys/class/net/{switch.name}/brif")
+            while any((port / "state").read_text().strip() != FORWARDING for port in place.iterdir()):
+                if time.monotonic() > until_s:
+                    raise MachineError(f"a port of bridge {switch.name} does not forward", "see ip -d link")
+                time.sleep(0.01)
+
+    def _add_nodes(self, topology: Topology, holders: Mapping[str, int]) -> None:
+        switches = [host.name for host in topology.hosts if host.role == SWITCH] if self.is_tree else [FABRIC]
+        for number, name in enumerate(switches, 1):
+            self.nodes[name] = self.net.addSwitch(f"s{number}", inNamespace=True)
+        for number, host in enumerate(topology.machines, 1):
+            mac = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
+            held = {"cls": self._held, "holder": holders[host.name]} if host.name in holders else {}
+            self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac, **held)
+
+    def _add_links(self, topology: Topology) -> None:
+        pairs = [(link.a, link.b) for link in topology.links]
+        if not self.is_tree:
+            pairs = [(host.name, FABRIC) for host in topology.machines]
+        for a, b in pairs:
+            link = self.net.addLink(self.nodes[a], self.nodes[b])
+            self._ports[frozenset((a, b))] = {a: link.intf1.name, b: link.intf2.name}
+
+    def _fix_neighbours(self, topology: Topology) -> None:
+        """No host asks for another's hardware address, and none speaks IPv6: links carry what is measured."""
+        hosts = [host.name for host in topology.machines]
+        where = {name: (self.address(name), self.nodes[name].MAC()) for name in hosts}
+        for name in hosts:
+            lines = [
+                f"neighbour replace {address} lladdr {mac} dev {self.device(name)} nud permanent"
+                for other, (address, mac) in where.items()
+                if other != name
+            ]
+            lines.append(f"address flush dev {self.device(name)} scope link")
+            run_in(self.pid(name), tool("ip") or "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def _held_host(mininet: Any) -> Any:
+    """A class of Mininet hosts whose network is that of another process, as of a container.
+
+    Mininet's shell is there with this machine's files and process ids: whatever the container has in it, Mininet finds
+    its tools, and can make a link between any two hosts by the ids of their shells.
+    """
+
+    class HeldHost(mininet.node.Host):
+        def __init__(self, name: str, holder: int, **params: Any):
+            self.holder = holder
+            super().__init__(name, inNamespace=False, **params)
+
+        def _popen(self, cmd: list[str], **params: Any) -> Any:
+            return super()._popen([tool("nsenter") or "nsenter", "-t", str(self.holder), "-n", *cmd], **params)
+
+    return HeldHost
+
+
+def run_in(pid: int, *words: str, text: str = "") -> None:
+    """Run a command in the network namespace of a process; MachineError with what it says if it fails."""
+    done = subprocess.run(
+        [tool("nsenter") or "nsenter", "-t", str(pid), "-n", *words],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise MachineError(f"{' '.join(words)[:80]}: {said[0] if said else f'code {done.returncode}'}")
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Mininet gives its shells the environment of this process."""
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name in changes:
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]

@@ -1,0 +1,338 @@
+"""Hosts as Mininet's network namespaces, with the delays, losses and rates of their topology."""
+
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from core.errors import MachineError, SpecError
+from core.registry import hint
+from testbed.faults import Fault, Handover
+from testbed.hosts.agent import Agent
+from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities, require, tool
+from testbed.hosts.mininet.namespaces import connect_in
+from testbed.hosts.mininet.network import NEEDED, Network, is_tree, run_in
+from testbed.hosts.mininet.paths import Paths, PathSetting
+from testbed.hosts.mininet.rules import load_rules, rules_text
+from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
+from testbed.hosts.process import ProcessSite, python_agent
+from testbed.hosts.site import PathMeasure
+from testbed.hosts.state import start_time
+from testbed.topologies.topology import SWITCH, Topology
+from testbed.trust.link_check import check_links, raise_problems
+
+NETEM, USER_SPACE = "netem", "user-space"
+DELAYER = "delayer"
+FIFO_PRIORITY = 10
+STATS_TIMEOUT_S = 10.0
+LEAST_DELAY_NS = 50_000  # ours: a path through the bridge takes about as long anyway
+
+
+def probe() -> list[Finding]:
+    """What this testbed needs of the machine: netem or packet queues will do; the rest steadies measurements."""
+    delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
+    return [
+        *probe_capabilities(*NEEDED, *delays),
+        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
+    ]
+
+
+def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+    """``delays``, and nothing else; SpecError otherwise."""
+    for name, value in options.items():
+        if name != "delays":
+            raise SpecError(f"testbed mininet has no option {name!r}", hint(name, ("delays",)))
+        check_mechanism(value)
+    return dict(options)
+
+
+def check_mechanism(delays: str) -> str:
+    """SpecError where nobody delays packets that way."""
+    if delays not in ("", NETEM, USER_SPACE):
+        raise SpecError(f"delays {delays!r}", f"take {NETEM!r} or {USER_SPACE!r}")
+    return delays
+
+
+class MininetSite(ProcessSite):
+    """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
+
+    ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        delays: str = "",
+        seed: int = 0,
+        owns_folder: bool = False,
+    ):
+        self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
+        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
+        super().__init__(topology, folder, state_folder, seed, owns_folder)
+        self.network: Network | None = None
+        self.delayer: Agent | None = None
+        self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
+        self._paths = Paths(topology)
+        self._settings: dict[tuple[str, str], PathSetting] = {}
+        self._queued: set[tuple[str, str]] = set()
+        self._changing = threading.RLock()  # faults and counters may come from different threads
+        self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
+        self._classed: set[str] = set()
+        self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
+        self.notes += unmet_wishes(topology, is_tree(topology))
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- hosts -------------------------------------------------------------------------------------------
+
+    def address(self, host: str) -> str:
+        """See ``testbed.hosts.site.Site.address``."""
+        return self._up.address(self.topology.host_of(host))
+
+    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into the host's namespaces; the command keeps its id and its pipes.  Before the network is up: nowhere."""
+        if self.network is None:
+            return ()
+        return (tool("mnexec") or "mnexec", "-a", str(self.network.pid(host)))
+
+    def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
+        """See ``testbed.hosts.site.Site.connect``."""
+        try:
+            return connect_in(self._up.pid(self.topology.host_of(host)), ("127.0.0.1", port), timeout_s)
+        except OSError as error:
+            raise MachineError(f"nothing answers on port {port} of {host}: {error}", "see the logs") from None
+
+    def close(self) -> None:
+        """Stop the agents, the delayer last, then the network."""
+        try:
+            super().close()
+        finally:
+            self.network = self.delayer = None
+
+    # --- links -------------------------------------------------------------------------------------------
+
+    def verify(self) -> list[PathMeasure]:
+        """See ``testbed.hosts.site.Site.verify``.  The delayer counts anew from here on: the load's own lateness."""
+        measures = self.measure()
+        raise_problems(measures)
+        self._check_delayer()
+        if self.delayer is not None:
+            with self._changing:
+                self.delayer.ask("stats", reset=True)
+        return measures
+
+    def measure(self) -> list[PathMeasure]:
+        """Measure every path, inside its tolerance or not."""
+        return check_links(self)
+
+    def apply(self, fault: Fault) -> None:
+        """See ``testbed.hosts.site.Site.apply``."""
+        if isinstance(fault, Handover):
+            self.move_host(fault.host, fault.point)
+            return
+        with self._changing:
+            self._paths.apply(fault)
+            self._update()
+
+    def set_delay(self, a: str, b: str, delay_ns: int) -> None:
+        """The link between two hosts (``*`` and ``*``: every link) has another delay from now on."""
+        with self._changing:
+            self._paths.set_delay(a, b, delay_ns)
+            self._update()
+
+    def move_host(self, host: str, point: str) -> None:
+        """A handover: the host's only link leads to another access point from now on; its address stays.
+
+        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
+        and carries nothing for up to a second.
+        """
+        with self._changing:
+            before = self._paths.move_host(host, point)
+            if before == point:
+                return
+            if self._up.is_tree and any(is_limited(link.rate_bps) for link in self.topology.links):
+                self._up.move(host, before, point)
+                self._shape()
+            self._update()
+
+    def counters(self) -> list[tuple[str, str, float]]:
+        """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
+
+        The delayer's are since ``verify``; of one that has ended, or does not answer, ``alive_count`` 0 is all.
+        """
+        found: list[tuple[str, str, float]] = []
+        for host in self.topology.machines:
+            found += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
+            found += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
+        if self.delayer is not None:
+            stats: dict[str, Any] = {"alive_count": 0}
+            with self._changing, suppress(MachineError):
+                stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
+            found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
+        return found
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    @property
+    def _up(self) -> Network:
+        if self.network is None:
+            raise MachineError("the network is down")
+        return self.network
+
+    def _build(self) -> None:
+        """The delayer starts outside of the network, and beside it: starting takes both a while."""
+        if self.delays == USER_SPACE:
+            first = self.topology.machines[0].name
+            command = python_agent("testbed.hosts.mininet.delayer")
+            self.delayer = self.start(first, DELAYER, command, fifo_priority=FIFO_PRIORITY)
+        self.network = Network(self.topology, self.state.environment, self._holders())
+        try:
+            for node in self.network.nodes.values():
+                self._record(node.pid, f"mininet:{node.name}")
+        finally:
+            self._undo.callback(self.network.close)  # before the records say that it is gone
+        if self.delayer is not None:
+            self.delayer.ready()
+        began_ns = time.monotonic_ns()
+        if self.delayer is not None:
+            pids = {host.name: self.network.pid(host.name) for host in self.topology.machines}
+            self.delayer.ask("attach", hosts=pids, seed=self.seed)
+        self._shape()
+        self._update()
+        self.links_took_ns = time.monotonic_ns() - began_ns
+
+    def _holders(self) -> Mapping[str, int]:
+        """Machines whose namespaces are made elsewhere, and a process in each."""
+        return {}
+
+    def _record(self, pid: int, name: str) -> None:
+        number = self.state.making("process", name=name)
+        self.state.made(number, pid=pid, started=start_time(pid))
+        self._undo.callback(self.state.gone, number)
+
+    def _shape(self) -> None:
+        """Limit the ends of links that are switches'; hosts' ends follow with their paths."""
+        network = self._up
+        if not network.is_tree:
+            return
+        switches = {host.name for host in self.topology.hosts if host.role == SWITCH}
+        lines: dict[str, list[str]] = {}
+        for link in self._paths.topology.links:
+            for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True):
+                if end in switches:
+                    lines.setdefault(end, []).extend(link_lines(device, link.rate_bps))
+        for end, text in lines.items():
+            _tc(network, end, text)
+
+    def _update(self) -> None:
+        """Bring the network to what the paths are now: only what has changed."""
+        wanted = self._paths.settings()
+        changed = {ends: path for ends, path in wanted.items() if self._settings.get(ends) != path}
+        self._shape_hosts(wanted, {source for source, _ in changed})
+        if self.delays == USER_SPACE:
+            self._delay(wanted, changed)
+        self._settings = wanted
+        self.topology = self._paths.topology
+
+    def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathSetting], sources: set[str]) -> None:
+        network, netem, per_path = self._up, self.delays == NETEM, not self._up.is_tree
+        for source in sorted(sources):
+            targets = {network.address(b): path for (a, b), path in wanted.items() if a == source}
+            own = [link.rate_bps for link in self._paths.topology.links if source in (link.a, link.b)]
+            lines = host_lines(
+                network.device(source),
+                targets,
+                rate_bps=None if per_path else own[0],
+                per_path_rates=per_path,
+                netem=netem,
+                has_classes=source in self._classed,
+            )
+            if needs_classes(targets, per_path_rates=per_path, netem=netem):
+                self._classed.add(source)
+            if self._shaped.get(source) != lines:
+                _tc(network, source, lines)
+            self._shaped[source] = lines
+
+    def _delay(
+        self, wanted: Mapping[tuple[str, str], PathSetting], changed: Mapping[tuple[str, str], PathSetting]
+    ) -> None:
+        """The delayer first, then the rules that lead packets to it.  A cut path without a queue drops by a rule."""
+        assert self.delayer is not None
+        network = self._up
+        fresh = {ends for ends, path in changed.items() if _needs_queue(path)} - self._queued
+        self._queued |= fresh
+        told = [
+            (target, self._queue[source], path.as_values())
+            for (source, target), path in changed.items()
+            if (source, target) in self._queued
+        ]
+        if told:
+            self.delayer.ask("set", paths=told)
+        cut = {ends for ends, path in wanted.items() if path.is_cut} - self._queued
+        was_cut = {ends for ends, path in self._settings.items() if path.is_cut} - self._queued
+        texts = {}
+        for target in {ends[1] for ends in fresh | (cut ^ was_cut)}:
+            queued = [(network.address(a), self._queue[a]) for a, b in sorted(self._queued) if b == target]
+            dropped = [network.address(a) for a, b in sorted(cut) if b == target]
+            texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
+        load_rules(texts)
+
+    def _check_delayer(self) -> None:
+        if self.delayer is not None and not self.delayer.alive:
+            raise MachineError("the delayer has ended", f"see {self.delayer.log}")
+
+
+def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
+    """What of the links' rates this testbed does not give."""
+    rates = {link.rate_bps for link in topology.links if link.rate_bps}
+    notes = []
+    if any(not is_limited(rate) for rate in rates):
+        notes.append(f"rates from {UNSHAPED_FROM_BPS / 1e9:g} Gb/s on are as fast as this machine is")
+    if not is_tree and any(is_limited(rate) for rate in rates):
+        notes.append("rates hold for each path alone: the paths of a link do not share it")
+    return notes
+
+
+def _needs_queue(path: PathSetting) -> bool:
+    """Whether packets of a path must be touched at all: the way through the bridge is a short delay by itself."""
+    return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.doublings or path.holds)
+
+
+def _tc(network: Network, host: str, lines: Sequence[str]) -> None:
+    if lines:
+        run_in(network.pid(host), tool("tc") or "tc", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def _interface(network: Network, host: str) -> list[tuple[str, float]]:
+    """Bytes, packets and drops of a host's interface, from /proc; sent_bytes alone are those of messages."""
+    for line in Path(f"/proc/{network.pid(host)}/net/dev").read_text().splitlines():
+        name, _, rest = line.partition(":")
+        if name.strip() == network.device(host):
+            values = [float(word) for word in rest.split()]
+            names = ("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count")
+            sent = ("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count")
+            return [*zip(names, values[:4], strict=True), *zip(sent, values[8:12], strict=True)]
+    return []
+
+
+def _queues(network: Network, host: str) -> list[tuple[str, float]]:
+    """What the kernel dropped on the way to the delayer: queue full, or not delivered."""
+    try:
+        text = Path(f"/proc/{network.pid(host)}/net/netfilter/nfnetlink_queue").read_text()
+    except OSError:
+        return []
+    rows: list[list[Any]] = [line.split() for line in text.splitlines()]
+    if not rows:
+        return []
+    return [
+        ("queue_waiting_count", float(sum(int(row[2]) for row in rows))),
+        ("queue_drop_count", float(sum(int(row[5]) + int(row[6]) for row in rows))),
+    ]

@@ -1,0 +1,203 @@
+"""A connection to a machine of the inventory: its host key is checked, everything has a time-out, errors are clear."""
+
+import base64
+import hashlib
+import logging
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import paramiko
+
+from core.errors import HarnessError, MachineError
+from testbed.hosts.ssh.inventory import FINGERPRINT, Machine
+
+CONNECT_S = 10.0
+COMMAND_S = 30.0
+KEEP_ALIVE_S = 5
+_PART = 1 << 16
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wrong is raised, not printed
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command on a machine came to."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+class _Check(paramiko.MissingHostKeyPolicy):
+    """Of a host that no file of known hosts is asked for: its key must have the fingerprint of the inventory."""
+
+    def __init__(self, machine: Machine):
+        self._machine = machine
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        """MachineError where the key is another, or where nobody has said which it is."""
+        found = f"{fingerprint_of(key)} ({key.get_name()})"
+        if not self._machine.fingerprint:
+            fix = f"if it is {found}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
+            raise MachineError(f"its host key is not in {self._machine.known_hosts}", fix)
+        if fingerprint_of(key) != self._machine.fingerprint:
+            fix = "somebody may sit in between: ask whoever runs it, then mend the inventory"
+            raise MachineError(f"its host key is {found}, and not {self._machine.fingerprint}", fix)
+
+
+def fingerprint_of(key: Any) -> str:
+    """As ``ssh-keygen -l`` prints it."""
+    return FINGERPRINT + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+
+
+class Connection:
+    """An SSH connection.  MachineError names the machine, says what is wrong, and comes within the time-out."""
+
+    def __init__(self, machine: Machine, timeout_s: float = CONNECT_S):
+        self.machine = machine
+        self._client = paramiko.SSHClient()
+        self._client.set_missing_host_key_policy(_Check(machine))
+        try:
+            if machine.known_hosts:
+                with suppress(FileNotFoundError):  # then it knows nobody
+                    self._client.load_host_keys(machine.known_hosts)
+            self._client.connect(
+                machine.host,
+                machine.port,
+                machine.user,
+                key_filename=machine.key or None,
+                allow_agent=not machine.key,
+                look_for_keys=not machine.key,
+                timeout=timeout_s,
+                banner_timeout=timeout_s,
+                auth_timeout=timeout_s,
+                channel_timeout=timeout_s,
+            )
+        except BaseException as error:
+            self._client.close()
+            self._raise(error, timeout_s)
+        self._transport.set_keepalive(KEEP_ALIVE_S)
+
+    @property
+    def alive(self) -> bool:
+        """Whether nothing has closed it."""
+        transport = self._client.get_transport()
+        return transport is not None and transport.is_active()
+
+    @property
+    def _transport(self) -> paramiko.Transport:
+        transport = self._client.get_transport()
+        if transport is None or not transport.is_active():
+            raise self.wrong("the connection is gone", "is the machine up, and the network?")
+        return transport
+
+    def wrong(self, what: str, fix: str = "") -> MachineError:
+        """An error with the machine's name in front."""
+        return MachineError(f"{self.machine.name}: {what}", fix)
+
+    def open(self, command: str, timeout_s: float = CONNECT_S) -> paramiko.Channel:
+        """Begin a command; the channel is its input and its output."""
+        try:
+            channel = self._transport.open_session(timeout=timeout_s)
+            channel.settimeout(timeout_s)
+            channel.exec_command(command)
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            fix = "it may allow too few sessions: MaxSessions in its sshd_config" if self.alive else "is it up?"
+            raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None
+        return channel
+
+    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> Said:
+        """Run a command to its end, with ``data`` as its input; MachineError where it does not end in time."""
+        until_s = time.monotonic() + timeout_s
+        channel = self.open(command, timeout_s)
+        try:
+            view = memoryview(data)
+            with suppress(OSError):  # it may end before it has read all, and then says why
+                while view:
+                    channel.settimeout(max(0.001, until_s - time.monotonic()))
+                    view = view[channel.send(view[:_PART]) :]
+                channel.shutdown_write()
+            out = self._read(channel.recv, channel, until_s)
+            err = self._read(channel.recv_stderr, channel, until_s).decode(errors="replace").strip()
+            if not channel.status_event.wait(max(0.0, until_s - time.monotonic())):
+                raise TimeoutError
+            if channel.exit_status < 0:
+                raise self.wrong(f"the connection broke while it ran {_short(command)}", "is it up?")
+            return Said(channel.exit_status, out, err)
+        except TimeoutError:
+            raise self.wrong(f"{_short(command)} did not end within {timeout_s:.0f} s", "is it up?") from None
+        finally:
+            channel.close()
+
+    def done(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> bytes:
+        """As ``run``; MachineError with what it said where it fails."""
+        said = self.run(command, data, timeout_s)
+        if said.code:
+            lines = said.err.splitlines() or [f"code {said.code}"]
+            last = next((line for line in lines if "No space left" in line), lines[-1])[:300]
+            fix = f"free space in {self.machine.folder} there" if "No space left" in said.err else "mend it there"
+            raise self.wrong(f"{_short(command)}: {last}", fix)
+        return said.out
+
+    def reach(self, port: int, timeout_s: float = CONNECT_S) -> paramiko.Channel:
+        """A connection to a port of the machine's loopback; as good as a socket."""
+        try:
+            channel = self._transport.open_channel(
+                "direct-tcpip", ("127.0.0.1", port), ("127.0.0.1", 0), timeout=timeout_s
+            )
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            fix = "see the logs; its sshd_config must not forbid AllowTcpForwarding"
+            raise self.wrong(f"nothing answers on its port {port}: {error}", fix) from None
+        channel.settimeout(timeout_s)
+        return channel
+
+    def close(self) -> None:
+        """Close it, with all that goes over it."""
+        self._client.close()
+
+    @staticmethod
+    def _read(receive: Any, channel: paramiko.Channel, until_s: float) -> bytes:
+        parts: list[bytes] = []
+        while True:
+            channel.settimeout(max(0.001, until_s - time.monotonic()))
+            part = receive(_PART)
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+
+    def _raise(self, error: BaseException, timeout_s: float) -> NoReturn:
+        """The error of a connection that was not made, with the machine's name and what mends it."""
+        its = self.machine
+        at = f"{its.host} port {its.port}"
+        if isinstance(error, HarnessError):
+            raise self.wrong(error.args[0]) from None
+        if isinstance(error, paramiko.BadHostKeyException):
+            found, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
+            fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
+            raise self.wrong(f"its host key is {found}, and not {known} as in {its.known_hosts}", fix) from None
+        if isinstance(error, paramiko.PasswordRequiredException):
+            raise self.wrong(f"the key {its.key} wants a passphrase", "add it to an agent, and give no key") from None
+        if isinstance(error, paramiko.AuthenticationException):
+            what = f"the key {its.key}" if its.key else "every key of your agent and of ~/.ssh"
+            fix = "put the public key into that user's authorized_keys there"
+            raise self.wrong(f"{at} refuses {what} for user {its.user}", fix) from None
+        if isinstance(error, socket.gaierror):
+            raise self.wrong(f"nobody knows the name {its.host}", "give its address") from None
+        if isinstance(error, TimeoutError):
+            raise self.wrong(f"{at} does not answer within {timeout_s:.0f} s", "is it up?") from None
+        if isinstance(error, OSError) and error.filename:  # the key, or the file of known hosts
+            raise self.wrong(f"{error.filename}: {error.strerror}", "mend the inventory") from None
+        if isinstance(error, OSError):
+            parts = getattr(error, "errors", {}).values() or [error]
+            why = next((part.strerror for part in parts if part.strerror), str(error))
+            raise self.wrong(f"{at}: {why}", "is sshd running there, and is there a route?") from None
+        if isinstance(error, paramiko.SSHException | EOFError | ValueError):
+            raise self.wrong(f"{at}: no SSH: {str(error) or 'it hung up'}", "is that sshd's port?") from None
+        raise error
+
+
+def _short(command: str) -> str:
+    return repr(command if len(command) < 80 else f"{command[:77]}…")

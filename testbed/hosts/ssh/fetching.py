@@ -1,0 +1,71 @@
+"""Finished runs of another machine, brought here: what ran there is drawn and compared here."""
+
+import os
+import re
+import shutil
+import tarfile
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from collectors.schema import MANIFEST
+from collectors.writer import PARTIAL
+from testbed.hosts.ssh.connection import Connection
+from testbed.hosts.ssh.inventory import Machine
+from testbed.hosts.ssh.shipping import q, script
+
+SILENT_S = 60.0  # between two parts of what it sends
+_RUN = re.compile(r"[0-9a-f]{16}")
+
+
+def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
+    """Bring the runs in ``folder`` (of results, there) that are not in ``out`` yet; returns their ids.
+
+    Each is brought whole or not at all.  MachineError names the machine and what went wrong.
+    """
+    connection = Connection(machine)
+    try:
+        listing = f'cd {q(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
+        there = connection.done(script(listing)).decode().split()
+        wanted = [name for name in there if _RUN.fullmatch(name) and not (out / "runs" / name).exists()]
+        if wanted:
+            _bring(connection, f"{folder}/runs", wanted, out / "runs")
+        return wanted
+    finally:
+        connection.close()
+
+
+def _bring(connection: Connection, folder: str, names: list[str], runs: Path) -> None:
+    """They come as one tar, are unpacked aside, and renamed when all have come."""
+    runs.mkdir(parents=True, exist_ok=True)
+    aside = runs / f"fetched{PARTIAL}{os.getpid()}"
+    shutil.rmtree(aside, ignore_errors=True)
+    channel = connection.open(script(f"cd {q(folder)}; exec tar -cf - {' '.join(names)}"), SILENT_S)
+    try:
+        with channel.makefile("rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
+            for member in tar:
+                _unpack(tar, member, set(names), aside)
+        if channel.recv_exit_status():
+            raise tarfile.TarError(channel.recv_stderr(1000).decode(errors="replace").strip())
+        for name in names:
+            with suppress(FileExistsError):  # another command has just brought it
+                (aside / name).rename(runs / name)
+    except (tarfile.TarError, EOFError, TimeoutError) as error:
+        raise connection.wrong(f"its runs did not come whole: {error or 'it fell silent'}", "try again") from None
+    finally:
+        channel.close()
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, names: set[str], aside: Path) -> None:
+    """Files of the runs that were asked for; anything else is an error, for the machine need not be ours."""
+    parts = PurePosixPath(member.name).parts
+    if not names.intersection(parts[:1]) or ".." in parts or not (member.isreg() or member.isdir()):
+        raise tarfile.TarError(f"{member.name} is no file of a run")
+    path = aside.joinpath(*parts)
+    if member.isdir():
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        shutil.copyfileobj(cast(IO[bytes], tar.extractfile(member)), file)

@@ -1,0 +1,101 @@
+"""The inventory: a TOML file that names the machines of the testbed ``ssh``, and how to know and to reach them.
+
+    [defaults]                                  # of all hosts; a host may say otherwise
+    user = "me"                                 # default: your own name
+    key = "~/.ssh/id_ed25519"                   # default: those of your agent and of ~/.ssh
+    known_hosts = "~/.ssh/known_hosts"          # the default; or a fingerprint of the host:
+    folder = ".cache/ratebed"                   # there; code and environment stay in it, runs do not
+    python = "/opt/ratebed/bin/python"          # there; default: an environment that is made in the folder, once
+
+    [[host]]
+    host = "192.0.2.11"                         # where SSH answers
+    port = 22
+    fingerprint = "SHA256:…"                    # instead of known_hosts
+    address = "10.0.0.1"                        # on the network between the hosts; default: the same as host
+    cores = 4                                   # that runs may count on; 0: not checked
+    shape = true                                # delays, losses and rates may be set on it by tc (as root, or by sudo)
+
+Paths on this machine are relative to the inventory's folder, those on a host to the user's home there.
+"""
+
+import getpass
+import ipaddress
+import tomllib
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from core.errors import SpecError
+from core.registry import configure
+
+KNOWN_HOSTS = "~/.ssh/known_hosts"
+FINGERPRINT = "SHA256:"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One host of the inventory."""
+
+    host: str
+    name: str = ""  # for people and for tables; default: the same as ``host``
+    port: int = 22
+    user: str = ""
+    key: str = ""
+    known_hosts: str = ""
+    fingerprint: str = ""
+    address: str = ""
+    cores: int = 0
+    folder: str = ".cache/ratebed"
+    python: str = ""
+    shape: bool = False
+
+
+def read_inventory(path: Path) -> list[Machine]:
+    """The machines, in order; SpecError says what is wrong in which host."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise SpecError(f"inventory {path}: {error.strerror}", "name it with --inventory FILE") from None
+    except ValueError as error:  # UnicodeDecodeError, too
+        raise SpecError(f"inventory {path}: {error}", "testbed/hosts/ssh/inventory.py shows one") from None
+    hosts, defaults = content.pop("host", []), content.pop("defaults", {})
+    if content or not isinstance(defaults, dict) or not isinstance(hosts, list) or not hosts:
+        what = f"unknown {', '.join(content)}" if content else "no [[host]]"
+        raise SpecError(f"inventory {path}: {what}", "give [[host]] tables and perhaps [defaults]")
+    machines = [_machine(f"inventory {path}, host {number}", defaults, each, path.parent)
+                for number, each in enumerate(hosts, 1)]  # fmt: skip
+    for field in ("name", "address"):
+        twice = [value for value, count in Counter(getattr(each, field) for each in machines).items() if count > 1]
+        if twice:
+            raise SpecError(f"inventory {path}: {field} {twice[0]} is there twice", "each host has its own")
+    return machines
+
+
+def _machine(where: str, defaults: dict[str, Any], own: Any, folder: Path) -> Machine:
+    if not isinstance(own, dict) or "host" not in own:
+        raise SpecError(f"{where}: it does not say where SSH answers", 'give host = "name or address"')
+    if "fingerprint" in own and "known_hosts" not in own:
+        defaults = {name: value for name, value in defaults.items() if name != "known_hosts"}
+    found: Machine = configure(where, Machine, {**defaults, **own})
+    if found.fingerprint and found.known_hosts:
+        raise SpecError(f"{where}: both a fingerprint and known_hosts", "give one of them")
+    if found.fingerprint and not found.fingerprint.startswith(FINGERPRINT):
+        raise SpecError(f"{where}: fingerprint {found.fingerprint!r}", "give that of ssh-keygen -l: SHA256:…")
+    found = replace(
+        found,
+        name=found.name or found.host,
+        user=found.user or getpass.getuser(),
+        address=found.address or found.host,
+        key=found.key and str(folder / Path(found.key).expanduser()),
+        known_hosts="" if found.fingerprint else str(folder / Path(found.known_hosts or KNOWN_HOSTS).expanduser()),
+    )
+    try:
+        ipaddress.IPv4Address(found.address)
+    except ValueError:
+        raise SpecError(f"{where}: address {found.address!r}", "give an IPv4 address between the hosts") from None
+    if not 0 < found.port < 65536 or found.cores < 0:
+        raise SpecError(f"{where}: port {found.port}, cores {found.cores}", "give possible ones")
+    if any(not (letter.isalnum() or letter in "-_.") for letter in found.name):
+        raise SpecError(f"{where}: name {found.name!r}", "give letters, digits, dots and hyphens")
+    return found

@@ -1,0 +1,276 @@
+"""The harness' end of a keeper: its processes, as agents see them, and what it answers."""
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from testbed.hosts.ssh.connection import CONNECT_S, Connection
+
+ALIVE_S = 2.0  # how often the keeper hears of us
+LOST_S = 10.0  # a keeper says something every second: after such a silence it is gone
+LOST = 255  # as the exit code of processes that nobody can ask any more: ssh's own
+ANSWER_S = 20.0
+START_S = 30.0
+_PART = 1 << 16
+
+
+class RemoteProcess:
+    """See ``testbed.hosts.pipes.Process``."""
+
+    def __init__(self, keeper: "Keeping", number: int, log: Path):
+        self._keeper, self.number, self._log = keeper, number, log
+        self.pid = 0  # there; 0 until the keeper has told it
+        self.returncode: int | None = None
+        self.refused: list[str] = []
+        self.problem = ""  # why it did not start
+        self._said = b""
+        self._input_open = True
+        self._changed = threading.Condition()
+        self._code: int | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As of ``Popen``; ``LOST`` where its machine is lost."""
+        return self._code
+
+    def send(self, data: bytes, until_s: float) -> None:
+        """To its standard input; the keeper keeps what it does not take."""
+        if not self._input_open or self._code is not None:
+            raise BrokenPipeError
+        self._keeper.tell("write", id=self.number, text=data.decode(errors="surrogateescape"))
+
+    def receive(self, until_s: float) -> bytes:
+        """What it said; empty once it has ended, or is lost."""
+        with self._changed:
+            while not self._said and self._code is None:
+                if not self._changed.wait(max(0.0, until_s - time.monotonic())):
+                    raise TimeoutError
+            said, self._said = self._said, b""
+            return said
+
+    def close_input(self) -> None:
+        """End its standard input."""
+        if self._input_open:
+            self._input_open = False
+            self._keeper.tell("close", id=self.number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        """Any signal."""
+        if self._code is None:
+            self._keeper.tell("signal", id=self.number, number=int(number))
+
+    def kill_group(self) -> None:
+        """The keeper has done it when it said that the process has ended."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._code is not None, timeout):
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        assert self._code is not None
+        self.returncode = self._code
+        return self._code
+
+    def close(self) -> None:
+        """Nothing more is taken from it."""
+
+    def wait_started(self, timeout_s: float) -> None:
+        """Until the keeper has started it, or has said why not, or is lost."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.pid or self._code is not None, timeout_s)
+
+    # --- what the keeper says of it ------------------------------------------------------------------------
+
+    def started(self, pid: int, refused: list[str]) -> None:
+        """It lives."""
+        with self._changed:
+            self.pid, self.refused = pid, refused
+            self._changed.notify_all()
+
+    def said(self, text: str) -> None:
+        """Something on its standard output."""
+        with self._changed:
+            self._said += text.encode(errors="surrogateescape")
+            self._changed.notify_all()
+
+    def logged(self, text: str) -> None:
+        """Something on its standard error: it goes to the log, here."""
+        with suppress(OSError), self._log.open("ab") as file:
+            file.write(text.encode(errors="surrogateescape"))
+
+    def ended(self, code: int, problem: str = "") -> None:
+        """It has ended, or is lost."""
+        with self._changed:
+            if self._code is None:
+                self._code, self.problem = code, problem
+                if problem:
+                    self.logged(f"{problem}\n")
+            self._changed.notify_all()
+
+
+class Keeping:
+    """A keeper that was started over a connection.  ``lost`` says why it is not there any more; empty: it is."""
+
+    def __init__(self, connection: Connection, command: str, on_lost: Callable[[], None] = lambda: None):
+        self.connection, self._on_lost = connection, on_lost
+        self.lost = ""
+        self._processes: dict[int, RemoteProcess] = {}
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._last = 0
+        self._closing = False
+        self._changed, self._sending = threading.Condition(), threading.Lock()
+        self._channel = connection.open(command)
+        self.ready = self._first_line()
+        self._heard_s = time.monotonic()
+        self._channel.settimeout(LOST_S / 2)
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._keep_alive)]
+        for thread in self._threads:
+            thread.start()
+
+    def start(self, name: str, log: Path, **how: Any) -> RemoteProcess:
+        """Start a process (``how``: see the keeper); MachineError where it cannot be."""
+        with self._changed:
+            self._last += 1
+            process = self._processes[self._last] = RemoteProcess(self, self._last, log)
+            number = self._last
+        self.tell("start", id=number, name=name, **how)
+        process.wait_started(START_S)
+        if not process.pid:
+            what = process.problem or f"no word of it within {START_S:.0f} s"
+            raise self.connection.wrong(f"cannot start {name}: {what}", "see the logs")
+        return process
+
+    def tell(self, command: str, **arguments: Any) -> None:
+        """Send a command; what is told to one that is lost is told to nobody."""
+        line = json.dumps({"do": command, **arguments}).encode() + b"\n"
+        try:
+            with self._sending:
+                if not self.lost:
+                    self._channel.sendall(line)
+        except OSError as error:  # a time-out, too: the machine takes nothing any more
+            self._lose(f"it takes no commands: {error or 'time-out'}")
+
+    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: Any) -> dict[str, Any]:
+        """Send a command and wait for its answer; MachineError where there is none, or an error."""
+        with self._changed:
+            self._last += 1
+            number = self._last
+        self.tell(command, number=number, **arguments)
+        with self._changed:
+            self._changed.wait_for(lambda: number in self._answers or bool(self.lost), timeout_s)
+            answer = self._answers.pop(number, None)
+        if answer is None:
+            raise self.connection.wrong(self.lost or f"no answer to {command!r} in time", "is it up?")
+        if "error" in answer:
+            raise self.connection.wrong(answer["error"], "mend it there")
+        return answer
+
+    def close(self, timeout_s: float = CONNECT_S) -> bool:
+        """End the keeper, and so all that it made; whether it has said that it did."""
+        self._closing = True
+        if self.lost:
+            return False
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.shutdown_write()
+        done = self._channel.status_event.wait(timeout_s) and self._channel.exit_status == 0
+        self._channel.close()
+        return done
+
+    # --- threads -------------------------------------------------------------------------------------------
+
+    def _first_line(self) -> dict[str, Any]:
+        """What the keeper says first; MachineError with what was said instead."""
+        until_s, data = time.monotonic() + START_S, b""
+        try:
+            while not data.endswith(b"\n"):
+                self._channel.settimeout(max(0.001, until_s - time.monotonic()))
+                part = self._channel.recv(_PART)
+                if not part:
+                    break
+                data += part
+            said = json.loads(data)
+        except TimeoutError:
+            raise self.connection.wrong(f"its keeper does not start within {START_S:.0f} s", "is it busy?") from None
+        except ValueError:
+            err = self._channel.recv_stderr(_PART).decode(errors="replace").strip() or data.decode(errors="replace")
+            last = (err.splitlines() or ["it said nothing"])[-1][:300]
+            raise self.connection.wrong(f"its keeper did not start: {last}", "mend it there") from None
+        if "error" in said:
+            raise self.connection.wrong(said["error"], f"free space in {self.connection.machine.folder} there")
+        return dict(said)
+
+    def _listen(self) -> None:
+        rest = b""
+        while not self.lost:
+            try:
+                part = self._channel.recv(_PART)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                self._lose(f"the connection broke: {error}")
+                return
+            if not part:
+                self._lose("its keeper has ended")
+                return
+            self._heard_s, came_ns = time.monotonic(), time.time_ns()
+            *lines, rest = (rest + part).split(b"\n")
+            for line in lines:
+                with suppress(socket.error):
+                    self._take({**json.loads(line), "came_ns": came_ns})
+
+    def _keep_alive(self) -> None:
+        while not self.lost and not self._closing:
+            if time.monotonic() - self._heard_s > LOST_S:
+                self._lose(f"it has said nothing for {LOST_S:.0f} s")
+            self.tell("alive")
+            time.sleep(ALIVE_S)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        match line:
+            case {"answer": number}:
+                with self._changed:
+                    self._answers[number] = line
+                    self._changed.notify_all()
+            case {"broken": error}:
+                self._lose(f"its keeper broke: {error}")
+            case {"started": number, "pid": pid, "refused": refused}:
+                self._processes[number].started(pid, refused)
+            case {"failed": number, "error": error}:
+                self._processes[number].ended(LOST, error)
+            case {"said": number, "text": text}:
+                self._processes[number].said(text)
+            case {"logged": number, "text": text}:
+                self._processes[number].logged(text)
+            case {"ended": number, "code": code}:
+                self._processes[number].ended(code)
+
+    def _lose(self, why: str) -> None:
+        """Everybody who waits for it hears of it; what still goes over the connection ends."""
+        with self._changed:
+            if self.lost:
+                return
+            self.lost = why
+            self._changed.notify_all()
+        name = self.connection.machine.name
+        for process in list(self._processes.values()):
+            process.ended(LOST, "" if self._closing else f"host {name} is lost: {why}")
+        if not self._closing:
+            threading.Thread(target=self.connection.close, daemon=True).start()  # it may wait for the machine
+            self._on_lost()

@@ -1,0 +1,254 @@
+"""Hosts on the machines of an inventory, over SSH; their links as they are, or shaped there."""
+
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TypeVar, cast
+
+from core.errors import HarnessError, MachineError, SpecError
+from testbed.brokers.brokerd.build import BINARY, brokerd_path
+from testbed.faults import Fault
+from testbed.hosts.agent import COMMENT, Agent
+from testbed.hosts.process import ProcessSite
+from testbed.hosts.site import PathMeasure
+from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
+from testbed.hosts.ssh.inventory import Machine, read_inventory
+from testbed.hosts.ssh.shape import shape, shaped_machines
+from testbed.topologies.topology import Topology
+from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
+from testbed.trust.observed import CLOCK_DOUBT
+
+_SILENT = "no answer of"
+AS_THEY_ARE_NS = 1_000_000  # ours: a path that differs from the topology by so much is worth a note
+
+Answer = TypeVar("Answer")
+
+
+class SshSite(ProcessSite):
+    """Agents on other machines.  MachineError names the machine that cannot be used, and why; a context manager.
+
+    The topology's machines are dealt out to those of the inventory in turn, so that several may share one: what that
+    means for their paths is said in ``notes``.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        folder: Path,
+        state_folder: Path | None = None,
+        seed: int = 0,
+        owns_folder: bool = False,
+        inventory: str = "",
+    ):
+        self.machines = read_inventory(Path(inventory))
+        names = [host.name for host in topology.machines]
+        self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
+        self._shaped = shaped_machines(topology, self.machines, self._machine_of)
+        super().__init__(topology, folder, state_folder, seed, owns_folder)
+        self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
+        self._opening = threading.Lock()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    # --- hosts -------------------------------------------------------------------------------------------
+
+    def address(self, host: str) -> str:
+        """See ``testbed.hosts.site.Site.address``."""
+        return self.machine(host).address
+
+    def machine(self, host: str) -> Machine:
+        """The machine that carries a host of the topology."""
+        return self.remote(host).machine
+
+    def remote(self, host: str) -> RemoteHost:
+        """The same, as what is connected."""
+        return self.hosts[self._machine_of[self.topology.host_of(host)]]
+
+    def start(
+        self,
+        host: str,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cores: Sequence[int] = (),
+        fifo_priority: int = 0,
+    ) -> Agent:
+        """See ``testbed.hosts.site.Site.start``."""
+        host, remote = self.topology.host_of(host), self.remote(host)
+        if name in self.agents:
+            self.forget(name)
+        log = self.folder / "logs" / f"{name}.log"
+        own = {sys.executable: remote.shipped.python, str(BINARY): remote.shipped.brokerd}
+        words = [own.get(command[0], command[0]), *command[1:]]
+        try:
+            with log.open("a") as file:
+                file.write(f"{COMMENT}on {host}, {remote.machine.name}: {' '.join(words)}\n")
+        except OSError as error:
+            raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
+        how = {"environment": dict(environment or {}), "cores": list(cores), "fifo_priority": fifo_priority}
+        process = remote.keeping.start(name, log, words=words, **how)
+        self.notes += [f"{name}: {text}" for text in process.refused if f"{name}: {text}" not in self.notes]
+        agent = Agent(name, process, log)
+        self.agents[name], self._host_of[name] = agent, host
+        return agent
+
+    def processes(self) -> list[tuple[str, int]]:
+        """None that live on this machine: the keepers' probes see to them."""
+        return []
+
+    def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
+        """Through the SSH connection; a channel of it behaves as a socket does."""
+        return cast(socket.socket, self.remote(host).connection.reach(port, timeout_s))
+
+    def place(self, host: str, path: Path) -> str:
+        """See ``testbed.hosts.site.Site.place``; what the agents are told later comes after the folder is made."""
+        remote = self.remote(host)
+        there = remote.place(self._relative(path))
+        remote.keeping.tell("folder", path=str(Path(there).parent))
+        return there
+
+    def put(self, host: str, path: Path) -> str:
+        """See ``testbed.hosts.site.Site.put``."""
+        return self.remote(host).put(self._relative(path), path.read_bytes())
+
+    def fetch(self, host: str, path: Path) -> None:
+        """See ``testbed.hosts.site.Site.fetch``."""
+        path.write_bytes(self.remote(host).fetch(self._relative(path)))
+
+    def clock_offset_ns(self, host: str) -> int:
+        """As measured when the connection was made."""
+        return self.remote(host).offset.offset_ns
+
+    def probes(self) -> Sequence[RemoteSeen]:
+        """Of the machines that are not lost."""
+        return [RemoteSeen(remote) for remote in self.hosts.values() if not remote.keeping.lost]
+
+    def explained(self, error: HarnessError) -> HarnessError:
+        """See ``testbed.hosts.site.Site.explained``; takes some seconds where a host is silent."""
+        if not isinstance(error, MachineError) or error.what.startswith(_SILENT):
+            return error
+        silent = [name for name, remote in self.hosts.items() if not remote.answers()]
+        if not silent:
+            its = [agent for agent in self._host_of if f"agent {agent}," in error.what]
+            where = f"{self.machine(self._host_of[its[0]]).name}: " if its else ""
+            return error if error.what.startswith(where) else MachineError(where + error.what, error.fix)
+        return MachineError(f"{_SILENT} {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
+
+    # --- links -------------------------------------------------------------------------------------------
+
+    def verify(self) -> list[PathMeasure]:
+        """Measure every path; where nobody can set a delay, what was measured is what counts."""
+        self.check_alive()
+        measures = [self._judged(found) for found in check_links(self)]
+        far = [found for found in measures if self._is_other(found)]
+        if far:
+            worst = max(far, key=lambda found: abs(found.measured_delay_ns - found.requested_delay_ns))
+            self.notes.append(
+                f"{len(far)} of {len(measures)} paths are as the machines have them: {worst.source} to {worst.target} "
+                f"takes {worst.measured_delay_ns / 1e6:.2f} ms, {self.topology.name} wants "
+                f"{worst.requested_delay_ns / 1e6:.2f} ms"
+            )
+        raise_problems(measures)
+        return measures
+
+    def apply(self, fault: Fault) -> None:
+        """SpecError: the links are not ours to change."""
+        raise SpecError(f"{fault}: ssh changes no links while a run goes on", "use --testbed mininet, or virtual")
+
+    def counters(self) -> list[tuple[str, str, float]]:
+        """Of each machine: its clock against ours, at the start and now, and how certain that is."""
+        found: list[tuple[str, str, float]] = []
+        for name, remote in self.hosts.items():
+            try:
+                later = remote.measured_offset()
+            except MachineError:
+                found.append((name, "alive_count", 0.0))
+                continue
+            found += [
+                (name, "clock_offset_before_ns", float(remote.offset.offset_ns)),
+                (name, "clock_offset_after_ns", float(later.offset_ns)),
+                (name, CLOCK_DOUBT, float(remote.offset.doubt_until_ns(later))),
+            ]
+        return found
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Connect, bring what is missing, start the keepers: all machines at once."""
+        used = [its for its in self.machines if its.name in self._machine_of.values()]
+        brokerd = brokerd_path() if self.topology.node_names("broker") else None
+        self._together(used, lambda its: self._open_one(its, brokerd))
+        self.hosts = {its.name: self.hosts[its.name] for its in used}  # in the inventory's order
+        shared = {name: [host for host, its in self._machine_of.items() if its == name] for name in self.hosts}
+        for name, remote in self.hosts.items():
+            self.notes += remote.shipped.notes
+            if len(shared[name]) > 1:
+                self.notes.append(f"{', '.join(shared[name])} share the machine {name}")
+        self._together(self._shaped, lambda its: shape(self, self.hosts[its.name]))
+
+    def _open_one(self, machine: Machine, brokerd: Path | None) -> None:
+        remote = RemoteHost(machine)
+        with self._opening:
+            self._undo.callback(remote.disconnect)
+        remote.ship(brokerd, self.state.token)
+        with self._opening:
+            number = self.state.making(
+                "remote", name=machine.name, machine=asdict(machine), clean=remote.clean_command()
+            )
+        try:
+            remote.keep(f"{self.state.token}-{machine.name}")
+        except BaseException:
+            with suppress(MachineError):  # where it cannot be asked, it stays on record
+                remote.connection.done(remote.clean_command())
+                with self._opening:
+                    self.state.gone(number)
+            raise
+        with self._opening:
+            self._undo.callback(self._close_one, remote, number)
+            self.hosts[machine.name] = remote
+
+    def _close_one(self, remote: RemoteHost, number: int) -> None:
+        """What a lost machine still has is left to its keeper, and stays on record for ``ratebed clean``."""
+        if remote.keeping.close():
+            self.state.gone(number)
+
+    def _together(self, machines: Sequence[Machine], what: Callable[[Machine], Answer]) -> list[Answer]:
+        """Do something to machines at once; the first error is raised after all have ended."""
+        if not machines:
+            return []
+        with ThreadPoolExecutor(len(machines)) as pool:
+            work = [pool.submit(what, machine) for machine in machines]
+        return [each.result() for each in work]
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _judged(self, found: PathMeasure) -> PathMeasure:
+        """A path that nobody shapes may be slower than the topology wants, but must not lose everything.
+
+        Of one that is shaped, what the clocks leave open is no fault.
+        """
+        if found.probe_count == found.lost_count:
+            return found
+        if self._is_shaped(found.source):
+            doubt_ns = sum(self.remote(host).offset.doubt_ns for host in (found.source, found.target))
+            off_ns = abs(found.measured_delay_ns - found.requested_delay_ns)
+            if not found.problem.startswith("median") or off_ns > TOLERANCE_NS + doubt_ns:
+                return found
+        return replace(found, problem="")
+
+    def _is_shaped(self, host: str) -> bool:
+        return self.machine(host) in self._shaped
+
+    def _is_other(self, found: PathMeasure) -> bool:
+        off_ns = abs(found.measured_delay_ns - found.requested_delay_ns)
+        return not self._is_shaped(found.source) and off_ns > AS_THEY_ARE_NS

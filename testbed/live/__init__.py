@@ -1,5 +1,0 @@
-"""What all testbeds with real processes and sockets share: sites, agents, nodes, load, brokers.
-
-A *site* is a topology made real (``testbed.local``, ``testbed.mininet``); an *agent* is a process of
-ours on one of its hosts.  What runs here is the code in ``systems/``, unchanged.
-"""

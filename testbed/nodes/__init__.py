@@ -1,0 +1,1 @@
+"""A system's nodes as processes: their hosts, their links, their records."""

@@ -1,0 +1,256 @@
+"""How a node's messages travel on real sockets: datagrams, or one TCP connection a pair of nodes.
+
+Both carry what the codec makes, and nothing else.  What cannot be delivered is lost, and counted where
+the sender's host knows of it: a datagram that the kernel refused, a message to a peer that is down.
+"""
+
+import errno
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.hosts.directory import Address, Directory
+from testbed.hosts.loop import Loop
+from testbed.nodes.frames import FRAME_BYTES_MAXIMUM, FrameSocket, Hello, retry_soon
+
+RECEIVE_BYTES = 16 * 2**20  # of a socket's buffer: a burst must not be lost on its own host
+REDIAL_NS = 50 * MILLISECOND_NS
+DIAL_NS = 3 * SECOND_NS  # a call that is not answered by then begins anew
+PATIENCE_NS = 2 * SECOND_NS  # how long messages wait for a peer that never called
+STRANGERS_MAXIMUM = 256  # at the door at once: more of them than a run has nodes and users
+HELLO_BYTES_MAXIMUM = 4096  # of their first frame; what they send is kept until it is whole
+_BATCH = 64  # datagrams read at most before the loop looks at its timers
+_SO_RCVBUFFORCE = 33  # socket(7): as root, beyond rmem_max
+
+Received = Callable[[str, bytes], None]  # source, content
+
+
+class Links(Protocol):
+    """A node's ways to its peers."""
+
+    lost_count: int
+    garbage_count: int  # what came from strangers
+
+    def start(self) -> None:
+        """Call those peers that this node calls."""
+        ...
+
+    def send(self, target: str, content: bytes) -> None:
+        """Send, or lose it."""
+        ...
+
+    def connected_count(self) -> int:
+        """Peers that can be reached right now."""
+        ...
+
+    def unsent_bytes(self) -> int:
+        """What this host still holds for its peers."""
+        ...
+
+
+def big_buffer(sock: socket.socket) -> None:
+    """A receive buffer of ``RECEIVE_BYTES``, or of as much as this user may have."""
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BYTES)
+    except OSError:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+
+
+class Datagrams:
+    """UDP; a datagram comes from the node whose address it bears."""
+
+    def __init__(self, loop: Loop, sock: socket.socket, directory: Directory, own: str, received: Received):
+        self.lost_count = self.garbage_count = 0
+        self._socket, self._directory, self._received = sock, directory, received
+        self._peer_count = len(directory.addresses) - 1
+        sock.setblocking(False)
+        loop.on_readable(sock.fileno(), self._read)
+
+    def start(self) -> None:
+        """Datagrams need no call."""
+
+    def send(self, target: str, content: bytes) -> None:
+        """See ``Links``."""
+        try:
+            self._socket.sendto(content, self._directory.addresses[target])
+        except OSError:
+            self.lost_count += 1
+
+    def connected_count(self) -> int:
+        """All."""
+        return self._peer_count
+
+    def unsent_bytes(self) -> int:
+        """None: what was sent is on its way, or lost."""
+        return 0
+
+    def _read(self) -> None:
+        for _ in range(_BATCH):
+            try:
+                content, address = self._socket.recvfrom(1 << 16)
+            except OSError:
+                return
+            source = self._directory.name_at(address)
+            if source is None:
+                self.garbage_count += 1
+            else:
+                self._received(source, content)
+
+
+@dataclass
+class _Peer:
+    """The other end of a stream.  ``waiting``: messages before the first connection; None = it is down."""
+
+    address: Address
+    connection: FrameSocket | None = None
+    waiting: list[bytes] | None = field(default_factory=list)
+
+
+class Streams:
+    """One TCP connection a pair of nodes: of two, the first in the directory calls, again and again."""
+
+    def __init__(self, loop: Loop, directory: Directory, own: str, received: Received):
+        self.lost_count = self.garbage_count = 0
+        self._loop, self._directory, self._own, self._received = loop, directory, own, received
+        self._peers = {name: _Peer(address) for name, address in directory.addresses.items() if name != own}
+
+    def start(self) -> None:
+        """See ``Links``."""
+        for name in self._directory.calls(self._own):
+            self._dial(name)
+        self._loop.call_at(time.monotonic_ns() + PATIENCE_NS, self._lose_patience)
+
+    def send(self, target: str, content: bytes) -> None:
+        """See ``Links``."""
+        peer = self._peers[target]
+        if peer.connection is not None:
+            peer.connection.send(content)
+        elif peer.waiting is not None:
+            peer.waiting.append(content)
+        else:
+            self.lost_count += 1
+
+    def connected_count(self) -> int:
+        """Peers with a connection."""
+        return sum(peer.connection is not None for peer in self._peers.values())
+
+    def unsent_bytes(self) -> int:
+        """See ``Links``."""
+        held = sum(len(content) for peer in self._peers.values() for content in peer.waiting or ())
+        return held + sum(peer.connection.unsent_bytes() for peer in self._peers.values() if peer.connection)
+
+    def adopt(self, name: str, connection: FrameSocket) -> None:
+        """``name`` has called; what was there before is over."""
+        peer = self._peers[name]
+        if peer.connection is not None:
+            peer.connection.close()
+        peer.connection = connection
+        connection.on_frame = lambda content: self._received(name, content)
+        connection.on_close = lambda: self._broken(name, connection)
+        for content in peer.waiting or ():
+            connection.send(content)
+        peer.waiting = None
+
+    def _broken(self, name: str, connection: FrameSocket) -> None:
+        peer = self._peers[name]
+        if peer.connection is connection:
+            peer.connection = None
+            if name in self._directory.calls(self._own):
+                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
+
+    def _dial(self, name: str) -> None:
+        peer = self._peers[name]
+        if peer.connection is not None:
+            return
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        retry_soon(sock)
+        descriptor, over = sock.fileno(), False
+
+        def answered(in_time: bool = True) -> None:
+            nonlocal over
+            if over:
+                return
+            over = True
+            self._loop.forget(descriptor)
+            if in_time and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                self._reached(name, sock)
+            else:
+                sock.close()
+                self._give_up(peer)
+                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
+
+        if sock.connect_ex(peer.address) in (0, errno.EINPROGRESS):
+            self._loop.on_writable(descriptor, answered)
+            self._loop.call_at(time.monotonic_ns() + DIAL_NS, answered, False)
+        else:
+            answered(False)
+
+    def _reached(self, name: str, sock: socket.socket) -> None:
+        connection = FrameSocket(self._loop, sock, lambda _: None, lambda: None)
+        connection.send(msgspec.json.encode(Hello(self._directory.token, self._own)))
+        self.adopt(name, connection)
+
+    def _give_up(self, peer: _Peer) -> None:
+        """What waits for a peer that is not there is lost."""
+        self.lost_count += len(peer.waiting or ())
+        peer.waiting = None
+
+    def _lose_patience(self) -> None:
+        for peer in self._peers.values():
+            if peer.connection is None:
+                self._give_up(peer)
+
+
+class Doorstep:
+    """The port that a node listens on: connections that have not said yet who they are."""
+
+    def __init__(self, loop: Loop, listener: socket.socket, greeted: Callable[[FrameSocket, Hello], bool]):
+        self.garbage_count = 0
+        self._stranger_count = 0
+        self._loop, self._listener, self._greeted = loop, listener, greeted
+        listener.setblocking(False)
+        loop.on_readable(listener.fileno(), self._accept)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            sock, _ = self._listener.accept()
+            if self._stranger_count == STRANGERS_MAXIMUM:
+                sock.close()
+                self.garbage_count += 1
+                return
+            retry_soon(sock)
+            self._stranger_count += 1
+            connection = FrameSocket(self._loop, sock, lambda _: None, self._refuse)
+            connection.frame_bytes_maximum = HELLO_BYTES_MAXIMUM
+            connection.on_frame = lambda frame: self._hello(connection, frame)
+            self._loop.call_at(time.monotonic_ns() + DIAL_NS, self._hurry, connection)
+
+    def _hello(self, connection: FrameSocket, frame: bytes) -> None:
+        try:
+            hello = msgspec.json.decode(frame, type=Hello)
+        except msgspec.MsgspecError:
+            hello = Hello("")
+        connection.on_frame, connection.on_close = (lambda _: None), (lambda: None)
+        connection.frame_bytes_maximum = FRAME_BYTES_MAXIMUM
+        if self._greeted(connection, hello):
+            self._stranger_count -= 1
+        else:
+            connection.close()
+            self._refuse()
+
+    def _hurry(self, connection: FrameSocket) -> None:
+        """Whoever has not said who it is by now need not stay."""
+        if connection.open and connection.on_close == self._refuse:
+            connection.close()
+            self._refuse()
+
+    def _refuse(self) -> None:
+        self._stranger_count -= 1
+        self.garbage_count += 1

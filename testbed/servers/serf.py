@@ -1,0 +1,123 @@
+"""Real Serf agents on the hosts of a live site: one a node, joined to a cluster, asked for coordinates by RPC.
+
+Debian's serf 0.9.4.  An agent gossips over UDP and TCP at its host's address and probes one member each second
+(profile ``lan``; every five seconds with ``wan``): each probe that is answered moves its coordinate.
+"""
+
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from core.errors import MachineError, SpecError
+from testbed.hosts.site import Site
+from testbed.servers.serf_rpc import SerfRpc
+from testbed.servers.server import ServerProcess, listening_address, port_on, program_of
+
+GOSSIP_PORT, RPC_PORT = 7946, 7373  # Serf's own
+PROBE_EVERY_S = {"lan": 1.0, "wan": 5.0, "local": 1.0}  # memberlist's profiles (config.go)
+START_S = 20.0  # many start at once, on few cores
+JOIN_S = 30.0
+_LOOK_AGAIN_S = 0.3
+SEEDS = 2  # ours: whom the others call to join; with one alone, nobody could join while it is down
+
+
+class SerfServer:
+    """The agent of one node: a process on the node's host, and a way to ask it."""
+
+    def __init__(self, site: Site, node: str, profile: str = "lan"):
+        if profile not in PROBE_EVERY_S:
+            raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
+        self.node, self._site, self._profile = node, site, profile
+        self._host = site.topology.host_of(node)
+        address, (host,) = site.address(node), (h for h in site.topology.hosts if h.name == self._host)
+        number = host.node_names.index(node)  # several agents may share a host
+        self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
+        self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
+        self.rpc_at = address, self._rpc_port  # for nodes on other hosts
+        self._seeds: tuple[str, ...] = ()
+        self.process = ServerProcess(site, self._host, f"serf-{node}", self._command)
+        self.rpc = SerfRpc(self.connect, node)
+
+    def connect(self, timeout_s: float) -> socket.socket:
+        """To its RPC, from the harness."""
+        return self._site.connect(self._host, self._rpc_port, timeout_s)
+
+    def start(self, seeds: Sequence[str] = ()) -> None:
+        """Start it; it joins whoever of ``seeds`` (gossip addresses) is there, and tries again until one is."""
+        self._seeds = tuple(seed for seed in seeds if seed != self.gossip)
+        self.process.start()
+
+    def wait(self, timeout_s: float = START_S) -> None:
+        """Until it answers by RPC."""
+        self.process.wait_for(lambda: bool(self.rpc.stats()), timeout_s)
+
+    def kill(self) -> None:
+        """A crash: the others find out by their probes."""
+        self.rpc.close()
+        self.process.kill()
+
+    def stop(self) -> None:
+        """End it."""
+        self.rpc.close()
+        self.process.stop()
+
+    def _command(self) -> list[str]:
+        joins = [f"-retry-join={seed}" for seed in self._seeds]
+        return [
+            program_of("serf"), "agent", f"-node={self.node}", f"-bind={self.gossip}",
+            f"-rpc-addr={self._rpc_address}:{self._rpc_port}", f"-profile={self._profile}", "-log-level=warn",
+            "-retry-interval=1s", *joins,
+        ]  # fmt: skip
+
+
+class SerfCluster:
+    """One agent a node, joined.  The first ``SEEDS`` nodes are those that the others call.  A context manager."""
+
+    def __init__(self, site: Site, nodes: Sequence[str], profile: str = "lan"):
+        if not nodes:
+            raise SpecError("a Serf cluster of no nodes", "name one")
+        self.servers = {node: SerfServer(site, node, profile) for node in nodes}
+        self._seeds = [server.gossip for server in list(self.servers.values())[:SEEDS]]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout_s: float = JOIN_S) -> None:
+        """Start all, and wait until each knows of all others; MachineError names those that do not."""
+        for server in self.servers.values():
+            server.start(self._seeds)
+        for server in self.servers.values():
+            server.wait()
+        until_s = time.monotonic() + timeout_s
+        for node, server in self.servers.items():
+            while missing := self._unknown_to(server):
+                if time.monotonic() > until_s:
+                    fix = f"see the log of {server.process.name}"
+                    raise MachineError(f"the Serf agent {node} has not met {', '.join(sorted(missing))}", fix)
+                time.sleep(_LOOK_AGAIN_S)
+                with suppress(MachineError):  # gossip may get lost, and all is exchanged only every 30 s by itself
+                    server.rpc.join(self._seeds)
+
+    def _unknown_to(self, server: SerfServer) -> set[str]:
+        return set(self.servers) - set(server.rpc.alive())
+
+    def restart(self, node: str) -> None:
+        """Start the agent of a node that was killed: it joins again, and knows nothing."""
+        self.servers[node].start(self._seeds)
+        self.servers[node].wait()
+
+    def stop(self) -> None:
+        """End all, at once."""
+        for server in self.servers.values():
+            server.rpc.close()
+            server.process.terminate()
+        for server in self.servers.values():
+            server.stop()

@@ -1,0 +1,43 @@
+"""A coordinate agent as a node with I/O: the questions of ``systems.placement.agent``, answered by a real Serf agent.
+
+Serf itself probes and gossips, past the nodes of the run: a node only asks it where it is, and passes that on.
+"""
+
+import socket
+from collections.abc import Callable
+
+from core.errors import MachineError
+from systems.api import Delivery, Effect, Event, Sample, Send, Start, UnexpectedEvent
+from systems.placement.messages import Here, WhereAmI
+from testbed.servers.serf_rpc import SerfRpc
+
+ANSWER_S = 0.2  # ours: an agent that lives answers within a millisecond, and the node's other work must wait for it
+
+
+class SerfAgent:
+    """``at``: where the agent's RPC is; its name in the cluster is the node's.
+
+    ``connect(timeout_s) -> socket``: where no plain way leads there.  Who asks an agent that does not answer hears
+    nothing, as of one that is down; a sample says so.
+    """
+
+    def __init__(self, node_id: str, at: tuple[str, int], connect: Callable[[float], socket.socket] | None = None):
+        self.node_id = node_id
+        self._rpc = SerfRpc(connect or (lambda timeout_s: socket.create_connection(at, timeout_s)), node_id, ANSWER_S)
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Start(None):
+                return []
+            case Delivery(source, WhereAmI()):
+                try:
+                    coordinate = self._rpc.coordinate(self.node_id)
+                except MachineError:
+                    coordinate = None
+                return [Sample("unanswered_count", 1.0)] if coordinate is None else [Send(source, Here(coordinate))]
+        raise UnexpectedEvent(self.node_id, event)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._rpc.close()

@@ -1,0 +1,119 @@
+"""A server program of somebody else's, as a process on a host of a live site.
+
+It has no pipe that it listens to, as our own agents do (``testbed.hosts.agent``): it is ended by SIGTERM, and dies with
+the harness.  Like them it is in the run's state file, in the site's list of processes and in the logs.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from core.errors import MachineError
+from testbed.hosts.agent import Agent
+from testbed.hosts.capabilities import find_capability, require, tool
+from testbed.hosts.site import Site
+
+ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
+
+
+class ServerProcess:
+    """One server: started, killed and started again under one name.
+
+    ``command`` is asked for at every start.  What the program prints goes to the log of that name.  The thread that
+    starts it must live as long: to the kernel, that is the parent with which it dies.
+    """
+
+    def __init__(self, site: Site, host: str, name: str, command: Callable[[], Sequence[str]]):
+        self.site, self.host, self.name = site, host, name
+        self._command = command
+        self._agent: Agent | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._agent is not None and self._agent.alive
+
+    @property
+    def pid(self) -> int:
+        """Of the program itself; MachineError where it does not run."""
+        if self._agent is None or not self._agent.alive:
+            raise MachineError(f"{self.name} does not run", f"see {self.site.folder}/logs/{self.name}.log")
+        return self._agent.pid
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it; when it answers is for its owner to find out."""
+        assert not self.alive, f"{self.name} runs"
+        # A shell that becomes the program: standard output is the log, and the process keeps its id.
+        words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *_dying_with_us(), *self._command()]
+        self._agent = self.site.start(self.host, self.name, words, environment=environment)
+
+    def terminate(self) -> None:
+        """Tell it to end, without waiting."""
+        if self._agent is not None and self._agent.alive:
+            with suppress(ProcessLookupError):
+                self._agent.process.terminate()
+
+    def stop(self) -> None:
+        """End it by SIGTERM, and by SIGKILL where that does not help.  A second call does nothing."""
+        self.terminate()
+        self._forget()
+
+    def kill(self) -> None:
+        """End it by SIGKILL: it cannot put anything in order."""
+        if self._agent is not None and self._agent.alive:
+            with suppress(ProcessLookupError):
+                self._agent.process.kill()
+        self._forget()
+
+    def wait_for(self, answers: Callable[[], bool], timeout_s: float) -> None:
+        """Until it ``answers``; MachineError where it ends before, or takes longer."""
+        until_s, pause_s = time.monotonic() + timeout_s, 0.01
+        while True:
+            with suppress(OSError, MachineError):
+                if answers():
+                    return
+            log = f"see {self.site.folder}/logs/{self.name}.log"
+            if not self.alive:
+                code = None if self._agent is None else self._agent.exit_code
+                raise MachineError(f"{self.name} has ended (code {code}) before it answered", log)
+            if time.monotonic() > until_s:
+                raise MachineError(f"{self.name} does not answer within {timeout_s:g} s", log)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.1)
+
+    def _forget(self) -> None:
+        if self._agent is not None:
+            self._agent = None
+            self.site.forget(self.name)
+
+
+def _dying_with_us() -> list[str]:
+    """Words that make the kernel end a program when the harness dies: it has no pipe that would tell it."""
+    program = tool("setpriv")
+    return [program, "--pdeathsig", "KILL"] if program else []
+
+
+def program_of(capability: str) -> str:
+    """Where a server program is; MachineError with the command that installs it."""
+    require(capability)
+    return str(find_capability(capability))
+
+
+def listening_address(address: str) -> str:
+    """Where a server on a host is to listen, so that the harness reaches it too.
+
+    In a namespace of its own everywhere: the harness comes over its loopback, others by ``address``.  Where hosts
+    share this machine's loopback, only there.
+    """
+    return LOOPBACK if address == LOOPBACK else ANY_ADDRESS
+
+
+def port_on(address: str, usual: int) -> int:
+    """The usual port, or on the loopback that all hosts share a free one."""
+    if address != LOOPBACK:
+        return usual
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+        port: int = sock.getsockname()[1]
+        return port

@@ -1,0 +1,152 @@
+"""A real ZooKeeper server on a host of a live site: one server (no quorum), its data in the run's folder.
+
+Debian's ZooKeeper 3.8 as a plain process of Java.  What it has acknowledged is on the disk, so data and sessions
+outlive its process: clients whose session has not run out find everything when it is started again.
+"""
+
+import logging
+import socket
+from errno import ECONNREFUSED
+from types import TracebackType
+from typing import Any, Self
+
+from core.errors import MachineError, SpecError
+from testbed.hosts.capabilities import ZOOKEEPER_JAR
+from testbed.hosts.site import Site
+from testbed.servers.server import ServerProcess, listening_address, port_on, program_of
+
+CLIENT_PORT = 2181  # ZooKeeper's own
+TICK_MS = 500  # ours: a session lives for 2 to 20 ticks without its client (the usual tick, 2 s, makes that 4 to 40 s)
+HEAP_MB = 64, 256  # at the start, and at most
+LOG_FILE_KB = 1024  # made at once for a transaction log; 64 MB by default
+START_S = 30.0  # half a second on an idle machine
+ASK_S = 2.0
+COMMANDS = "ruok, srvr, mntr, cons, dump, wchs"  # four-letter words that it answers
+MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+
+class ZooKeeperServer:
+    """One server on the host of ``node``.  A context manager, which starts and stops it.
+
+    ``jute_max_bytes``: the most that a request or an answer may be long (jute.maxbuffer; 1 MB unless given).
+    """
+
+    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS, jute_max_bytes: int = 0):
+        if tick_ms < 1:
+            raise SpecError(f"ZooKeeper's tick of {tick_ms} ms", "give at least 1")
+        self._site, self._tick_ms, self._jute_max_bytes = site, tick_ms, jute_max_bytes
+        self.host, address = site.topology.host_of(node), site.address(node)
+        self._listens_at, self.port = listening_address(address), port_on(address, CLIENT_PORT)
+        self.at = address, self.port  # for nodes, on its own host or another
+        self.folder = site.folder / f"zookeeper-{node}"
+        self.process = ServerProcess(site, self.host, f"zookeeper-{node}", self._command)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout_s: float = START_S) -> None:
+        """Start it, after ``kill`` or ``stop`` with the data that it had; returns when it serves."""
+        self._configure()
+        self.process.start()
+        try:
+            self.process.wait_for(lambda: self.ask("ruok") == "imok" and "Mode" in self.ask("srvr"), timeout_s)
+        except MachineError:
+            self.process.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it; its data stay with the run."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """A crash."""
+        self.process.kill()
+
+    def ask(self, word: str) -> str:
+        """The answer to a four-letter word; MachineError where nobody answers."""
+        try:
+            with self._site.connect(self.host, self.port, ASK_S) as connection:
+                connection.sendall(word.encode())
+                parts = []
+                while part := connection.recv(1 << 16):
+                    parts.append(part)
+        except OSError as error:
+            log = f"see {self._site.folder}/logs/{self.process.name}.log"
+            raise MachineError(f"{self.process.name} does not answer to {word}: {error}", log) from None
+        return b"".join(parts).decode(errors="replace")
+
+    def counters(self) -> dict[str, float]:
+        """What it counts itself (``mntr``), numbers alone: zk_packets_received, zk_watch_count and so on."""
+        found = {}
+        for line in self.ask("mntr").splitlines():
+            name, _, value = line.partition("\t")
+            try:
+                found[name] = float(value)
+            except ValueError:
+                continue
+        return found
+
+    def client(self, session_s: float = 10.0) -> Any:
+        """A kazoo client for the harness, which need not be in the server's namespace; not started yet."""
+
+        def connect() -> socket.socket:
+            try:
+                return self._site.connect(self.host, self.port, ASK_S)
+            except MachineError as error:
+                raise ConnectionRefusedError(ECONNREFUSED, str(error)) from None  # kazoo tries again
+
+        return kazoo_client(self.at, session_s, connect)
+
+    def _configure(self) -> None:
+        """Its configuration file, in the run's folder."""
+        settings = {
+            "tickTime": self._tick_ms,
+            "dataDir": self.folder / "data",
+            "clientPort": self.port,
+            "clientPortAddress": self._listens_at,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": COMMANDS,
+        }
+        try:
+            (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            text = "".join(f"{name}={value}\n" for name, value in settings.items())
+            (self.folder / "zoo.cfg").write_text(text)
+        except OSError as error:
+            raise MachineError(f"{self.folder}: {error.strerror}", "choose another folder with --out") from None
+
+    def _command(self) -> list[str]:
+        program_of("zookeeper")
+        least_mb, most_mb = HEAP_MB
+        options = [f"-Xms{least_mb}m", f"-Xmx{most_mb}m", f"-Dzookeeper.preAllocSize={LOG_FILE_KB}"]
+        if self._jute_max_bytes:
+            options.append(f"-Djute.maxbuffer={self._jute_max_bytes}")
+        return [program_of("java"), *options, "-cp", str(ZOOKEEPER_JAR), MAIN, str(self.folder / "zoo.cfg")]
+
+
+def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> Any:
+    """A client of its own threads, not started yet: one session.  ``connect() -> socket``: where no plain way leads.
+
+    It connects anew by itself, as soon as it can, for as long as its session may live; commands do not wait for that.
+    """
+    from kazoo.client import KazooClient
+    from kazoo.handlers.threading import SequentialThreadingHandler
+    from kazoo.retry import KazooRetry
+
+    class Handler(SequentialThreadingHandler):
+        def create_connection(self, *arguments: Any, **options: Any) -> Any:
+            return super().create_connection(*arguments, **options) if connect is None else connect()
+
+    host, port = at
+    # Lost connections are what runs are about, and not for the terminal.  Not ``getLogger``: where Mininet has been
+    # imported, that makes loggers of Mininet's own class, which print.
+    quiet = logging.Logger("zookeeper")
+    quiet.addHandler(logging.NullHandler())
+    again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
+    return KazooClient(f"{host}:{port}", timeout=session_s, handler=Handler(), connection_retry=again, logger=quiet)

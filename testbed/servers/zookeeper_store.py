@@ -1,0 +1,131 @@
+"""The coordination store as a node with I/O: the messages of ``systems.placement.store``, a real ZooKeeper behind them.
+
+It runs on the server's host and holds one ZooKeeper session for each node that has opened one, so that entries are
+ephemeral and notifications come as ZooKeeper makes them.  What differs from the model: entries and sessions outlive a
+crash of the server, as long as it is back in time; several changes of an entry may be told as one, the last.
+"""
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from core.errors import MachineError
+from core.units import MILLISECOND_NS, SECOND_NS
+from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.placement.messages import Beat, Create, Delete, Expired, Watch, Write
+from testbed.servers.zookeeper import kazoo_client
+from testbed.servers.zookeeper_session import ROOT, Session
+
+POLL_NS = 2 * MILLISECOND_NS  # ours: how long an answer may wait until the node looks
+WIPE_S = 15.0
+
+
+class ZooKeeperStore:
+    """``at``: the server's address and port.  ``session_ns``: a session ends when its node is silent for so long.
+
+    ``connect() -> socket``: where no plain way leads to the server.
+    """
+
+    def __init__(
+        self,
+        node_id: str,
+        at: tuple[str, int],
+        session_ns: int,
+        poll_ns: int = POLL_NS,
+        connect: Callable[[], Any] | None = None,
+    ):
+        self.node_id, self.session_ns, self.poll_ns = node_id, session_ns, poll_ns
+        self._at, self._connect = at, connect
+        self._sessions: dict[str, Session] = {}
+        self._came: SimpleQueue[tuple[str, Session, Callable[[], list[Any]]]] = SimpleQueue()
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``.  MachineError where ZooKeeper is not there at the start."""
+        match event:
+            case Start(None):
+                self._wipe()
+                timers: list[Effect] = [SetTimer("sessions", now_ns + self.session_ns // 2)]
+                return [*timers, SetTimer("poll", now_ns + self.poll_ns)]
+            case Timer("poll", _):
+                return [*self._drain(), SetTimer("poll", now_ns + self.poll_ns)]
+            case Timer("sessions", due_at_ns):
+                for name, session in list(self._sessions.items()):
+                    if now_ns - session.heard_at_ns >= self.session_ns:
+                        self._end(name)
+                return [SetTimer("sessions", due_at_ns + self.session_ns // 2)]
+            case Delivery(source, Beat(opens=True)):
+                self._end(source)
+                self._open(source).heard_at_ns = now_ns
+                return []
+            case Delivery(source, message):
+                return [Send(source, said) for said in self._hear(source, message, now_ns)]
+        raise UnexpectedEvent(self.node_id, event)
+
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._came.empty() and all(session.idle for session in self._sessions.values())
+
+    def close(self) -> None:
+        """End all sessions."""
+        for name in list(self._sessions):
+            self._end(name)
+
+    def _hear(self, source: str, message: Any, now_ns: int) -> list[Any]:
+        """What is said to a node that has no session, or has had one."""
+        session = self._sessions.get(source)
+        if session is None or session.lost:
+            self._end(source)
+            return [Expired()]
+        session.heard_at_ns = now_ns
+        match message:
+            case Beat():
+                return []
+            case Create(ticket, path, value):
+                return session.create(ticket, path, value)
+            case Write(path, value):
+                return session.write(path, value)
+            case Delete(ticket, path):
+                return session.delete(ticket, path)
+            case Watch(prefix):
+                return session.watch(prefix)
+        raise UnexpectedEvent(self.node_id, message)
+
+    def _drain(self) -> list[Effect]:
+        """What kazoo's threads have brought since the last time."""
+        effects: list[Effect] = []
+        while True:
+            try:
+                name, session, go_on = self._came.get_nowait()
+            except Empty:
+                return effects
+            if self._sessions.get(name) is session:  # not of an earlier one
+                effects += [Send(name, message) for message in go_on()]
+
+    def _open(self, name: str) -> Session:
+        def put(go_on: Callable[[], list[Any]]) -> None:
+            self._came.put((name, session, go_on))
+
+        session = Session(self._at, self.session_ns / SECOND_NS, put, self._connect)
+        self._sessions[name] = session
+        session.open()  # from here on kazoo's threads call ``put``
+        return session
+
+    def _end(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+    def _wipe(self) -> None:
+        """A store begins empty: sessions of an earlier life of this node may not have run out yet."""
+        client = kazoo_client(self._at, self.session_ns / SECOND_NS, self._connect)
+        try:
+            client.start(timeout=WIPE_S)
+            client.delete(ROOT, recursive=True)
+        except Exception as error:
+            host, port = self._at
+            raise MachineError(
+                f"no ZooKeeper at {host}:{port}: {error or type(error).__name__}", "see its log"
+            ) from None
+        finally:
+            client.stop()
+            client.close()

@@ -1,0 +1,38 @@
+"""Sites: the places where clients reach the network, each a switch with a broker or none and a coordinate proxy.
+
+A topology of the placement family has hosts of these roles, each on one link to a switch: ``broker`` (nodes ``brokerN``
+and its coordinate agent ``brokerN-agent``), ``proxy`` (``proxyN``, the agent of the Nth site's gateway), ``manager``
+(``managerN`` and ``managerN-agent``: where load managers may be elected) and ``store`` (the coordination store).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from testbed.topologies.topology import Host, Link, Topology
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where clients are: ``name`` is the switch's, ``proxy`` the node that knows the place's coordinate."""
+
+    name: str
+    proxy: str
+
+
+def sites(topology: Topology) -> list[Site]:
+    """The sites of ``topology``, in the order of their proxies."""
+    return [Site(_only_switch(topology, name), name) for name in topology.node_names("proxy")]
+
+
+def with_clients(topology: Topology, homes: Mapping[str, int], access_ns: int) -> Topology:
+    """``topology`` with a host of role ``client`` for each of ``homes``, ``access_ns`` (one way) from its site."""
+    places = sites(topology)
+    hosts = tuple(Host(client, role="client") for client in homes)
+    links = tuple(Link(client, places[home].name, access_ns) for client, home in homes.items())
+    return replace(topology, hosts=(*topology.hosts, *hosts), links=(*topology.links, *links))
+
+
+def _only_switch(topology: Topology, host: str) -> str:
+    ends = [link.b if link.a == host else link.a for link in topology.links if host in (link.a, link.b)]
+    assert len(ends) == 1, f"{host} has {len(ends)} links"
+    return ends[0]

@@ -1,0 +1,163 @@
+"""What a live deployment finds out beside its results: accounts, migrations, lateness, counters; judged at the end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from collectors.probes import MACHINE, Seen
+from core.records import Int64
+from testbed.hosts.site import PathMeasure, Site
+from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.evidence import Evidence
+from testbed.trust.fidelity import Observation, Spread, judge, spread_of
+
+Row = tuple[int, str, str, float]  # at_ns, node, metric, value
+CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
+
+
+@dataclass
+class Findings:
+    """Gathered while rounds are carried."""
+
+    slo_ns: int
+    paths: Sequence[PathMeasure]
+    rows: list[Row] = field(default_factory=list)
+    spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
+    lateness_ns: list[Int64] = field(default_factory=list)
+    account: DeliveryAccount | None = None
+    migration_count: int = 0
+    broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    site_counters: Sequence[tuple[str, str, float]] = ()
+    lost_agents: Sequence[str] = ()
+    broker_killed: bool = False
+    faulty: bool = False
+    notes: Sequence[str] = ()
+    first_begin_ns: int | None = None
+
+    def moved(self, at_ns: int, publisher_count: int, told_count: int) -> None:
+        """Publishers went from one broker to another; so many by the broker's word."""
+        self.migration_count += publisher_count
+        self.rows.append((at_ns, "", "migration_count", float(publisher_count)))
+        self.rows.append((at_ns, "", "migration_told_count", float(told_count)))
+
+    def played(self, begin_ns: int, end_ns: int) -> None:
+        """A window's load went on in this span of CLOCK_REALTIME."""
+        self.spans_ns.append((begin_ns, end_ns))
+
+    def late(self, spans_ns: ArrayLike) -> None:
+        """How long after its intended instant each message or request was sent."""
+        self.lateness_ns.append(np.asarray(spans_ns, np.int64))
+
+    def accounted(self, start_ns: int, found: DeliveryAccount, more: Mapping[str, int]) -> None:
+        """What became of a window's messages, those of other topics included."""
+        self.account = found if self.account is None else self.account + found
+        values = {part.name: getattr(found, part.name) for part in fields(found)}
+        values |= {f"{name}_count": count for name, count in more.items()}
+        self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
+
+    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> Evidence:
+        """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
+        epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
+        seen = self.observation(probes)
+        ends_ns = [end_ns - epoch_ns for _, end_ns in self.spans_ns] if epoch_ns is not None else []
+        end_ns = max([0, *ends_ns, *(at_ns for at_ns, *_ in self.rows)])  # counters are of the whole run
+        rows = [
+            *self.rows,
+            *((end_ns, name, metric, float(value)) for name, stats in self.broker_stats.items()
+              for metric, value in stats.items()),
+            *((end_ns, node, metric, value) for node, metric, value in self.site_counters),
+        ]  # fmt: skip
+        if epoch_ns is not None:
+            rows += probes.samples(epoch_ns)
+        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
+
+    def observation(self, probes: Seen) -> Observation:
+        """What ``judge`` judges."""
+        reads = sum(stats.get("read_count", 0) for stats in self.broker_stats.values())
+        merged = sum(stats.get("merged_read_count", 0) for stats in self.broker_stats.values())
+        lateness = np.concatenate(self.lateness_ns) if self.lateness_ns else np.empty(0, np.int64)
+        drops, packets = self._packets(probes)
+        return Observation(
+            scale_ns=self.slo_ns,
+            lateness=spread_of(np.maximum(lateness, 0)),
+            delay_lateness=self._delay_lateness(),
+            busy_share=_mean_over(self.spans_ns, probes.busy_share),
+            steal_share=_mean_over(self.spans_ns, probes.steal_share),
+            queue_drop_count=drops,
+            packet_count=packets,
+            clock_step_ns=probes.clock_step_ns,
+            clock_doubt_ns=self._clock_doubt_ns(),
+            merged_read_share=merged / reads if reads else None,
+            lost_agents=(*self.lost_agents, *self._dead_helpers()),
+            killed_hosts=tuple(self._killed_hosts()),
+            account=self.account,
+            broker_killed=self.broker_killed,
+            faulty=self.faulty,
+            more={"migration_count": float(self.migration_count)},
+        )
+
+    def _clock_doubt_ns(self) -> int | None:
+        """How well the instants of two hosts can be compared, at worst; None where all share a clock."""
+        found = sorted(value for _, metric, value in self.site_counters if metric == CLOCK_DOUBT)
+        return int(sum(found[-2:])) if found else None
+
+    def _dead_helpers(self) -> list[str]:
+        """What the site needs for its links, and was not there at the end."""
+        return [node for node, metric, value in self.site_counters if metric == "alive_count" and not value]
+
+    def _killed_hosts(self) -> list[str]:
+        """Hosts that were over their memory limit, with it."""
+        limits = {host: value for host, metric, value in self.site_counters if metric.endswith("memory_limit_bytes")}
+        return [
+            f"{host} ({limits.get(host, 0) / 1e6:.0f} MB)"
+            for host, metric, value in self.site_counters
+            if metric == "out_of_memory_count" and value
+        ]
+
+    def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
+        """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
+        drops = [
+            value for _, metric, value in self.site_counters if metric in ("queue_drop_count", "receive_drop_count")
+        ]
+        came = [value for _, metric, value in self.site_counters if metric == "received_packet_count"]
+        lost = _datagrams(probes, "udp_dropped_count")
+        if came:
+            return int(sum(drops)) + lost, int(sum(came))
+        datagrams = _datagrams(probes, "udp_received_count")
+        return (lost, datagrams + lost) if datagrams + lost else (None, None)
+
+    def _delay_lateness(self) -> Spread | None:
+        """Of user-space delays, where there are any."""
+        found = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
+        if not found.get("packet_count"):
+            return None
+        return Spread(
+            found["lateness_p50_ns"], found["lateness_p99_ns"], found["lateness_max_ns"], found["packet_count"]
+        )
+
+
+def namespaces(site: Site) -> dict[str, int]:
+    """A living process of each host, for the probes."""
+    return {site.host_of_agent(name): pid for name, pid in site.processes()}
+
+
+def _datagrams(probes: Seen, metric: str) -> int:
+    """By how much a counter grew on the hosts; where they have no namespaces of their own, on the machine."""
+    first: dict[str, float] = {}
+    last: dict[str, float] = {}
+    for _, node, name, value in probes.samples(0):
+        if name == metric:
+            first.setdefault(node, value)
+            last[node] = value
+    nodes = {node for node in first if node != MACHINE} or first.keys()
+    return int(sum(last[node] - first[node] for node in nodes))
+
+
+def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]
+    """A share's mean over spans, weighted by their lengths."""
+    found = [(end - begin, share(begin, end)) for begin, end in spans_ns]
+    known = [(length, value) for length, value in found if value is not None]
+    total = sum(length for length, _ in known)
+    return sum(length * value for length, value in known) / total if total else None

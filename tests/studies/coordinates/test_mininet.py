@@ -1,0 +1,108 @@
+"""Coordinate agents for real, as the study has them: read on time, moved, killed; what comes home says so."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.errors import SpecError
+from core.units import MILLISECOND_NS, SECOND_NS
+from harness.experiment import RunSpec
+from harness.run import configure_point, resolve
+from studies.coordinates.asked import Locating
+from studies.coordinates.live import locate_live
+from systems.parts.coordinates import Coordinates, distances_s
+from testbed import load_testbed
+from testbed.faults import Handover
+from testbed.hosts.mininet.site import MininetSite
+from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
+from tests.live import needs
+
+NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
+TWO_SITES = Topology(
+    "two-sites",
+    (Host("a"), Host("b"), Host("c"), Host("here", role=SWITCH), Host("there", role=SWITCH)),
+    (
+        Link("a", "here", MILLISECOND_NS),
+        Link("b", "there", MILLISECOND_NS),
+        Link("c", "here", 2 * MILLISECOND_NS),
+        Link("here", "there", 25 * MILLISECOND_NS),
+    ),
+)
+
+
+def rtt_ms(found: Coordinates, i: int, j: int) -> float:
+    return 1e3 * float(distances_s(found, found)[i, j])
+
+
+@needs("serf", *NETWORK)
+@pytest.mark.slow
+def test_estimates_approach_the_delays_and_follow_a_host_that_moves(tmp_path: Path) -> None:
+    moves = (Handover(9 * SECOND_NS, "c", "there"),)
+    with MininetSite(TWO_SITES, tmp_path / "run", tmp_path) as site:
+        found = locate_live(site, Locating(("a", "b", "c"), 19, (0, 9, 19), handovers=moves))
+    assert found.nodes == ("a", "b", "c") and found.at_ns == (0, 9 * SECOND_NS, 19 * SECOND_NS)
+    begin, before, after = found.coordinates
+    assert begin.vec.shape == (3, 8) and begin.error.min() > before.error.max()
+    assert rtt_ms(before, 0, 1) == pytest.approx(54, abs=25)
+    # c is beside a at first, beside b later: 6 and 56 ms, and the other way round.
+    assert rtt_ms(before, 0, 2) < 20 < 35 < rtt_ms(before, 1, 2)
+    assert rtt_ms(after, 0, 2) > rtt_ms(before, 0, 2) + 10 and rtt_ms(after, 1, 2) < rtt_ms(before, 1, 2) - 10
+    evidence = found.evidence
+    assert (
+        len(evidence.paths) == 6
+        and evidence.epoch_ns is not None
+        and {"serf-a.log", "serf-b.log"} <= set(evidence.logs)
+    )
+    rows = {(node, metric) for _, node, metric, _ in evidence.samples}
+    assert {("serf-a", "cpu_ns"), ("serf-c", "rss_bytes"), ("serf-b", "health_score")} <= rows
+    assert any(node == "b" and metric.endswith("eth0_sent_bytes") for node, metric in rows)
+    lateness = evidence.fidelity.numbers["lateness_p50_ns"]
+    assert 0 < lateness < 20 * MILLISECOND_NS
+
+
+@needs("serf", *NETWORK)
+@pytest.mark.slow
+def test_an_agent_that_is_killed_in_the_middle_is_in_the_tables_as_unknown(tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 3, "delay": "5ms"})
+    with MininetSite(topology, tmp_path / "run", tmp_path) as site:
+
+        def kill() -> None:
+            while "serf-n2" not in dict(site.processes()):
+                time.sleep(0.05)
+            time.sleep(2.5)
+            os.kill(dict(site.processes())["serf-n2"], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = locate_live(site, Locating(("n1", "n2", "n3"), 5, (1, 5)))
+        killer.join()
+        assert [name for name, _ in site.processes() if name.startswith("serf")] == []
+    early, late = found.coordinates
+    assert np.isfinite(early.vec).all()
+    assert np.isnan(late.vec[1]).all() and np.isnan(late.height[1]) and np.isfinite(late.vec[[0, 2]]).all()
+    assert found.evidence.fidelity.validity == "invalid"
+    assert "agent serf-n2 was lost" in found.evidence.fidelity.reasons
+
+
+def point(testbed: str, **study: Any) -> RunSpec:
+    return RunSpec(
+        system="static-split", workload="requests", topology="star", topology_options={"nodes": 2}, testbed=testbed,
+        study="coordinates", study_options=study,
+    )  # fmt: skip
+
+
+def test_what_real_agents_cannot_do_is_refused_before() -> None:
+    configure_point(resolve(point("mininet", rounds=5)))
+    configure_point(resolve(point("mininet", rounds=5, interval="5s")))
+    with pytest.raises(SpecError, match="do not probe every 2s"):
+        configure_point(resolve(point("mininet", rounds=5, interval="2s")))
+    with pytest.raises(SpecError, match="local has no links"):
+        configure_point(resolve(point("local", rounds=5)))
+    with pytest.raises(SpecError, match="at least 2"):
+        load_testbed("mininet").check_locate(load_topology("star", {"nodes": 2}), Locating(("hub",), 5, (5,)))

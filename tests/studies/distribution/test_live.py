@@ -1,0 +1,182 @@
+"""Topics on real brokers, over loopback: rounds, migration, faults, controllers, and what they account for."""
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from core.errors import MachineError, SpecError
+from core.units import SECOND_NS
+from harness.run import execute, resolve
+from studies.distribution.asked import DeploymentConfig
+from systems.api import UNASSIGNED
+from systems.loader import load_system
+from tests.harness.common import small
+from tests.live import needs
+
+pytestmark = [needs("go"), pytest.mark.slow]
+
+ROUND_NS = SECOND_NS
+PUBLISHERS = 30
+
+
+def spec(testbed="local", brokers=2, **options):
+    """A small Poisson topic: 300 msg/s."""
+    workload = {"publishers": PUBLISHERS, "batch": 5, "group_size": 5}
+    return small(
+        testbed=testbed,
+        workload_options=workload,
+        topology_options={"brokers": brokers},
+        calibration="small",
+        slo="calibrated",
+        round=f"{ROUND_NS // SECOND_NS}s",
+        study_options={"profile": "5s", **options},
+    )
+
+
+def deployed(testbed="local", brokers=2, **options):
+    point = resolve(spec(testbed, brokers))
+    config = DeploymentConfig(profile="5s", **options)
+    point.backend.check(point.topology, point.schedule, point.spec, config)
+    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+
+
+def spread(brokers):
+    return (np.arange(PUBLISHERS) % brokers).astype(np.int32)
+
+
+def values(deployment, metric):
+    return [row[3] for row in deployment.evidence().samples if row[2] == metric]
+
+
+def test_rounds_carry_the_messages_of_the_virtual_run_and_publishers_migrate_between_them():
+    live, virtual = deployed(), deployed("virtual")
+    try:
+        assert live.brokers == virtual.brokers and live.envelope_for(0, ROUND_NS) == virtual.envelope_for(0, ROUND_NS)
+        alone, both = np.zeros(PUBLISHERS, np.int32), spread(2)
+        some = np.where(np.arange(PUBLISHERS) < 20, both, UNASSIGNED).astype(np.int32)
+        for assignment in (alone, both, some):
+            found, model = (its.next_round(assignment, ROUND_NS) for its in (live, virtual))
+            assert (found.start_ns, found.envelope, found.sub_buckets) == (
+                model.start_ns,
+                model.envelope,
+                model.sub_buckets,
+            )
+            assert [its.count for its in found.measured.brokers] == [its.count for its in model.measured.brokers]
+            assert all(its.p99_ns > 0 for its in found.measured.brokers if its.count)
+            assert found.access_delay.sum() == found.latency.sum() == model.latency.sum()
+        offered = live.messages()
+        assert set(offered["publisher"].tolist()) <= set(range(20))
+        stamps = [offered[name] for name in ("intended_at_ns", "sent_at_ns", "arrived_at_ns", "received_at_ns")]
+        assert all((late >= early).all() for early, late in zip(stamps[::2], stamps[1::2], strict=True))
+        assert (offered["released_at_ns"] >= offered["arrived_at_ns"]).all()
+        evidence = live.evidence()
+        assert live.findings.migration_count == 15 == sum(values(live, "migration_told_count"))
+        assert evidence.fidelity.numbers["undelivered_count"] == evidence.fidelity.numbers["duplicated_count"] == 0
+        assert evidence.fidelity.numbers["delivered_count"] == evidence.fidelity.numbers["offered_count"] > 500
+        assert any(name.startswith("broker-") for name in evidence.logs)
+    finally:
+        live.close()
+    assert not live.site.folder.exists(), "nothing is left behind"
+
+
+def test_conformant_messages_have_no_access_delay_and_others_wait_as_the_model_says():
+    live, virtual = deployed(brokers=1, margin=1.0), deployed("virtual", brokers=1, margin=1.0)
+    try:
+        alone = np.zeros(PUBLISHERS, np.int32)
+        found, model = live.fresh_round(alone, ROUND_NS), virtual.fresh_round(alone, ROUND_NS)
+        free, expected = (int(its.access_delay[0, 0]) for its in (found, model))
+        assert abs(free - expected) <= 0.2 * model.access_delay.sum()
+    finally:
+        live.close()
+
+
+def test_the_load_of_other_topics_is_real_and_accounted_for():
+    live = deployed(initial_loads_rps=(100.0, 0.0), initial_batch=10)
+    try:
+        assert [broker.load_rps for broker in live.brokers] == [100.0, 0.0]
+        live.next_round(spread(2), ROUND_NS)
+        topic = live.schedule.block(0, ROUND_NS).message_count
+        assert values(live, "offered_count")[0] == topic + live.others[0].block(0, ROUND_NS).message_count > topic
+        assert values(live, "delivered_count") == values(live, "offered_count")
+    finally:
+        live.close()
+
+
+@pytest.mark.parametrize("victim", ["broker2", "publishers1"])
+def test_a_process_that_is_killed_in_the_judged_round_leaves_accounts_that_sum(victim):
+    live = deployed(faults=({"kind": "crash", "at": "500ms", "node": victim},))
+    try:
+        found = live.fresh_round(spread(2), ROUND_NS)
+        account = live.findings.account
+        assert account is not None and account.accounted_count == account.offered_count
+        assert 0 < account.delivered_count < account.offered_count
+        numbers = live.evidence().fidelity
+        assert numbers.numbers["unexplained_count"] == 0
+        assert live.findings.lost_agents == []
+        if victim == "broker2":
+            assert found.measured.brokers[0].count > found.measured.brokers[1].count
+            assert found.measured.p99_ns == 2**62, "what never came is beyond any latency"
+    finally:
+        live.close()
+
+
+def test_a_broker_that_dies_in_a_search_ends_it():
+    live = deployed()
+    try:
+        live.next_round(spread(2), ROUND_NS)
+        live.brokers_up.kill("broker1")
+        with pytest.raises(MachineError, match="broker1"):
+            live.next_round(spread(2), ROUND_NS)
+        assert "broker1" in live.evidence().fidelity.reasons[0]
+        assert live.evidence().fidelity.validity == "invalid"
+    finally:
+        live.close()
+
+
+def test_the_adaptor_moves_the_buckets_of_real_brokers():
+    point = resolve(
+        small(
+            system="tb-adaptor",
+            workload="shifting",
+            workload_options={"publishers": PUBLISHERS, "shift_at": "1s", "share_after": 0.9},
+            topology_options={"brokers": 2},
+            testbed="local",
+            calibration="small",
+            slo="calibrated",
+            study="control",
+            study_options={"duration": "4s", "window": "1s", "profile": "5s"},
+        )
+    )
+    from studies.control.study import STUDY
+
+    journal = STUDY.run(point, STUDY.configure(point))
+    decisions = journal.tables["decisions"]
+    rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
+    first, last = dict(rates[:2]), dict(rates[-2:])
+    assert sum(last.values()) == pytest.approx(journal.bucket_rate_rps) == sum(first.values())
+    assert last[0] > 1.2 * last[1], "traffic went to the first broker"
+    rounds = set(journal.tables["latency_histogram"]["round"].tolist())
+    assert rounds == {1, 2, 3, 4}
+    assert {"message_rate_rps", "backlog_count"} <= set(journal.tables["samples"]["metric"])
+
+
+def test_a_search_runs_whole_and_is_written_with_its_evidence(tmp_path):
+    execute(spec("local", 2, envelope="conformant", margin=1.02), "id", tmp_path / "id")
+    runs = parquet.read_table(tmp_path / "id/runs.parquet").to_pylist()[0]
+    assert runs["testbed"] == "local" and runs["validity"] in ("valid", "degraded", "invalid")
+    assert runs["outcome"] in ("placed", "out-of-brokers") and runs["slo_ns"] > 0
+    messages = parquet.read_table(tmp_path / "id/messages.parquet").to_pandas()
+    assert messages.message.is_unique and messages.received_at_ns.notna().all()
+    assert (tmp_path / "id/logs").is_dir()
+
+
+def test_what_only_a_model_can_do_is_refused():
+    for options in ({"non_conformant": "drop"}, {"release_quantum": True}, {"mcap_batch": 1}):
+        with pytest.raises(SpecError, match=next(iter(options))):
+            deployed(**options)
+    with pytest.raises(SpecError, match="gc"):
+        deployed("virtual", gc="off")
+    with pytest.raises(SpecError, match="distributor"):
+        deployed(faults=({"kind": "crash", "at": "1s", "node": "distributor"},))
+    with pytest.raises(SpecError, match="throttlers"):
+        resolve(spec()).backend.throttle(load_system("throttler"), None, None, None)

@@ -1,0 +1,121 @@
+"""Deployments: windows, envelopes, the limiter's options."""
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+
+from core.errors import SpecError, SystemFault
+from core.units import SECOND_NS
+from harness.run import execute, resolve
+from studies.distribution.asked import DeploymentConfig
+from studies.distribution.virtual import Deployment
+from studies.distribution.windows import FOREVER_NS
+from systems.parts import md1
+from tests.harness.common import small
+
+ROUND_NS = 6 * SECOND_NS
+
+
+def deployed(publishers=300, batch=10, group_size=1, **options) -> Deployment:
+    """A Poisson topic on six brokers."""
+    workload = {"publishers": publishers, "batch": batch, "group_size": group_size}
+    point = resolve(small(workload_options=workload))
+    return point.backend.deploy(point.topology, point.schedule, point.spec, DeploymentConfig(**options))
+
+
+def everybody_on(deployment: Deployment, brokers: int) -> np.ndarray:
+    return (np.arange(deployment.schedule.population.count) % brokers).astype(np.int32)
+
+
+def test_conformant_traffic_has_no_access_delay_at_p99_on_one_broker():
+    deployment = deployed(envelope="conformant")
+    one = everybody_on(deployment, 1)
+    for found in (deployment.next_round(one, ROUND_NS), deployment.fresh_round(one, ROUND_NS)):
+        delayed = 1 - found.access_delay[0, 0] / found.access_delay[0].sum()
+        assert delayed <= 0.01
+    envelopes = [deployment.next_round(one, ROUND_NS).envelope.burst_count for _ in range(3)]
+    assert len(set(envelopes)) > 1, "each window has an envelope of its own"
+
+
+def test_the_profiled_envelope_is_that_of_the_trace_before():
+    deployment = deployed(profile="20s")
+    rounds = [deployment.next_round(everybody_on(deployment, 1), ROUND_NS) for _ in range(2)]
+    assert rounds[0].envelope == rounds[1].envelope == deployment.envelope_for(10**12, ROUND_NS)
+    assert [found.start_ns for found in rounds] == [0, ROUND_NS]
+
+
+def test_a_margin_enlarges_the_bucket():
+    plain, wide = (deployed(margin=margin).envelope_for(0, ROUND_NS) for margin in (1.0, 1.5))
+    assert wide.burst_count == np.ceil(1.5 * plain.burst_count) and wide.rate_rps == plain.rate_rps
+
+
+def test_the_model_s_bucket_is_near_that_of_a_long_profile():
+    """Report, footnote 8: for Poisson topics b can come from Eq. (1)'s model."""
+    model = deployed(batch=1, envelope="poisson-model").envelope_for(0, ROUND_NS)
+    trace = deployed(batch=1, profile="600s").envelope_for(0, ROUND_NS)
+    assert model.burst_count == md1.smallest_burst(1 / 1.1) == pytest.approx(trace.burst_count, rel=0.12)
+    assert deployed(envelope="poisson-model", model_batch=10).envelope_for(0, 1).burst_count == 10 * model.burst_count
+
+
+def test_sub_buckets_follow_the_load_and_set_the_unassigned_share_aside():
+    deployment = deployed(envelope="conformant")
+    assignment = everybody_on(deployment, 3)
+    assignment[assignment == 2] = -1
+    found = deployment.next_round(assignment, ROUND_NS)
+    parts = [part for part in found.sub_buckets if part is not None]
+    assert len(parts) == 2
+    for part in parts:
+        assert part.rate_rps == pytest.approx(found.envelope.rate_rps / 3)
+        assert part.burst_count == pytest.approx(found.envelope.burst_count / 3, rel=1e-6)
+
+
+def test_all_systems_are_judged_on_the_same_messages():
+    first, second = deployed(envelope="conformant"), deployed(envelope="conformant")
+    for _ in range(4):
+        second.next_round(everybody_on(second, 6), ROUND_NS)
+    results = [d.fresh_round(everybody_on(d, 2), ROUND_NS) for d in (first, second)]
+    assert (results[0].latency == results[1].latency).all()
+
+
+def test_a_bucket_that_cannot_be_split_is_infinitely_bad_and_reported(tmp_path):
+    deployment = deployed(publishers=7, batch=1, profile="20ms")
+    found = deployment.next_round(everybody_on(deployment, 6), ROUND_NS)
+    assert found.measured.p99_ns == FOREVER_NS and "infeasible split" in found.note
+    options = {"publishers": 7, "batch": 1}
+    spec = small(system="lb", workload_options=options, study_options={"profile": "20ms"})
+    execute(spec, "infeasible", tmp_path / "infeasible")
+    (row,) = parquet.read_table(tmp_path / "infeasible" / "runs.parquet").to_pylist()
+    notes = parquet.read_table(tmp_path / "infeasible" / "decisions.parquet")["note"].to_pylist()
+    assert row["outcome"] == "infeasible" and all("infeasible split" in note for note in notes)
+
+
+def test_a_search_that_does_not_end_is_its_systems_fault():
+    deployment = deployed(envelope="conformant")
+    with pytest.raises(SystemFault, match="too long"):
+        deployment.next_round(everybody_on(deployment, 1), 101 * ROUND_NS)
+
+
+def test_a_limiter_that_drops_delays_nobody():
+    """Report, 1.1: non-conformant messages are dropped instead."""
+    late, less = deployed(profile="2s"), deployed(profile="2s", non_conformant="drop")
+    delayed, dropped = (d.next_round(everybody_on(d, 6), ROUND_NS) for d in (late, less))
+    assert delayed.dropped_count.sum() == 0 < dropped.dropped_count.sum()
+    assert dropped.access_delay[:, 1:].sum() == 0 < delayed.access_delay[:, 1:].sum()
+    assert dropped.latency.sum() + dropped.dropped_count.sum() == delayed.latency.sum()
+    assert dropped.measured.p99_ns == FOREVER_NS, "a limiter that drops more than 1 % does not meet a p99"
+
+
+def test_a_release_quantum_makes_waiting_messages_wait_longer():
+    alone, together = deployed(profile="10s"), deployed(profile="10s", release_quantum=True)
+    one, many = (d.next_round(everybody_on(d, 6), ROUND_NS) for d in (alone, together))
+    assert many.envelope == one.envelope and many.measured.p99_ns > one.measured.p99_ns
+    assert min(part.burst_count for part in many.sub_buckets) >= 10  # never below the quantum (artifact)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"margin": 0.5}, {"profile": "0s"}, {"non_conformant": "ignore"}, {"mcap_batch": -1}, {"model_batch": 0}],
+)
+def test_impossible_options_are_named(options):
+    with pytest.raises(SpecError, match=next(iter(options)).split("_")[0]):
+        DeploymentConfig(**options)

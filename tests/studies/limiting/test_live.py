@@ -1,0 +1,235 @@
+"""Limiters as real processes on loopback, beside the virtual run of the same schedule."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from core.errors import MachineError, SpecError, SystemFault
+from core.records import Request
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.limiting.live import LiveRequestJournal, run_requests_live
+from studies.limiting.virtual import RequestJournal, run_requests
+from systems import SYSTEMS
+from systems.api import Arrival
+from systems.limiting.crdt_counter_literal import unpacked
+from systems.limiting.queue_common import unpack
+from systems.loader import load_system, name_of
+from systems.parts.limit import limit_of
+from testbed.faults import ClockSkew, Crash, Fault, Partition, Restart
+from testbed.hosts.local import LocalSite
+from testbed.topologies.topology import Host, Link, Topology
+from tests.studies.limiting.admissions import least_and_most
+from workloads.requests import poisson_requests
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]  # users, nodes and gossip keep their real pace
+
+HERE = Path(__file__).parent
+TOPOLOGY = Topology("three", (Host("a", nodes=("n1", "n2")), Host("b", nodes=("n3",))), (Link("a", "b"),))
+LOAD_NS = 1_200 * MILLISECOND_NS
+REQUESTS = poisson_requests(TOPOLOGY.node_names(), 8, 15.0, LOAD_NS, 1, sticky=False)
+COUNT = sum(map(len, REQUESTS.values()))
+CAPACITY = 8
+OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}  # nothing comes back while a test runs
+REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log")
+LIMITERS = [
+    key
+    for key in SYSTEMS
+    if (found := load_system(key)).nodes is not None and Arrival in found.inputs and not found.service
+]
+
+
+def live(
+    folder: Path, name: str, faults: Iterable[Fault] = (), drain_ns: int = 3 * SECOND_NS, **options: Any
+) -> LiveRequestJournal:
+    system = load_system(name)
+    config = system.config(**options)
+    with LocalSite(TOPOLOGY, folder, folder) as site:
+        return run_requests_live(
+            site, system, config, TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns, clock_skew_ns=0
+        )
+
+
+def virtual(name: str, **options: Any) -> RequestJournal:
+    system = load_system(name)
+    return run_requests(system, system.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=SECOND_NS)
+
+
+def decisions(journal: RequestJournal) -> Counter[str]:
+    return Counter(journal.requests()["decision"])
+
+
+def total(journal: RequestJournal, metric: str, node: str | None = None) -> float:
+    samples = journal.samples()
+    rows = zip(samples["node"], samples["metric"], samples["value"], strict=True)
+    return sum(value for where, what, value in rows if what == metric and node in (None, where))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LiveRequestJournal]:
+    """Every limiter at work, a few at a time: they mostly wait."""
+
+    folder = tmp_path_factory.mktemp("runs")
+
+    def run(name: str) -> LiveRequestJournal:
+        (folder / name).mkdir()
+        return live(folder / name, name, **OPTIONS)
+
+    with ThreadPoolExecutor(4) as pool:
+        return dict(zip(LIMITERS, pool.map(run, LIMITERS), strict=True))
+
+
+@pytest.mark.parametrize("name", LIMITERS)
+def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: str) -> None:
+    rows, expected = runs[name].requests(), virtual(name, **OPTIONS)
+    assert sorted(rows["request_id"]) == list(range(COUNT))
+    assert decisions(runs[name])["lost"] == 0
+    columns = (rows[key] for key in ("intended_at_ns", "sent_at_ns", "decided_at_ns", "received_at_ns"))
+    for intended, sent, decided, received in zip(*columns, strict=True):
+        assert intended <= sent <= decided <= received
+    admitted = decisions(runs[name])["admit"]
+    if name in REPLICAS:  # at any pace of the gossip: as one bucket would, as buckets of their own would, or between
+        least, most = least_and_most(REQUESTS, CAPACITY)
+        assert least <= admitted <= most < COUNT
+    else:
+        assert abs(admitted - decisions(expected)["admit"]) <= 0.1 * admitted
+    if total(expected, "sent_count"):
+        assert total(runs[name], "sent_count") >= 0.5 * total(expected, "sent_count")
+        assert total(runs[name], "lost_count") == 0
+    assert total(runs[name], "garbage_count") == 0
+    assert len(runs[name].lateness_ns()) == COUNT and min(runs[name].lateness_ns()) >= 0
+    assert abs(runs[name].epoch_ns - time.time_ns()) < 600 * SECOND_NS
+
+
+def test_replicas_are_equal_after_the_drain(runs: dict[str, LiveRequestJournal]) -> None:
+    limit = limit_of(8, "0.05")
+    for name in REPLICAS:
+        states = runs[name].states
+        assert set(states) == {"n1", "n2", "n3"}
+        if name == "crdt-counter":
+            found = [{user: bucket.counts for user, bucket in unpacked(of, limit).items()} for of in states.values()]
+            tokens = sum(sum(counts.values()) for counts in found[0].values())
+        else:
+            found = [unpack(of) for of in states.values()]
+            tokens = sum(map(len, found[0].values()))
+        assert found[0] == found[1] == found[2], name
+        assert tokens == decisions(runs[name])["admit"]
+        assert total(runs[name], "convergence_ns") > 0
+
+
+def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_path: Path) -> None:
+    down, up = 400 * MILLISECOND_NS, 700 * MILLISECOND_NS
+
+    def run(copy_from: str) -> LiveRequestJournal:
+        folder, faults = tmp_path / (copy_from or "empty"), (Crash(down, "n2"), Restart(up, "n2", copy_from))
+        return live(folder, "crdt-counter", faults, body="literal", **OPTIONS)
+
+    with ThreadPoolExecutor(2) as pool:
+        empty, copied = pool.map(run, ("", "n3"))
+    for journal in (empty, copied):
+        rows = journal.requests()
+        lost = [
+            row for row in zip(rows["node"], rows["intended_at_ns"], rows["decision"], strict=True) if row[2] == "lost"
+        ]
+        (crashed_ns, _), (restarted_ns, _) = journal.journal.faults
+        assert lost and {node for node, _, _ in lost} == {"n2"}
+        assert all(down - 50 * MILLISECOND_NS < at_ns <= restarted_ns for _, at_ns, _ in lost)
+        assert down <= crashed_ns < up <= restarted_ns
+        later = [
+            decision
+            for node, at_ns, decision in zip(rows["node"], rows["intended_at_ns"], rows["decision"], strict=True)
+            if node == "n2" and at_ns > restarted_ns + 100 * MILLISECOND_NS
+        ]
+        assert later and "lost" not in later
+    limit = limit_of(8, "0.05")
+    before = {  # what n3 counted and never again: the copy has it
+        user: bucket.counts for user, bucket in unpacked(copied.states["n3"], limit).items()
+    }
+    assert {user: bucket.counts for user, bucket in unpacked(copied.states["n2"], limit).items()} == before
+    assert total(copied, "sent_bytes", "n3") > 0
+
+
+def test_a_system_in_a_file_whose_requests_are_decided_elsewhere(tmp_path: Path) -> None:
+    name = str(HERE / "forwarding_system.py")
+    found = live(tmp_path, name)
+    rows = found.requests()
+    assert decisions(found) == {"admit": COUNT}
+    for node, decided, received in zip(rows["node"], rows["decided_at_ns"], rows["received_at_ns"], strict=True):
+        assert decided is not None and (received is None) == (node != "n1")  # users hear of their own node's only
+    handed_on = len(REQUESTS["n2"]) + len(REQUESTS["n3"])
+    assert total(found, "handed_on_count") == total(found, "sent_count") == handed_on
+    assert name_of(load_system(name)).endswith("forwarding_system.py:SYSTEM")
+
+
+def test_a_user_file_over_datagrams(tmp_path: Path) -> None:
+    name = str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py")
+    found, expected = live(tmp_path, name, period="200ms"), virtual(name, period="200ms")
+    assert decisions(found)["lost"] == 0
+    assert abs(decisions(found)["admit"] - decisions(expected)["admit"]) <= 0.1 * COUNT
+    assert total(found, "sent_count") > 10 and total(found, "lost_count") == 0
+
+
+@pytest.mark.parametrize(("broken", "words"), [("twice", "n1 decided request"), ("raises", "no such user")])
+def test_a_node_that_breaks_a_rule_ends_the_run(tmp_path: Path, broken: str, words: str) -> None:
+    system = load_system(str(HERE / "forwarding_system.py"))
+    with pytest.raises(SystemFault, match=words), LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        run_requests_live(site, system, system.config(broken=broken), TOPOLOGY, REQUESTS, LOAD_NS, 1)
+
+
+def test_what_cannot_be_run_is_said_before_the_load(tmp_path: Path) -> None:
+    system = load_system("static-split")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+
+        def run(requests: dict[str, list[Request]], faults: tuple[Fault, ...] = ()) -> None:
+            run_requests_live(site, system, system.config(), TOPOLOGY, requests, SECOND_NS, 1, faults)
+
+        with pytest.raises(SpecError, match="requests for 'n9'"):
+            run({"n9": []})
+        with pytest.raises(SpecError, match="out of order"):
+            run({"n1": [Request(1, "u", 5), Request(2, "u", 4)]})
+        with pytest.raises(SpecError, match="offered twice"):
+            run({"n1": [Request(1, "u", 5)], "n2": [Request(1, "u", 5)]})
+        with pytest.raises(SpecError, match="no node 'n9'"):
+            run({}, (Crash(1, "n9"),))
+        with pytest.raises(SpecError, match="no links to change"):
+            run({}, (Partition(1, ("n1",)),))
+        assert site.processes() == []  # all that was started is gone
+
+
+@pytest.mark.parametrize("victim", ["node-n2", "users-b"])
+def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str) -> None:
+    system = load_system("static-split")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+
+        def kill() -> None:
+            until_s = time.monotonic() + 20
+            while victim not in site.agents and time.monotonic() < until_s:
+                time.sleep(0.05)
+            time.sleep(0.5)
+            site.agents[victim].process.kill()
+
+        killer = Thread(target=kill)
+        killer.start()
+        began_s = time.monotonic()
+        with pytest.raises(MachineError, match=victim.replace("node-", "node ").partition(" ")[2] or victim):
+            run_requests_live(site, system, system.config(), TOPOLOGY, REQUESTS, 60 * SECOND_NS, 1)
+        assert time.monotonic() - began_s < 30
+        killer.join()
+        assert site.processes() == []
+
+
+def test_skewed_clocks_are_the_nodes_own(tmp_path: Path) -> None:
+    """A clock set far ahead refills the buckets of its node."""
+    ahead = (ClockSkew(600 * MILLISECOND_NS, "n1", 600 * SECOND_NS),)
+    found = live(tmp_path, "static-split", ahead, capacity=3, rate="0.05")
+    rows = found.requests()
+    admitted = Counter(
+        node for node, decision in zip(rows["node"], rows["decision"], strict=True) if decision == "admit"
+    )
+    assert admitted["n1"] > admitted["n2"]
+    assert max(at_ns for at_ns in rows["decided_at_ns"]) < 3 * SECOND_NS  # rows bear true time

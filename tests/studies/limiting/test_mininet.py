@@ -1,0 +1,66 @@
+"""Limiters as real processes over real delays: verdicts take the path's time, partitions cut, streams catch up."""
+
+from pathlib import Path
+
+import pytest
+
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.limiting.live import LiveRequestJournal, run_requests_live
+from studies.limiting.virtual import run_requests
+from systems.limiting.queue_common import unpack
+from systems.loader import load_system
+from testbed.faults import Heal, Partition
+from testbed.hosts.mininet.site import MininetSite
+from testbed.topologies.topology import load_topology
+from tests.live import needs
+from tests.studies.limiting.admissions import least_and_most
+from workloads.requests import poisson_requests
+
+pytestmark = [
+    pytest.mark.slow,
+    needs("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "redis"),
+]
+
+DELAY_NS = 25 * MILLISECOND_NS
+TOPOLOGY = load_topology("full-mesh", {"nodes": 3, "delay": "25ms"})
+LOAD_NS = 2 * SECOND_NS
+REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 10.0, LOAD_NS, 1, sticky=False)
+CAPACITY = 8
+OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}
+
+
+def test_limiters_over_delays(tmp_path: Path) -> None:
+    """One network for all: Redis answers after a round trip; cut-off replicas differ, and agree after the drain."""
+    cut = (Partition(300 * MILLISECOND_NS, ("n3",)), Heal(1_500 * MILLISECOND_NS))
+
+    def run(name: str, **more: object) -> LiveRequestJournal:
+        system = load_system(name)
+        return run_requests_live(
+            site, system, system.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=10 * SECOND_NS, **more
+        )
+
+    with MininetSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        site.verify()
+        asked, gossiped = run("redis-gcra"), run("crdt-queue", faults=cut)
+
+    rows = asked.requests()
+    assert set(rows["decision"]) == {"admit", "reject"}
+    for node, sent, received in zip(rows["node"], rows["sent_at_ns"], rows["received_at_ns"], strict=True):
+        if node != "n1":  # where Redis is
+            assert received - sent >= 2 * DELAY_NS - MILLISECOND_NS
+    near = sorted(
+        received - sent
+        for node, sent, received in zip(rows["node"], rows["sent_at_ns"], rows["received_at_ns"], strict=True)
+        if node == "n1"
+    )
+    assert near[0] < DELAY_NS
+
+    states = [unpack(state) for state in gossiped.states.values()]
+    admitted = gossiped.requests()["decision"].count("admit")
+    assert states[0] == states[1] == states[2] and sum(map(len, states[0].values())) == admitted
+    assert [type(fault) for _, fault in gossiped.journal.faults] == [Partition, Heal]
+    queue = load_system("crdt-queue")
+    calm = run_requests(queue, queue.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, (), 10 * SECOND_NS)
+    _, apart = least_and_most(REQUESTS, CAPACITY)
+    # The cut let users have more than their tokens, at most what three buckets of their own would have given.
+    assert calm.requests()["decision"].count("admit") < admitted <= apart

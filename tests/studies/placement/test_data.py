@@ -1,0 +1,146 @@
+"""Producers and consumers at real brokers: a fence amid the traffic loses, doubles and overtakes nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.brokers.brokerd.client import BrokerClient
+from testbed.brokers.consumer import STAY_NS, Consumer
+from testbed.brokers.producer import Producer
+from testbed.brokers.wires import Spares
+from testbed.hosts.loop import Clock, Loop
+from tests.live import needs
+from tests.testbed.brokers.running import Broker, broker
+
+pytestmark = [pytest.mark.slow, needs("go")]
+TOPIC, RATE_RPS = "moves", 1_000
+SPAN_NS = 1_500 * MILLISECOND_NS
+MOVE_NS = 400 * MILLISECOND_NS
+
+
+class Scene:
+    """Two brokers, two producers of a topic, and two consumers of it, in one loop."""
+
+    def __init__(self, brokers: dict[str, Broker]):
+        self.loop, self.brokers = Loop(), brokers
+        self.control: dict[str, BrokerClient] = {name: its.client() for name, its in brokers.items()}
+        addresses = {name: its.addresses for name, its in brokers.items()}
+        self.outward = [self._spares("ingress", client_id=f"p{n}", heartbeat_interval=-1) for n in (0, 1)]
+        self.inward = self._spares("nsqd", feature_negotiation=True, output_buffer_size=-1)
+        self.producers = [
+            Producer(self.loop, TOPIC, n, 100, lambda to, n=n: self.outward[n].take(addresses[to]["ingress"]))
+            for n in (0, 1)
+        ]
+        self.consumers = [
+            Consumer(self.loop, TOPIC, name, lambda at: self.inward.take(addresses[at]["nsqd"])) for name in "ab"
+        ]
+
+    def _spares(self, port: str, **features: Any) -> Spares:
+        return Spares(self.loop, [its.addresses[port] for its in self.brokers.values()], **features)
+
+    def run(self, happenings: dict[int, Callable[[], None]], end_ns: int) -> None:
+        """Begin at the first broker, let things happen at instants, and end."""
+        clock = Clock(time.time_ns() + 300 * MILLISECOND_NS)
+        self.control["first"].open(TOPIC, ["a", "b"])
+        for consumer in self.consumers:
+            consumer.go(clock)
+            consumer.follow("first")
+        born = range(0, SPAN_NS, SECOND_NS // RATE_RPS)
+        for producer in self.producers:
+            producer.attach("first")
+            producer.go(clock, list(born))
+        for at_ns, happen in happenings.items():
+            self.loop.call_at(clock.zero_ns + at_ns, happen)
+        self.loop.call_at(clock.zero_ns + end_ns, self.loop.stop)
+        self.loop.run()
+
+    def move(self, source: str, target: str) -> None:
+        """As a broker's node and clients do: fence, drain, open at the next broker, connect there."""
+        self.control[source].fence(TOPIC)
+        soon_ns = time.monotonic_ns() + 20 * MILLISECOND_NS  # so that some messages meet the fence
+        self.loop.call_at(soon_ns, self._when_drained, source, target, time.monotonic())
+
+    def _when_drained(self, source: str, target: str, since_s: float) -> None:
+        assert time.monotonic() - since_s < 5, self.control[source].queues()
+        if not self.control[source].queues()[TOPIC]["drained"]:
+            self.loop.call_at(time.monotonic_ns() + MILLISECOND_NS, self._when_drained, source, target, since_s)
+            return
+        self.control[target].open(TOPIC, ["a", "b"])
+        for producer in self.producers:
+            producer.detach()
+            producer.attach(target)  # before the consumers, whose channels are there
+        for consumer in self.consumers:
+            consumer.unfollow()
+            consumer.follow(target)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with broker(tmp_path / "first") as first, broker(tmp_path / "second") as second:
+        yield Scene({"first": first, "second": second})
+
+
+def numbers(consumer: Consumer, producer: int) -> list[int]:
+    return [message for its, message, _, _ in consumer.rows if its == producer]
+
+
+def test_every_message_once_and_in_order_over_moves_there_and_back(scene: Scene) -> None:
+    scene.run(
+        {MOVE_NS: lambda: scene.move("first", "second"), 2 * MOVE_NS: lambda: scene.move("second", "first")},
+        SPAN_NS + SECOND_NS,
+    )
+    count = SPAN_NS * RATE_RPS // SECOND_NS
+    for consumer in scene.consumers:
+        for producer in (0, 1):
+            assert numbers(consumer, producer) == list(range(count))
+    for producer in scene.producers:
+        rows = np.array(producer.rows)
+        assert producer.is_done and (rows[:, 3] >= rows[:, 2]).all() and (rows[:, 1] >= rows[:, 0]).all()
+        assert not rows[:, 5].any(), "every answer came"
+    assert sum(row[4] for producer in scene.producers for row in producer.rows), "the fence was met by traffic"
+
+
+def test_a_fenced_broker_refuses_for_ever_until_somebody_says_where_to_go(scene: Scene) -> None:
+    def reopen() -> None:
+        scene.control["first"].open(TOPIC, ["a", "b"])
+
+    scene.run({MOVE_NS: lambda: scene.control["first"].fence(TOPIC), 2 * MOVE_NS: reopen}, SPAN_NS)
+    for producer in scene.producers:
+        accepted = [row[3] >= 0 for row in producer.rows]
+        assert accepted == sorted(accepted, reverse=True), "what was refused is the end of what was sent"
+        assert not producer.is_done
+
+
+def test_a_broker_that_dies_takes_with_it_only_what_it_had(scene: Scene) -> None:
+    def die() -> None:
+        scene.brokers["first"].process.kill()
+
+    def go_on() -> None:
+        scene.control["second"].open(TOPIC, ["a", "b"])
+        for producer in scene.producers:
+            producer.detach()
+            producer.attach("second")
+        for consumer in scene.consumers:
+            consumer.unfollow()
+            consumer.follow("second")
+
+    scene.run({MOVE_NS: die, 2 * MOVE_NS: go_on}, SPAN_NS + SECOND_NS)
+    for producer in (0, 1):
+        rows = np.array(scene.producers[producer].rows)
+        assert scene.producers[producer].is_done and (rows[:, 3] >= 0).all()
+        later = {number for number, row in enumerate(rows) if row[3] > 2 * MOVE_NS}
+        for consumer in scene.consumers:
+            got = numbers(consumer, producer)
+            assert later <= set(got)
+            assert got == sorted(got)
+
+
+def test_the_subscription_at_a_broker_that_was_left_ends(scene: Scene) -> None:
+    scene.run({MOVE_NS: lambda: scene.move("first", "second")}, SPAN_NS + STAY_NS + SECOND_NS)
+    scene.control["first"].leave(TOPIC, ["a", "b"])  # nobody is there to be cut off
+    assert all(len(consumer.subscribed_ns) == 2 for consumer in scene.consumers)

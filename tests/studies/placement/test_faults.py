@@ -1,0 +1,61 @@
+"""Brokers, the store and agents are killed and started again, servers and all; clients come and go: the run ends."""
+
+import pytest
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from testbed.faults import Crash, Partition, Restart
+from testbed.hosts.backend import LOCAL
+from tests.live import needs
+from tests.testbed.brokers.pair import RATE_RPS, Pair, placed, sums
+
+pytestmark = [pytest.mark.slow, needs("go", "serf", "java", "zookeeper")]
+
+FAULTS = (
+    Crash(1 * SECOND_NS, "proxy1"),
+    Crash(2 * SECOND_NS, "store"),
+    Restart(3 * SECOND_NS, "store"),
+    Crash(8 * SECOND_NS, "broker1"),
+    Restart(9 * SECOND_NS, "broker1"),
+)
+SPAN_NS = 16 * SECOND_NS
+
+
+def test_a_topic_outlives_its_broker_and_the_store() -> None:
+    journal = placed(LOCAL, 1, Pair(), SPAN_NS, 0, FAULTS)
+    assert [fault for _, fault in journal.faults] == list(FAULTS)
+    (died_ns,) = (at_ns for at_ns, fault in journal.faults if fault == FAULTS[3])
+    assert died_ns in [spell.end_ns for spell in journal.spells], "a crash ends what the broker had"
+    assert journal.spells[-1].start_ns > died_ns and journal.spells[-1].end_ns == SPAN_NS
+    fate = journal.fates["orders"]
+    last = fate.born_ns > SPAN_NS - SECOND_NS
+    assert last.sum() == RATE_RPS and (fate.latency_ns[last] >= 0).all(), "all is well at the end"
+    # What waited for the broker came when it was back.
+    waited = (fate.born_ns > died_ns + SECOND_NS // 10) & (fate.born_ns < died_ns + SECOND_NS // 2)
+    assert waited.any() and (fate.latency_ns[waited] > SECOND_NS // 4).all()
+    assert sums(journal)["elected_count"] == 2, "the manager stands again after the store's loss"
+
+
+def test_a_subscription_ends_and_begins_again() -> None:
+    left_ns, back_ns, span_ns = 3 * SECOND_NS, 5 * SECOND_NS, 8 * SECOND_NS
+    journal = placed(LOCAL, 1, Pair(away_ns=(left_ns, back_ns)), span_ns, 0)
+    counts, fate = sums(journal), journal.fates["orders"]
+    assert counts["gap_count"] == counts["duplicate_count"] == counts["unacknowledged_count"] == 0
+    margin_ns = SECOND_NS // 4
+    assert not ((fate.born_ns > left_ns + margin_ns) & (fate.born_ns < back_ns)).any(), "nobody was owed those"
+    for since_ns, until_ns in ((SECOND_NS, left_ns - margin_ns), (back_ns + margin_ns, span_ns)):
+        here = (fate.born_ns >= since_ns) & (fate.born_ns < until_ns)
+        assert here.sum() == (until_ns - since_ns) * RATE_RPS // SECOND_NS and (fate.latency_ns[here] >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("faults", "options", "complaint"),
+    [
+        ((Crash(1, "uav-1"),), {}, "clients are not crashed"),
+        ((Partition(1, ("broker1",)),), {}, "no links to change"),
+        ((), {"probe": "2s"}, "no profile of Serf"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_starts(faults: tuple, options: dict, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        placed(LOCAL, 1, Pair(), SPAN_NS, 0, faults, **options)

@@ -1,0 +1,86 @@
+"""The study of the placement study: its rows, its seeds, and what does not fit is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from core.errors import SpecError
+from harness.experiment import RunSpec
+from harness.run import check_all, execute
+from studies.policies.virtual import MEASURES, POLICIES
+from tests.harness.common import parquet_hashes
+
+OPTIONS: dict[str, Any] = {"groups": 6, "members": 4, "permutations": 7, "rounds": 100}
+
+
+def spec(**changes: Any) -> RunSpec:
+    base = RunSpec(
+        system="static-split", workload="requests", topology="us-cities", topology_options={"cities": 4},
+        study="policies", study_options=OPTIONS, seed=5,
+    )  # fmt: skip
+    return msgspec.structs.replace(base, **changes)
+
+
+def samples(folder: Path) -> pd.DataFrame:
+    return pq.read_table(folder / "samples.parquet").to_pandas()
+
+
+def test_a_row_a_placement_policy_and_measure(tmp_path: Path) -> None:
+    execute(spec(), "run", tmp_path / "a")
+    found = samples(tmp_path / "a")
+    of_policies = found[found.node != "coordinates"]
+    assert len(of_policies) == 7 * len(POLICIES) * len(MEASURES) == len(of_policies.drop_duplicates(
+        ["at_ns", "node", "metric"]))  # fmt: skip
+    assert set(of_policies.node) == set(POLICIES) and set(of_policies.at_ns) == set(range(7))
+    wide = of_policies.pivot(index=["at_ns", "node"], columns="metric", values="value")
+    assert wide.true_worst_ns.between(10e6, 110e6).all()  # 2 x 5 ms, and at most twice across the country
+    assert wide.true_violation_ratio.between(0, 1).all()
+    best = wide.true_worst_ns.unstack()
+    assert (best.optimal <= best[["pulsar", "all-pairs", "epulsar"]].min(axis=1)).all()
+    errors = found[found.node == "coordinates"].set_index("metric").value
+    assert 0 < errors.median_error_ratio < errors.p90_error_ratio
+    assert 0 < errors.median_error_ns < errors.p90_error_ns < 50e6
+    execute(spec(), "run", tmp_path / "b")
+    assert parquet_hashes(tmp_path / "a") == parquet_hashes(tmp_path / "b")
+
+
+def test_more_placements_are_the_same_and_some_more(tmp_path: Path) -> None:
+    execute(spec(), "run", tmp_path / "a")
+    execute(spec(study_options={**OPTIONS, "permutations": 9}), "run", tmp_path / "b")
+    fewer, more = samples(tmp_path / "a"), samples(tmp_path / "b")
+    assert more[more.at_ns < 7].reset_index(drop=True).equals(fewer.reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    ("topology", "options", "more"),
+    [
+        ("city-mec", {"sites": 3}, {"scenario": "swarms", "bound": "40ms", "access": "8ms"}),
+        ("city-mec", {"sites": 1}, {"scenario": "swarms", "literal": True}),
+        ("matrix-sites", {"sites": 5}, {"shuffled": True, "only_violated": True}),
+    ],
+)
+def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str, Any], tmp_path: Path) -> None:
+    execute(spec(topology=topology, topology_options=options, study_options=OPTIONS | more), "run", tmp_path / "a")
+    assert (samples(tmp_path / "a").value >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"study_options": {"scenario": "chess"}}, "scenario = 'chess'"),
+        ({"study_options": {"members": 1}}, "members = 1"),
+        ({"study_options": {"permutations": 0}}, "permutations = 0"),
+        ({"study_options": {"bound": "soon"}}, "bound"),
+        ({"study_options": {"bund": "40ms"}}, "no option 'bund'"),
+        ({"topology": "wan", "topology_options": {}}, "has no sites"),
+        ({"testbed": "local"}, "it computes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as found:
+        check_all([spec(**changes)])
+    assert said in str(found.value)

@@ -1,0 +1,233 @@
+"""What needs no network: settings of paths, rules, tc lines, the kernel's messages, verdicts on measures."""
+
+import random
+import struct
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import LinkError, MachineError, SpecError
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed import load_testbed
+from testbed.faults import Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.hosts.mininet import netlink
+from testbed.hosts.mininet.delayer import LATENESS_STEP_BITS, quantile
+from testbed.hosts.mininet.network import is_tree
+from testbed.hosts.mininet.paths import Paths, PathSetting
+from testbed.hosts.mininet.rules import rules_text
+from testbed.hosts.mininet.shaping import host_lines, link_lines, netem_words
+from testbed.hosts.site import PathMeasure
+from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
+from testbed.trust.link_check import is_likely, problem_of, raise_problems
+from tests.live import needs
+
+MS = MILLISECOND_NS
+
+
+def packet(queue: int, packet_id: int, attributes: list[tuple[int, bytes]]) -> bytes:
+    """A message as the kernel sends it."""
+    body = struct.pack(">BBH", 2, 0, queue)
+    for kind, value in [(1, struct.pack(">IHB", packet_id, 0x0800, 0)), *attributes]:
+        body += struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+    return struct.pack("=IHHII", 16 + len(body), netlink.PACKET, 0, 0, 0) + body
+
+
+@given(st.lists(st.tuples(st.sampled_from([3, 5, 8, 13, 14]), st.binary(max_size=12)), max_size=4), st.booleans())
+def test_stamps_are_found_wherever_they_are(others: list[tuple[int, bytes]], stamped: bool) -> None:
+    stamps = netlink.Stamps()
+    stamp = (netlink.ATTRIBUTE_TIMESTAMP, struct.pack(">QQ", 1_700_000_000, 123_456))
+    for _ in range(3):
+        random.Random(len(others)).shuffle(others)
+        shown = [*others, stamp] if stamped else others
+        message = packet(7, 99, [*shown, (netlink.ATTRIBUTE_PAYLOAD, bytes(range(20)))])
+        assert stamps.arrived_at_ns(message) == (1_700_000_000_123_456_000 if stamped else 0)
+        assert netlink.message_type(message) == netlink.PACKET
+        assert message[netlink.QUEUE_AT : netlink.QUEUE_AT + 2] == b"\0\7"
+        assert message[netlink.ID_AT : netlink.ID_AT + 4] == b"\0\0\0\x63"
+        at = netlink.attribute_at(message, netlink.ATTRIBUTE_PAYLOAD)
+        assert message[at : at + 20] == bytes(range(20)) == message[-20:]
+
+
+def test_verdicts_are_32_bytes_with_the_id_at_the_end() -> None:
+    verdict = netlink.verdict_prefix(513, netlink.ACCEPT) + b"\0\0\1\2"
+    assert len(verdict) == 32 == struct.unpack_from("=I", verdict)[0]
+    assert verdict[18:20] == b"\2\1" and verdict[24:32] == b"\0\0\0\1\0\0\1\2"
+
+
+def test_faults_change_what_paths_do() -> None:
+    topology = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
+    paths = Paths(topology)
+    assert len(paths.settings()) == 12
+    assert paths.settings()["n1", "n2"] == PathSetting(10 * MS, (MS, MS))
+    paths.apply(LinkLoss(0, "hub", "n1", 0.5))
+    paths.apply(LinkLoss(0, "n2", "hub", 0.5))
+    paths.apply(LinkDuplication(0, "*", "*", 0.25))
+    paths.apply(LinkReordering(0, "hub", "n2", 0.1, 7 * MS))
+    found = paths.settings()
+    assert found["n1", "n2"] == PathSetting(10 * MS, (MS, MS), 0.75, (0.25, 0.25), ((0.1, 7 * MS),))
+    assert found["n3", "hub"] == PathSetting(5 * MS, (MS,), 0.0, (0.25,))
+    paths.apply(LinkDuplication(0, "*", "*", 0.0))
+    paths.apply(Partition(0, ("n1",)))
+    paths.apply(Partition(0, ("n1", "n2")))
+    cut = {ends for ends, path in paths.settings().items() if path.is_cut and ends[0] < ends[1]}
+    assert cut == {("n1", "n2"), ("hub", "n1"), ("n1", "n3"), ("hub", "n2"), ("n2", "n3")}
+    paths.apply(Heal(0, ("n1",)))
+    cut = {ends for ends, path in paths.settings().items() if path.is_cut and ends[0] < ends[1]}
+    assert cut == {("hub", "n1"), ("n1", "n3"), ("hub", "n2"), ("n2", "n3")}
+    paths.apply(Heal(0))
+    assert not any(path.is_cut for path in paths.settings().values())
+    assert paths.settings()["n1", "n3"].loss_probability == 0.5 and not paths.settings()["n1", "n3"].doublings
+    paths.set_delay("hub", "n3", MS // 2)
+    assert paths.settings()["hub", "n3"] == PathSetting(MS // 2, (MS // 2,))
+    assert topology.path("hub", "n3").one_way_delay_ns == 5 * MS  # the one that was given is as it was
+
+
+def test_a_moved_host_takes_its_link_along() -> None:
+    paths = Paths(load_topology("tree", {"depth": 2, "fanout": 2, "delay": "5ms"}))
+    paths.apply(LinkReordering(0, "n1", "s2", 0.1, 7))
+    paths.apply(LinkDuplication(0, "n1", "s2", 0.2))
+    assert paths.move_host("n1", "s3") == "s2"
+    found = paths.settings()
+    assert found["n1", "n3"] == PathSetting(10 * MS, (), 0.0, (0.2,), ((0.1, 7),)) == found["n3", "n1"]
+    assert found["n1", "n2"].delay_ns == 20 * MS
+    assert paths.move_host("n1", "s3") == "s3"
+
+
+def test_trees_have_bridges_of_their_own() -> None:
+    assert [name for name in ("srtm-lan", "star", "full-mesh", "wan", "dumbbell", "tree") if _is_tree(name)] == [
+        *("srtm-lan", "dumbbell", "tree"),
+    ]
+    hosts = (Host("a"), Host("b"), Host("s", role=SWITCH), Host("t", role=SWITCH))
+    links = (Link("a", "s"), Link("b", "t"), Link("s", "t"))
+    assert is_tree(Topology("t", hosts, links))
+    assert not is_tree(Topology("t", hosts, (*links, Link("a", "t"))))
+
+
+def _is_tree(name: str) -> bool:
+    return is_tree(load_topology(name))
+
+
+def test_rules_lead_to_queues_or_nowhere() -> None:
+    text = rules_text("h1-eth0", [("10.0.0.2", 2), ("10.0.0.3", 3)], ["10.0.0.4"])
+    assert text.splitlines() == [
+        "*mangle",
+        ":PREROUTING ACCEPT [0:0]",
+        "-A PREROUTING -i h1-eth0 -s 10.0.0.4 -j DROP",
+        "-A PREROUTING -i h1-eth0 -s 10.0.0.2 -j NFQUEUE --queue-num 2",
+        "-A PREROUTING -i h1-eth0 -s 10.0.0.3 -j NFQUEUE --queue-num 3",
+        "COMMIT",
+    ]
+
+
+def test_netem_is_told_all_of_a_path() -> None:
+    path = PathSetting(5 * MS, (MS, 500_000), 0.125, (0.5, 0.5))
+    words = netem_words(path)
+    assert words == "limit 100000 delay 5000.000us 1500.000us loss 12.500000% duplicate 75.000000%"
+    assert netem_words(PathSetting(MS)) == "limit 100000 delay 1000.000us"
+    assert "loss 100.000000%" in netem_words(replace(path, is_cut=True))
+    with pytest.raises(MachineError, match="hold packets back"):
+        netem_words(replace(path, holds=((0.1, MS),)))
+
+
+def test_rates_beyond_namespaces_are_none() -> None:
+    assert link_lines("x", None) == link_lines("x", 40 * 10**9) == []
+    (line,) = link_lines("x", 10**9)
+    assert line == "qdisc replace dev x root tbf rate 1000000000bit burst 500000 limit 6750000"
+    targets = {"10.0.0.2": PathSetting(MS)}
+    assert host_lines("x", targets, rate_bps=40 * 10**9, per_path_rates=False, netem=False) == []
+    assert host_lines("x", targets, rate_bps=10**9, per_path_rates=False, netem=False) == [line]
+
+
+@needs("root", "namespaces")
+@pytest.mark.parametrize("netem", [False, True])
+def test_the_kernel_takes_classes_and_filters(netem: bool) -> None:
+    """Netem's own lines only where there is netem; the classes and filters around them everywhere."""
+    targets = {f"10.0.0.{i}": PathSetting(i * MS, rate_bps=i * 10**6 if i % 2 else None) for i in range(2, 30)}
+    lines = [
+        line
+        for known in (False, True)
+        for line in host_lines("lo", targets, rate_bps=None, per_path_rates=True, netem=netem, has_classes=known)
+    ]
+    if netem:
+        assert sum(" netem " in line for line in lines) == 2 * len(targets)
+        lines = [line for line in lines if " netem " not in line]
+    text = "\n".join([*lines, "class show dev lo", "filter show dev lo"]) + "\n"
+    done = subprocess.run(["unshare", "-n", "tc", "-batch", "-"], input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("class htb 1:") == 29 and done.stdout.count("flowid 1:") == 28
+    assert "rate 3Mbit" in done.stdout and "match 0a000003/ffffffff" in done.stdout
+
+
+def test_measures_are_judged_by_median_and_loss() -> None:
+    def problem(median_ns: int | None, jitter_ns: int = 0, lost: int = 0, loss: float = 0.0) -> str:
+        return problem_of(20 * MS, jitter_ns, loss, median_ns, 200, lost)
+
+    assert problem(20 * MS + 499_000) == problem(20 * MS - 499_000) == ""
+    assert "median delay 20.60 ms, wanted 20.00 ms" in problem(20_600_000)
+    assert "median" in problem(19_400_000) and "median" in problem(0)
+    assert problem(21 * MS, jitter_ns=10 * MS) == "" and "median" in problem(26 * MS, jitter_ns=10 * MS)
+    assert "all 200 messages are lost" in problem(None, lost=200)
+    assert problem(None, lost=200, loss=1.0) == ""
+    assert "1 of 200" in problem(20 * MS, lost=1) and "0 of 200" in problem(20 * MS, lost=0, loss=0.3)
+    assert problem(20 * MS, lost=10, loss=0.05) == problem(20 * MS, lost=20, loss=0.05) == ""
+    assert "lost" in problem(20 * MS, lost=40, loss=0.05)
+    assert problem_of(MS, 0, 0.0, None, 0, 0)  # its other direction let nothing through
+
+
+@given(st.integers(1, 200), st.floats(0, 1), st.integers(0, 2**32))
+def test_a_sound_path_is_not_blamed_for_its_loss(sent: int, loss: float, seed: int) -> None:
+    draw = random.Random(seed).random
+    assert is_likely(sum(draw() < loss for _ in range(sent)), sent, loss)
+
+
+def test_a_link_error_names_the_paths() -> None:
+    measures = [PathMeasure("a", f"b{i}", MS, 0, 0.0, 9, 9, problem="all lost") for i in range(10)]
+    raise_problems([replace(measures[0], problem="")])
+    with pytest.raises(LinkError, match=r"a to b0: all lost; a to b1.* and 2 more") as found:
+        raise_problems(measures)
+    assert not found.value.paths, "of paths that let nothing through, nothing was measured"
+    slow = [PathMeasure("a", "b", MS, 9 * MS, 0.0, 1, 9, problem="median delay 9.00 ms, wanted 1.00 ms")]
+    with pytest.raises(LinkError) as found:
+        raise_problems(slow)
+    assert list(found.value.paths) == slow
+
+
+def test_links_that_are_only_measured_may_be_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = [PathMeasure("a", "b", MS, 9 * MS, 0.0, 1, 9, problem="median delay 9.00 ms, wanted 1.00 ms")]
+
+    class Site:
+        folder = Path("/nowhere")
+        notes = ()
+        counters = staticmethod(lambda: [])
+        verify = staticmethod(lambda: raise_problems(slow))
+        close = staticmethod(lambda: None)
+        explained = staticmethod(lambda error: error)
+
+    backend = load_testbed("mininet")
+    monkeypatch.setattr(type(backend), "_site", lambda *_: Site())
+    evidence = backend.verify(load_topology("star"), 1)
+    assert list(evidence.paths) == slow and evidence.fidelity.validity == "degraded"
+    assert "median delay 9.00 ms" in evidence.fidelity.reasons[0]
+
+
+def test_who_delays_is_an_option_of_mininet() -> None:
+    topology, mininet = load_topology("star"), load_testbed("mininet")
+    assert mininet.with_options({"delays": "user-space"}, topology).options == {"delays": "user-space"}
+    with pytest.raises(SpecError, match="netem"):
+        mininet.with_options({"delays": "magic"}, topology)
+    with pytest.raises(SpecError, match=r"no option 'delay'.*delays"):
+        mininet.with_options({"delay": "netem"}, topology)
+
+
+@given(st.lists(st.integers(0, SECOND_NS // 4), min_size=1))
+def test_quantiles_of_lateness_are_within_a_bucket(late_ns: list[int]) -> None:
+    buckets = [0] * (1 << 16)
+    for one in late_ns:
+        buckets[one >> LATENESS_STEP_BITS] += 1
+    for percent in (50, 99):
+        exact = sorted(late_ns)[max(0, -(-len(late_ns) * percent // 100) - 1)]
+        assert abs(quantile(buckets, len(late_ns) * percent / 100) - exact) <= 1 << LATENESS_STEP_BITS

@@ -1,0 +1,354 @@
+"""Networks for real: as root, in namespaces."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import LinkError, MachineError, SpecError
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.faults import Crash, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.hosts.capabilities import find_capability
+from testbed.hosts.cleaning import marked_processes
+from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
+from testbed.hosts.process import python_agent
+from testbed.hosts.site import Site
+from testbed.hosts.state import read_state
+from testbed.topologies.topology import Host, Link, Topology, load_topology
+from tests.live import needs
+from tests.testbed.hosts.mininet.ends import PORT, one_way_ns, pid_of, pump, received_numbers, send_numbers, tcp, udp
+
+pytestmark = needs("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
+Make = Callable[..., MininetSite]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Builds sites, and takes them down."""
+    with ExitStack() as stack:
+
+        def build(topology: Topology | str, **options: Any) -> MininetSite:
+            made = topology if isinstance(topology, Topology) else load_topology(topology, options)
+            state = tmp_path / "state"
+            state.mkdir(exist_ok=True)
+            return stack.enter_context(MininetSite(made, tmp_path / made.name, state, USER_SPACE))
+
+        yield build
+
+
+def test_every_pair_has_its_delay(make: Make) -> None:
+    site: Site = make("wan", nodes=4)
+    measures = {(found.source, found.target): found for found in site.verify()}
+    assert ("delayer", "packet_count", 0.0) in site.counters()  # counts begin with the load
+    assert len(measures) == 12
+    for (a, b), found in measures.items():
+        wanted_ns = site.topology.path(a, b).one_way_delay_ns
+        assert found.requested_delay_ns == wanted_ns and found.lost_count == 0
+        assert wanted_ns - MILLISECOND_NS < found.measured_p05_ns < wanted_ns + 5 * MILLISECOND_NS
+    assert isinstance(site, MininetSite)
+    site.measure()
+    counts = {metric: value for host, metric, value in site.counters() if host == "delayer"}
+    assert counts["packet_count"] >= 12 * 200 and counts["error_count"] == counts["unstamped_count"] == 0
+    assert counts["lateness_max_ns"] >= counts["lateness_p99_ns"] >= counts["lateness_p50_ns"] > 0
+
+
+def test_tcp_moves_bulk_over_20_ms(make: Make) -> None:
+    site = make("full-mesh", nodes=2, delay="20ms")
+    with tcp(site, "n1", "n2") as (mine, theirs):
+        assert pump(mine, theirs, 40_000_000) < 10  # a held sender would take minutes
+
+
+def test_jitter_spreads_and_tcp_keeps_its_order(make: Make) -> None:
+    site = make("full-mesh", nodes=2, delay="10ms", jitter="5ms")
+    (there, _) = site.measure()
+    assert there.measured_p05_ns < 8 * MILLISECOND_NS and there.measured_p95_ns > 12 * MILLISECOND_NS
+    with udp(site, "n1", "n2") as (sender, receiver):
+        send_numbers(sender, site.address("n2"), 300)
+        numbers = received_numbers(receiver)
+    assert numbers != sorted(numbers) and sorted(numbers) == list(range(300))
+    with tcp(site, "n1", "n2") as (mine, theirs):
+        pump(mine, theirs, 2_000_000)
+        assert _retransmitted(site, "n1") < 5
+
+
+def _retransmitted(site: MininetSite, host: str) -> int:
+    words = [line.split() for line in Path(f"/proc/{pid_of(site, host)}/net/snmp").read_text().splitlines()]
+    names, values = (row for row in words if row[0] == "Tcp:")
+    return int(values[names.index("RetransSegs")])
+
+
+@pytest.mark.slow
+def test_loss_doubling_and_holding_back(make: Make) -> None:
+    site = make("full-mesh", nodes=3, delay="3ms")
+    site.apply(LinkLoss(0, "n1", "n2", 0.3))
+    site.apply(LinkDuplication(0, "n2", "n3", 0.4))
+    site.apply(LinkReordering(0, "n1", "n3", 0.3, 30 * MILLISECOND_NS))
+    with udp(site, "n1", "n2", "n3") as (first, second, third):
+        send_numbers(first, site.address("n2"), 400)
+        assert 200 < len(received_numbers(second)) < 350
+        send_numbers(second, site.address("n3"), 400)
+        numbers = received_numbers(third)
+        assert 480 < len(numbers) < 640 and set(numbers) == set(range(400))
+        whole = bytes(range(256)) * 12
+        for _ in range(30):
+            second.sendto(whole, (site.address("n3"), PORT))  # fragments
+            assert third.recv(4096) == whole
+        received_numbers(third)  # copies
+        send_numbers(first, site.address("n3"), 400)
+        numbers = received_numbers(third)
+        assert sorted(numbers) == list(range(400))
+        assert sum(after < before for before, after in pairwise(numbers)) > 50
+        site.apply(LinkDuplication(0, "n2", "n3", 0.0))
+        site.apply(LinkLoss(0, "n1", "n2", 0.0))
+        send_numbers(second, site.address("n3"), 100)
+        assert received_numbers(third) == list(range(100))
+        send_numbers(first, site.address("n2"), 100)
+        assert received_numbers(second) == list(range(100))
+
+
+@pytest.mark.slow
+def test_a_partition_cuts_and_heals_and_what_is_under_way_arrives(make: Make) -> None:
+    site = make("full-mesh", nodes=3, delay="150ms")
+    with udp(site, "n1", "n2", "n3") as (first, second, third), tcp(site, "n1", "n3") as (mine, theirs):
+        first.sendto((7).to_bytes(4, "big"), (site.address("n3"), 7001))
+        site.apply(Partition(0, ("n3",)))
+        assert received_numbers(third) == [7]
+        send_numbers(first, site.address("n3"), 20)
+        mine.sendall(b"waits")
+        send_numbers(first, site.address("n2"), 20)
+        assert received_numbers(third) == [] and received_numbers(second) == list(range(20))
+        site.apply(Heal(0, ("n3",)))
+        assert theirs.recv(10) == b"waits"  # TCP sends it again
+        send_numbers(first, site.address("n3"), 20)
+        assert received_numbers(third) == list(range(20))
+
+
+def test_short_paths_are_left_alone_until_a_fault_needs_them(make: Make) -> None:
+    site = make("srtm-lan")
+    assert not _rules(site, "publishers1")
+    with udp(site, "control", "publishers1") as (sender, receiver):
+        site.apply(Partition(0, ("control", "brokers1")))
+        send_numbers(sender, site.address("publishers1"), 10)
+        assert received_numbers(receiver) == []
+        site.apply(Heal(0))
+        site.apply(LinkLoss(0, "publishers1", "lan", 1.0))
+        assert _rules(site, "publishers1") == "mangle"
+        send_numbers(sender, site.address("publishers1"), 10)
+        assert received_numbers(receiver) == []
+        site.apply(LinkLoss(0, "publishers1", "lan", 0.0))
+        send_numbers(sender, site.address("publishers1"), 10)
+        assert received_numbers(receiver) == list(range(10))
+    with pytest.raises(SpecError, match="nothing that a network does"):
+        site.apply(Crash(0, "control"))
+    with pytest.raises(SpecError, match="no link"):
+        site.apply(LinkLoss(0, "control", "publishers1", 0.5))
+
+
+def _rules(site: MininetSite, host: str) -> str:
+    words = ["nsenter", "-t", str(pid_of(site, host)), "-n", "cat", "/proc/net/ip_tables_names"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip()
+
+
+def test_delays_change_in_a_run(make: Make) -> None:
+    site = make("full-mesh", nodes=3, delay="5ms")
+    assert 4 * MILLISECOND_NS < one_way_ns(site, "n1", "n2") < 25 * MILLISECOND_NS
+    site.set_delay("n1", "n2", 60 * MILLISECOND_NS)  # by way of n3 it is shorter now
+    assert 9 * MILLISECOND_NS < one_way_ns(site, "n1", "n2") < 30 * MILLISECOND_NS
+    site.set_delay("*", "*", 40 * MILLISECOND_NS)
+    assert 39 * MILLISECOND_NS < one_way_ns(site, "n2", "n1") < 60 * MILLISECOND_NS
+    assert site.topology.path("n1", "n2").one_way_delay_ns == 40 * MILLISECOND_NS
+    with pytest.raises(SpecError, match="no link"):
+        site.set_delay("n1", "n9", 1)
+
+
+MOVES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "delays of paths": ("tree", {"delay": "10ms"}, "s3"),
+    "the link itself": ("tree", {"delay": "10ms", "rate_mbps": 100}, "s3"),
+    "one bridge": ("wan", {"nodes": 4, "cities": "London, Paris, Tokyo", "delay_factor": 0.3}, "tokyo"),
+}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_a_host_moves_to_another_access_point_and_its_connections_live_on(make: Make, case: str) -> None:
+    name, options, point = MOVES[case]
+    site = make(name, **options)
+    before_ns = site.topology.path("n1", "n3").one_way_delay_ns
+    with tcp(site, "n1", "n3") as (mine, theirs):
+        assert before_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < before_ns + 20 * MILLISECOND_NS
+        site.move_host("n1", point)
+        near_ns = site.topology.path("n1", "n3").one_way_delay_ns
+        assert near_ns < before_ns - 10 * MILLISECOND_NS
+        assert near_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < near_ns + 8 * MILLISECOND_NS
+        mine.sendall(b"still here")
+        assert theirs.recv(20) == b"still here"
+        site.move_host("n1", point)  # nothing happens
+    if name == "tree":
+        assert (len(_ports(site, "s2")), len(_ports(site, "s3"))) == ((2, 4) if "rate_mbps" in options else (3, 3))
+    with pytest.raises(SpecError, match="access point"):
+        site.move_host("n1", "mars")
+    with pytest.raises(SpecError, match="only a host with one link"):
+        site.move_host(point, "n1")
+
+
+def _ports(site: MininetSite, switch: str) -> set[str]:
+    assert site.network is not None
+    node = site.network.nodes[switch]
+    return {path.name for path in Path(f"/proc/{node.pid}/root/sys/class/net/{node.name}/brif").iterdir()}
+
+
+@pytest.mark.slow
+def test_a_narrow_link_is_shared_and_holds_its_rate(make: Make) -> None:
+    site = make("dumbbell", nodes=2, delay="2ms", rate_mbps=40)
+    with tcp(site, "n1", "n2") as (mine, theirs):
+        assert pump(mine, theirs, 5_000_000) > 0.8  # 1 s, less the first burst
+    hosts = (Host("a"), Host("b"), Host("c"))
+    forwarding = Topology("forwarding", hosts, (Link("a", "b", 10**6, rate_bps=40 * 10**6), Link("b", "c", 10**6)))
+    site = make(forwarding)  # one bridge: by path
+    with tcp(site, "a", "c") as (mine, theirs):
+        assert pump(mine, theirs, 5_000_000) > 0.8
+    with tcp(site, "b", "c") as (mine, theirs):
+        assert pump(mine, theirs, 5_000_000) < 0.8
+    site.set_delay("b", "c", 3 * MILLISECOND_NS)
+    with tcp(site, "a", "c") as (mine, theirs):
+        assert pump(mine, theirs, 5_000_000) > 0.8
+
+
+@pytest.mark.slow
+def test_a_delayer_that_stopped_fails_the_check(make: Make) -> None:
+    site = make("full-mesh", nodes=3, delay="5ms")
+    assert site.delayer is not None
+    site.delayer.process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(LinkError, match=r"n1 to n2: .*lost"):
+            site.verify()
+    finally:
+        site.delayer.process.send_signal(signal.SIGCONT)
+    site.delayer.process.kill()
+    with pytest.raises(LinkError, match="lost"):
+        site.verify()
+    assert ("delayer", "alive_count", 0.0) in site.counters()
+    with pytest.raises(MachineError, match="delayer"):
+        site.apply(LinkLoss(0, "*", "*", 0.1))
+
+
+@pytest.mark.slow
+def test_a_delayer_that_does_not_answer_is_not_alive(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = make("star", nodes=1, delay="5ms")
+    assert site.delayer is not None
+    assert ("delayer", "alive_count", 1.0) in site.counters()
+    site.delayer.process.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr("testbed.hosts.mininet.site.STATS_TIMEOUT_S", 0.2)
+    assert [row for row in site.counters() if row[0] == "delayer"] == [("delayer", "alive_count", 0.0)]
+
+
+def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make) -> None:
+    site = make("star", nodes=2)
+    agent = site.start("n1", "echo", python_agent("testbed.trust.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
+    assert agent.ready()["port"]
+    place = Path(f"/proc/{agent.pid}/ns/net").readlink()
+    assert place == Path(f"/proc/{pid_of(site, 'n1')}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
+    script = (
+        "import socket\n"
+        "s = socket.create_server(('127.0.0.1', 0))\n"
+        'print(\'{"ok": "ready", "port": %d}\' % s.getsockname()[1], flush=True)\n'
+        "s.accept()[0].sendall(b'hello')\n"
+    )
+    port = site.start("n2", "server", [sys.executable, "-c", script]).ready()["port"]
+    with pytest.raises(MachineError, match="nothing answers"):
+        site.connect("n1", port)
+    with site.connect("n2", port) as connection:
+        assert connection.recv(10) == b"hello"
+    assert {name for _, name, _ in site.counters()} >= {"interface_sent_bytes", "queue_drop_count"}
+
+
+@pytest.mark.slow
+def test_twenty_hosts_all_pairs(make: Make) -> None:
+    site = make("full-mesh", nodes=20, delay="20ms")
+    assert 0 < site.links_took_ns < 30 * SECOND_NS
+    measures = site.measure()
+    assert len(measures) == 380
+    assert all(found.lost_count == 0 and found.measured_p05_ns > 19 * MILLISECOND_NS for found in measures)
+    assert sum(value for _, metric, value in site.counters() if metric == "queue_drop_count") == 0
+
+
+def test_the_state_file_lists_every_process_until_the_end(tmp_path: Path) -> None:
+    site = MininetSite(load_topology("dumbbell", {"nodes": 3, "rate_mbps": 10_000}), tmp_path / "run", tmp_path)
+    assert any("10 Gb/s" in note for note in site.notes)
+    left = read_state(site.state.path)
+    listed = {thing["pid"] for thing in left.things.values()}
+    assert listed == {thing["pid"] for thing in marked_processes(site.state.token)} and len(listed) >= 5
+    site.close()
+    assert not site.state.path.exists() and not any(Path(f"/proc/{pid}").exists() for pid in listed)
+    site.close()  # a second time does nothing
+    with pytest.raises(MachineError, match="network is down"):
+        site.address("n1")
+
+
+@pytest.mark.slow
+def test_netem_where_there_is_netem(tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 2, "delay": "20ms"})
+    if find_capability("netem") is None:
+        with pytest.raises(MachineError, match="no netem"):
+            MininetSite(topology, tmp_path / "run", tmp_path, NETEM)
+        assert not list(tmp_path.glob("run-*"))
+    else:
+        with MininetSite(topology, tmp_path / "run", tmp_path, NETEM) as site:
+            assert site.delayer is None
+            assert all(found.measured_p05_ns > 19 * MILLISECOND_NS for found in site.measure())
+    with pytest.raises(SpecError, match="delays 'magic'"):
+        MininetSite(topology, tmp_path / "run", tmp_path, "magic")
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from testbed.hosts.process import python_agent
+from testbed.hosts.mininet.site import MininetSite
+from testbed.topologies.topology import load_topology
+site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), "user-space")
+site.start("n1", "probe", python_agent("testbed.trust.link_probe", site.address("n1"))).ready()
+places = {str(Path(f"/proc/{node.pid}/ns/net").readlink()) for node in site.network.nodes.values()}
+print(site.state.token, *places, flush=True)
+time.sleep(60)
+"""
+
+
+def test_nothing_is_left_of_a_killed_owner(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    words = [sys.executable, "-c", OWNER, str(tmp_path / "run"), str(tmp_path / "state")]
+    links = _root_links()
+    owner = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    token, *places = owner.stdout.readline().split()
+    assert len(places) == 7 and len(marked_processes(token)) >= 9  # a shell a node, the delayer, the agent
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    until_s = time.monotonic() + 10
+    while (marked_processes(token) or _in_use(places)) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert not marked_processes(token)
+    assert not _in_use(places)
+    assert _root_links() - links == set()
+
+
+def _in_use(places: list[str]) -> bool:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        try:
+            found.add(str(path.readlink()))
+        except OSError:
+            continue
+    return bool(found & set(places))
+
+
+def _root_links() -> set[str]:
+    """Interfaces here with names as Mininet gives them."""
+    return {path.name for path in Path("/sys/class/net").glob("[hs][0-9]*")}

@@ -1,0 +1,177 @@
+"""Whole runs on machines with real sshds: SRTM's Fig. 4 in small, and what goes wrong in the middle of one."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from msgspec.structs import replace
+
+from core.errors import MachineError
+from core.units import MILLISECOND_NS, SECOND_NS
+from harness.campaign import work
+from harness.experiment import RunSpec
+from harness.run import resolve
+from studies.control.study import STUDY as ADAPT
+from studies.distribution.asked import DeploymentConfig
+from studies.limiting.live import run_requests_live
+from systems.loader import load_system
+from testbed.faults import Crash, Restart
+from testbed.hosts.ssh import keeping
+from testbed.hosts.ssh.site import SshSite
+from testbed.topologies.topology import load_topology
+from tests.harness.common import small
+from tests.live import needs
+from tests.testbed.hosts.ssh.lab import DISK, Lab
+from workloads.requests import poisson_requests
+
+pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytest.mark.slow]
+PUBLISHERS = 20
+LOST_S = 4.0  # instead of ten: the keepers say something every second
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a lost machine leaves on record is nobody else's business."""
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    monkeypatch.setenv("RATEBED_STATE", str(state))
+
+
+def spec(lab: Lab, folder: Path, *numbers: int, **changes) -> RunSpec:
+    """200 msg/s on two brokers."""
+    inventory = str(lab.inventory(folder / "hosts.toml", *(numbers or (1, 2))))
+    return small(
+        testbed="ssh",
+        testbed_options={"inventory": inventory},
+        inputs=(inventory,),
+        workload_options={"publishers": PUBLISHERS},
+        topology_options={"brokers": 2},
+        calibration="small",
+        slo="calibrated",
+        round="2s",
+        **changes,
+    )
+
+
+def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
+    wanted = spec(machines, tmp_path, system="lb", keep=("messages",))
+    run_id = wanted.run_id("code")
+    finished = work(wanted, run_id, tmp_path / "runs")
+    assert finished.error == ""
+    folder = tmp_path / "runs" / run_id
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["spec"]["testbed_options"]["inventory"] and manifest["spec"]["inputs"]
+    assert any("share the machine h1" in note for note in manifest["testbed_notes"])
+    assert {"broker-broker1.log", "publish-publishers1.log"} <= {path.name for path in (folder / "logs").iterdir()}
+    rows = pq.read_table(folder / "samples.parquet").to_pandas()
+    nodes = {metric: set(rows[rows.metric == metric].node) for metric in ("rss_bytes", "clock_doubt_ns")}
+    assert {"broker-broker1", "publish-publishers2", "keeper-h2"} <= nodes["rss_bytes"]
+    assert nodes["clock_doubt_ns"] == {"h1", "h2"}
+    paths = pq.read_table(folder / "paths.parquet").to_pandas()
+    assert len(paths) > 0 and (paths.lost_count < paths.probe_count).all()
+    latency = pq.read_table(folder / "latency_histogram.parquet").to_pandas()
+    found = latency[latency.metric == "end_to_end_latency"]
+    assert found["count"].sum() > 200 and (found.low_ns < SECOND_NS).all()
+    doubted = manifest["fidelity"]["clock_doubt_ns"] > manifest["fidelity"]["scale_ns"] / 4
+    assert doubted == any("clocks" in reason for reason in manifest["validity_reasons"])
+
+
+def deployed(lab: Lab, folder: Path):
+    """The topic on its brokers."""
+    point = resolve(spec(lab, folder))
+    config = DeploymentConfig(profile="5s")
+    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+
+
+def play(live, assignment) -> None:
+    """Rounds, one after another, until one fails."""
+    for _ in range(20):
+        live.next_round(assignment, 2 * SECOND_NS)
+
+
+def test_a_link_that_is_cut_in_the_middle(machines: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "LOST_S", LOST_S)
+    live = deployed(machines, tmp_path)
+    both = (np.arange(PUBLISHERS) % 2).astype(np.int32)
+    try:
+        live.next_round(both, SECOND_NS)
+        threading.Timer(1.5, machines.cut, (2,)).start()
+        began_s = time.monotonic()
+        with pytest.raises(MachineError, match=r"no answer of h2 any more: "):
+            play(live, both)
+        assert time.monotonic() - began_s < 90
+        until_s = time.monotonic() + LOST_S + 5
+        while not live.site.remote("publishers2").keeping.lost and time.monotonic() < until_s:
+            time.sleep(0.1)
+        evidence = live.evidence()
+        assert evidence.fidelity.validity == "invalid"
+        assert any("agent h2 was lost" in reason for reason in evidence.fidelity.reasons)
+        assert any(b"host h2 is lost" in text for text in evidence.logs.values())
+        assert any(node == "publish-publishers1" for _, node, _, _ in evidence.samples)
+    finally:
+        live.close()
+        machines.cut(2, on=False)
+
+
+def fill(lab: Lab, number: int, spare_bytes: int) -> None:
+    """Leave only so much of a machine's disk."""
+    disk = Path(f"/proc/{lab.sshd[number - 1].pid}/root{DISK}")
+    found = os.statvfs(disk)
+    with (disk / "ballast").open("wb") as file:
+        file.truncate(0)
+        left = found.f_bavail * found.f_frsize - spare_bytes
+        while left > 0:
+            file.write(bytes(min(left, 1 << 20)))
+            left -= 1 << 20
+
+
+def test_a_full_disk_there(machines: Lab, tmp_path: Path) -> None:
+    live = deployed(machines, tmp_path)
+    both = (np.arange(PUBLISHERS) % 2).astype(np.int32)
+    ballast = Path(f"/proc/{machines.sshd[1].pid}/root{DISK}/ballast")
+    try:
+        live.next_round(both, SECOND_NS)
+        fill(machines, 2, 0)
+        with pytest.raises(MachineError, match=r"(?i)^h2: .*no space left"):
+            live.next_round(both, SECOND_NS)
+        ballast.unlink()
+        assert live.evidence().logs
+    finally:
+        ballast.unlink(missing_ok=True)
+        live.close()
+    assert not {name for name in machines.files(2) if name.startswith(("run-", "."))}
+
+
+def test_a_controller_moves_buckets_there(machines: Lab, tmp_path: Path) -> None:
+    wanted = spec(machines, tmp_path, system="tb-adaptor", workload="shifting", study="control")
+    changes = {
+        "workload_options": {"publishers": PUBLISHERS, "shift_at": "1s", "share_after": 0.9},
+        "study_options": {"duration": "4s", "window": "1s", "profile": "5s"},
+    }
+    point = resolve(replace(wanted, **changes))
+    journal = ADAPT.run(point, ADAPT.configure(point))
+    decisions = journal.tables["decisions"]
+    rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
+    first, last = dict(rates[:2]), dict(rates[-2:])
+    assert sum(last.values()) == pytest.approx(sum(first.values())) and last[0] > 1.2 * last[1]
+
+
+def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 3, "delay": "1ms"})
+    load_ns, system = 1_500 * MILLISECOND_NS, load_system("crdt-counter")
+    requests = poisson_requests(topology.node_names(), 6, 10.0, load_ns, 1, sticky=False)
+    faults = (Crash(400 * MILLISECOND_NS, "n2"), Restart(700 * MILLISECOND_NS, "n2", "n3"))
+    config = system.config(capacity=8, rate="0.05", body="literal")
+    inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
+    with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
+        found = run_requests_live(site, system, config, topology, requests, load_ns, 1, faults, drain_ns=SECOND_NS)
+    rows = found.requests()
+    lost = {node for node, decision in zip(rows["node"], rows["decision"], strict=True) if decision == "lost"}
+    assert lost == {"n2"} and set(found.states) == {"n1", "n2", "n3"}
+    decided = [(sent, at) for sent, at in zip(rows["sent_at_ns"], rows["received_at_ns"], strict=True) if at]
+    assert len(decided) > 60 and all(0 < received - sent < SECOND_NS for sent, received in decided)

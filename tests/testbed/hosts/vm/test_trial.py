@@ -1,0 +1,48 @@
+"""What the trial of virtual machines makes of runs, and that it notices what is left."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from collectors.schema import PATHS
+from core.errors import MachineError
+from core.units import MILLISECOND_NS
+from testbed.hosts.private import host_settings
+from testbed.hosts.vm import trial
+
+
+def write_paths(folder, *rows):
+    folder.mkdir(parents=True)
+    names = ("source", "target", "requested_delay_ns", "measured_delay_ns")
+    base = {"run_id": folder.name, "requested_jitter_ns": 0, "requested_loss_probability": 0.0}
+    table = pa.Table.from_pylist([{**base, **dict(zip(names, row, strict=True))} for row in rows], PATHS)
+    pq.write_table(table, folder / "paths.parquet")
+
+
+def test_a_round_trip_is_both_ways_together(tmp_path):
+    ms = MILLISECOND_NS
+    write_paths(tmp_path / "runs" / "a1", ("n1", "n2", 5 * ms, 6 * ms), ("n2", "n1", 5 * ms, int(5.5 * ms)),
+                ("n1", "n3", ms, ms))  # fmt: skip
+    (found,) = trial.round_trips(tmp_path)
+    assert (found["source"], found["target"], found["requested_ms"], found["measured_ms"]) == ("n1", "n2", 10.0, 11.5)
+
+
+def test_what_becomes_of_each_step_is_written_at_once(tmp_path):
+    its = trial.Trial(tmp_path)
+    with pytest.raises(MachineError), its._step("up"):
+        raise MachineError("no disk", "free some")
+    text = its.file.read_text()
+    assert '"up"' in text and "no disk; free some" in text
+
+
+def test_a_changed_host_is_noticed(tmp_path):
+    before = {**host_settings(), "forwarding": ["other"]}
+    with pytest.raises(MachineError, match="forwarding is"):
+        trial.Trial(tmp_path)._check_nothing_left(before)
+
+
+def test_a_box_is_old_once_what_is_in_it_changes(tmp_path):
+    box = tmp_path / "ratebed.box"
+    assert not trial._is_current(box)
+    box.touch()
+    assert trial._is_current(box)

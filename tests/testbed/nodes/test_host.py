@@ -1,0 +1,182 @@
+"""A node's process by itself: strangers on its ports, commands, its end."""
+
+import random
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.errors import MachineError, SpecError
+from core.records import Request
+from studies.limiting.users import RequestHost
+from systems.api import Verdict
+from systems.loader import load_system
+from testbed.hosts.local import LocalSite
+from testbed.hosts.loop import Clock
+from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.frames import (
+    Hello,
+    VerdictRow,
+    read_request,
+    read_verdict,
+    request_frame,
+    verdict_frame,
+)
+from testbed.topologies.topology import mesh
+
+pytestmark = pytest.mark.live  # its machine to itself: strangers are waited for in real time
+
+TOPOLOGY = mesh("two", ["n1", "n2"], 0)
+EXAMPLE = str(Path(__file__).parents[3] / "docs" / "examples" / "my_limiter.py")
+
+
+@pytest.fixture(params=["crdt-counter", EXAMPLE], ids=["streams", "datagrams"])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NodeFleet]:
+    """Two nodes that have begun."""
+    system = load_system(request.param)
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        found = NodeFleet(site, system, system.config(), 1)
+        found.start()
+        found.connect()
+        found.go(time.time_ns(), {})
+        yield found
+        found.stop()
+
+
+def framed(content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + content
+
+
+def greeting(fleet: NodeFleet, node: str = "") -> bytes:
+    return framed(msgspec.json.encode(Hello(fleet.token, node)))
+
+
+def called(fleet: NodeFleet, node: str, *parts: bytes) -> socket.socket:
+    sock = socket.create_connection(fleet.address_of(node), timeout=5)
+    for part in parts:
+        sock.sendall(part)
+    return sock
+
+
+def ask(fleet: NodeFleet, node: str, request: Request) -> VerdictRow:
+    with called(fleet, node, greeting(fleet), framed(request_frame(request))) as sock:
+        data = b""
+        while len(data) < 4 or len(data) < 4 + struct.unpack(">I", data[:4])[0]:
+            part = sock.recv(1 << 16)
+            assert part, "the node hung up"
+            data += part
+        return read_verdict(data[4:])
+
+
+def is_closed(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def garbage_count(fleet: NodeFleet, node: str = "n2") -> int:
+    count: int = fleet.statuses()[node]["garbage_count"]
+    return count
+
+
+@pytest.mark.slow
+def test_strangers_and_garbage_are_counted_and_harm_nobody(fleet: NodeFleet) -> None:
+    address, rng = fleet.address_of("n2"), random.Random(1)
+    refused = [
+        b"\xff" * 64,  # a frame of 4 GB
+        framed(b"GET / HTTP/1.1\r\n\r\n"),
+        framed(msgspec.json.encode(Hello("not the token", "n1"))),
+        greeting(fleet, "n9"),
+        greeting(fleet, "n2"),  # nobody calls itself
+        framed(b""),
+    ]
+    for content in refused:
+        with called(fleet, "n2", content) as sock:
+            assert is_closed(sock)
+    assert garbage_count(fleet) >= len(refused)
+    half_open = [called(fleet, "n2"), called(fleet, "n2", b"\x00\x00"), called(fleet, "n2", greeting(fleet)[:9])]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for _ in range(200):
+            sock.sendto(rng.randbytes(rng.randrange(1, 1400)), address)
+    with called(fleet, "n2", greeting(fleet), framed(b"no request")):  # a user who talks nonsense stays
+        assert ask(fleet, "n2", Request(1, "user λ", 0)).verdict is Verdict.ADMIT
+    assert garbage_count(fleet) > len(refused)
+    for sock in half_open:
+        assert is_closed(sock)  # after 3 s without a word
+        sock.close()
+    fleet.check()
+
+
+@pytest.mark.slow
+def test_a_false_peer_is_thrown_out_and_the_true_one_calls_again(tmp_path: Path) -> None:
+    system = load_system("crdt-counter")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        fleet = NodeFleet(site, system, system.config(), 1)
+        fleet.start()
+        fleet.connect()
+        fleet.go(time.time_ns(), {})
+        before = garbage_count(fleet)
+        for content in (b"\xff\xff", b"", b"\x01\xc1"):
+            with called(fleet, "n2", greeting(fleet, "n1"), framed(content)):
+                until_s = time.monotonic() + 20
+                while garbage_count(fleet) == before and time.monotonic() < until_s:
+                    time.sleep(0.01)
+                before += 1
+                assert garbage_count(fleet) == before
+        until_s, number = time.monotonic() + 30, 0
+        while not fleet.statuses()["n2"]["received_from"].get("n1") and time.monotonic() < until_s:
+            number += 1  # what was sent into the broken connection is lost
+            assert ask(fleet, "n1", Request(number, "u", 0)).verdict is Verdict.ADMIT
+            time.sleep(0.1)
+        assert fleet.statuses()["n2"]["received_from"]["n1"] >= 1
+        fleet.stop()
+
+
+def test_bad_commands_are_answered(tmp_path: Path) -> None:
+    system = load_system("static-split")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        fleet = NodeFleet(site, system, system.config(), 1)
+        fleet.start()
+        agent = site.agents["node-n1"]
+        with pytest.raises(MachineError, match="no command 'fly'"):
+            agent.ask("fly")
+        with pytest.raises(SpecError, match="unknown system 'statik-split'"):
+            agent.ask("configure", system="statik-split", options={}, names=["n1"], name="n1", seed=1, records="x")
+        with pytest.raises(SpecError, match="has no option"):
+            agent.ask(
+                "configure", system="static-split", options={"x": 1}, names=["n1"], name="n1", seed=1, records="x"
+            )
+        agent.process.kill()
+        agent.process.wait()
+        with pytest.raises(MachineError, match="node n1 has ended"):
+            fleet.check()
+        fleet.stop()
+
+
+def test_frames_carry_any_user() -> None:
+    for user in ("", "λ\n\0", "\udcff\ud800", "x" * 70_000):
+        request = Request(2**40, user, 5, 2**31 - 1)
+        assert read_request(request_frame(request)) == request
+    for verdict in Verdict:
+        assert read_verdict(verdict_frame(-7, 2**60, verdict)) == (-7, 2**60, verdict)
+    for content in (b"", b"x" * 19, struct.pack(">qqi", 1, 1, 0), struct.pack(">qqi", 1, 1, 1) + b"\xff"):
+        with pytest.raises(ValueError, match="no request"):
+            read_request(content)
+
+
+def test_a_clock_counts_from_the_epoch() -> None:
+    clock = Clock(time.time_ns() - 10**9)
+    assert abs(clock.now_ns() - 10**9) < 10**8
+    assert clock.now_ns() <= clock.now_ns()
+
+
+def test_users_need_a_node_at_the_start() -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        with pytest.raises(ConnectionError, match="nobody listens"):
+            RequestHost().configure("token", {"n1": ["127.0.0.1", sock.getsockname()[1], "/dev/null"]})
