@@ -26,7 +26,7 @@ import numpy as np
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import RULES, Columns, PlacedRequests, user_id
 
 MINUTE_MS = 60_000
@@ -208,4 +208,17 @@ class DataSet(PlacedRequests):
         super().__init__(_columns(config, plan, seed), plan.span_ms * MILLISECOND_NS, config.placement, seed)
 
 
-WORKLOAD = Workload("data-set", "the thesis' request recordings A to D, generated", DataSetConfig, DataSet)
+def size(config: DataSetConfig) -> Size:
+    """Its plan's."""
+    plan = config.plan()
+    return Size(float(plan.counts.sum()), plan.span_ms * MILLISECOND_NS)
+
+
+WORKLOAD = Workload(
+    "data-set",
+    "the thesis' request recordings A to D, generated",
+    DataSetConfig,
+    DataSet,
+    Offer.REQUESTS,
+    size,
+)

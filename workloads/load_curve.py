@@ -23,7 +23,7 @@ import numpy as np
 
 from core.records import Float64, Int64
 from core.seeds import generator
-from workloads.api import INPUT_FILE, Workload, require, workload_id
+from workloads.api import INPUT_FILE, Offer, Workload, require, workload_id
 from workloads.log_reader import LogFormat, read_log
 from workloads.text_columns import open_bytes, readable
 
@@ -166,5 +166,5 @@ class LoadCurveWorkload(Workload):
 
 
 WORKLOAD = LoadCurveWorkload(
-    "load-curve", "demands of servers, cycle by cycle: random or from a log", LoadCurveConfig, LoadCurve
+    "load-curve", "demands of servers, cycle by cycle: random or from a log", LoadCurveConfig, LoadCurve, Offer.DEMANDS
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from core.clients import Happening, Joined, Left, Role
 from core.seeds import generator
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, seconds_ns, topic
 
 FOREVER = "forever"
@@ -104,4 +104,4 @@ def _pairs(name: str, group_of: dict[str, int], members: dict[int, set[str]]) ->
     return {pair for other in others for pair in ((name, other), (other, name))}
 
 
-WORKLOAD = Workload("mmog", "avatars of an online game in groups that change", MmogConfig, Mmog)
+WORKLOAD = Workload("mmog", "avatars of an online game in groups that change", MmogConfig, Mmog, Offer.CLIENTS)

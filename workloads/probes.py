@@ -14,7 +14,7 @@ import numpy as np
 from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import user_id
 
 OFFSET_NS = MILLISECOND_NS  # trials begin just after a multiple of the spacing, where aligned rounds are
@@ -78,4 +78,11 @@ class Probes:
         return found
 
 
-WORKLOAD = Workload("probes", "asks every node who knows of a request, a set time after it", ProbesConfig, Probes)
+def size(config: ProbesConfig) -> Size:
+    """Of a typical number of requests."""
+    return Size(10_000.0, Probes(config, 1).duration_ns)
+
+
+WORKLOAD = Workload(
+    "probes", "asks every node who knows of a request, a set time after it", ProbesConfig, Probes, Offer.REQUESTS, size
+)

@@ -9,7 +9,7 @@ import numpy as np
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
-from workloads.api import Workload, require
+from workloads.api import Offer, Workload, require
 
 
 def poisson_requests(
@@ -76,4 +76,6 @@ class RequestLoad:
         )
 
 
-WORKLOAD = Workload("requests", "Poisson users who ask limiters for admission", RequestsConfig, RequestLoad)
+WORKLOAD = Workload(
+    "requests", "Poisson users who ask limiters for admission", RequestsConfig, RequestLoad, Offer.REQUESTS
+)

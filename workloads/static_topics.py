@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.clients import Happening, Role
 from core.seeds import generator
-from workloads.api import Workload, require
+from workloads.api import Offer, Workload, require
 from workloads.client_load import check_counts, check_topics, in_order, interval, topic
 
 PLACES = ("home", "round-robin", "by-topic", "random")
@@ -75,4 +75,6 @@ class StaticTopics:
         return turn[config.placement] % config.sites
 
 
-WORKLOAD = Workload("static-topics", "topics whose clients never change", StaticTopicsConfig, StaticTopics)
+WORKLOAD = Workload(
+    "static-topics", "topics whose clients never change", StaticTopicsConfig, StaticTopics, Offer.CLIENTS
+)

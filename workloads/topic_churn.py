@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.clients import Happening, Role
 from core.seeds import generator
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import in_order, interval, seconds_ns
 from workloads.static_topics import StaticTopics, StaticTopicsConfig
 
@@ -93,4 +93,6 @@ def _common(left: list[Interval], right: list[Interval]) -> list[Interval]:
     return found
 
 
-WORKLOAD = Workload("topic-churn", "topics and subscriptions that come and go", TopicChurnConfig, TopicChurn)
+WORKLOAD = Workload(
+    "topic-churn", "topics and subscriptions that come and go", TopicChurnConfig, TopicChurn, Offer.CLIENTS
+)

@@ -12,7 +12,7 @@ import numpy as np
 from core.clients import Happening, Joined, Moved, Role
 from core.records import Float64, Int64
 from core.seeds import generator
-from workloads.api import INPUT_FILE, Workload, require, span_of
+from workloads.api import INPUT_FILE, Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, topic
 from workloads.text_columns import column_map
 from workloads.towers import ROLES, Towers, generated, read_towers
@@ -116,4 +116,6 @@ def topics_of(swarm: int) -> tuple[str, str]:
     return f"follow-leader-{swarm}", f"sensor-data-{swarm}"
 
 
-WORKLOAD = Workload("uav-swarms", "swarms of drones over the zones of a city", UavSwarmsConfig, UavSwarms)
+WORKLOAD = Workload(
+    "uav-swarms", "swarms of drones over the zones of a city", UavSwarmsConfig, UavSwarms, Offer.CLIENTS
+)

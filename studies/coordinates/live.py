@@ -16,9 +16,12 @@ from collectors.probes import ALL_EVERY_S, Probes
 from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS, duration_text
+from studies.api import LiveBody
 from studies.coordinates.asked import Located, Locating
+from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
+from testbed.api import Testbed
 from testbed.faults import Handover
 from testbed.hosts.site import Site
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
@@ -40,7 +43,7 @@ def profile_of(interval_ns: int) -> str:
 
 
 def locate_live(site: Site, locating: Locating) -> Located:
-    """See ``testbed.Backend.locate``.  LinkError where a path is not as the topology wants it."""
+    """The agents' own coordinates at every read.  LinkError where a path is not as the topology wants it."""
     findings = Findings(SCALE_NS, site.verify())
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
@@ -107,3 +110,19 @@ class _Run:
     def _sleep_until(self, at_ns: int) -> None:
         while (left_ns := self._zero_ns + at_ns - time.monotonic_ns()) > 0:
             time.sleep(min(_TICK_S, left_ns / SECOND_NS))
+
+
+def run(site: Site, plan: Plan) -> Located:
+    """See ``locate_live``."""
+    return locate_live(site, plan.locating)
+
+
+def check(testbed: Testbed, plan: Plan) -> None:
+    """SpecError where no agent probes so often, or there are no links to be far apart on."""
+    profile_of(plan.locating.interval_ns)
+    if not testbed.has_links:
+        fix = "use --testbed mininet, or virtual"
+        raise SpecError(f"{testbed.name} has no links whose delays coordinate agents could estimate", fix)
+
+
+BODY = LiveBody(run, check)

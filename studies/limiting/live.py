@@ -7,25 +7,32 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from collectors.probes import Probes, Together
+from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.api import LiveBody
+from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
-from studies.limiting.virtual import SETTLE_NS, RequestJournal, check_places, clock_offsets_ns
-from systems.api import System, Transport, Verdict
-from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
+from systems.api import Transport, Verdict
+from systems.loader import is_file, name_of
+from testbed.api import Testbed
+from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.topologies.topology import Topology
+from testbed.trust.fidelity import SCALE_NS
+from testbed.trust.observed import Findings, namespaces
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import Journal
 
@@ -209,48 +216,63 @@ class _Run:
         self.journal.faults.append((self._clock.now_ns(), fault))
 
 
-def run_requests_live(
-    site: Site,
-    system: System,
-    config: Any,
-    topology: Topology,
-    requests: Mapping[str, Sequence[Request]],
-    duration_ns: int,
-    seed: int,
-    faults: Iterable[Fault] = (),
-    drain_ns: int = 0,
-    clock_skew_ns: int = 0,
-    compare_replicas: bool = False,
-) -> LiveRequestJournal:
-    """As ``studies.limiting.virtual.run_requests``, with the processes and links of ``site``.
+def run(site: Site, asked: Limiting) -> LiveRequestJournal:
+    """As in virtual time, with the processes and links of ``site``, and judged.
 
     The same requests, seeds of nodes, clock offsets and faults; instants are those at which things
     really happened.  A request at a node that is down is lost.  SystemFault where a node breaks a rule,
     MachineError where a process ends on its own.
     """
-    check_places(requests, topology)
-    offered = {node: [request for request in of if request.at_ns <= duration_ns] for node, of in requests.items()}
+    findings = Findings(SCALE_NS, site.verify())
+    with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
+        journal = played(site, asked)
+    findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
+    findings.late(journal.lateness_ns())
+    findings.faulty = bool(journal.journal.faults)
+    findings.site_counters = site.counters()
+    findings.notes = site.notes
+    seen = Together(probes, site.probes())
+    return replace(journal, evidence=findings.evidence(seen, read_logs(site.folder / "logs")))
+
+
+def played(site: Site, asked: Limiting) -> LiveRequestJournal:
+    """The run itself: nodes and users up, the load with its faults, the drain, the records."""
+    requests = asked.requests()
+    check_places(requests, asked.topology)
+    offered = {
+        node: [request for request in load if request.at_ns <= asked.duration_ns] for node, load in requests.items()
+    }
     _check_requests(offered)
-    planned = check_faults(faults, topology)
     with ExitStack() as stack:
-        fleet = NodeFleet(site, system, config, seed)
+        fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
-        fleet.start([fault for fault in planned if isinstance(fault, Restart)])
+        fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
         users = _Users(site, fleet)
         stack.callback(users.stop)
         with fleet.blamed():
             users.start(offered)
-        run = _Run(site, fleet, users, planned)
-        run.begin(clock_offsets_ns(seed, fleet.names, clock_skew_ns))
-        run.wait_until(duration_ns)
-        last_ns = max((of[-1].at_ns for of in offered.values() if of), default=0)
-        run.journal.samples.append((duration_ns, "", "load_end_ns", float(last_ns)))
-        run.drain(duration_ns, drain_ns)
-        found = run.take_home(offered)
-        if compare_replicas:
-            found.journal.samples.extend(replica_rows(system, config, found.states, run.now_ns()))
-        return found
+        timeline = _Run(site, fleet, users, asked.faults)
+        timeline.begin(clock_offsets_ns(asked.seed, fleet.names, asked.clock_skew_ns))
+        timeline.wait_until(asked.duration_ns)
+        last_ns = max((load[-1].at_ns for load in offered.values() if load), default=0)
+        timeline.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_ns)))
+        timeline.drain(asked.duration_ns, asked.drain_ns)
+        journal = timeline.take_home(offered)
+        if asked.compare_replicas:
+            rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
+            journal.journal.samples.extend(rows)
+        return journal
+
+
+def check(testbed: Testbed, asked: Limiting) -> None:
+    """SpecError for faults that cannot happen there, and for a system that cannot be brought there."""
+    if not testbed.has_our_files and is_file(name_of(asked.system)):
+        fix = "bring it into systems/, or use another testbed"
+        raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
+    links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
+    if links and not testbed.has_links:
+        raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")
 
 
 def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
@@ -290,3 +312,6 @@ def _lost_on_the_way(found: Mapping[str, Mapping[str, Any]], now_ns: int) -> lis
 
 def _instant(at_ns: int) -> int | None:
     return None if at_ns == NEVER else at_ns
+
+
+BODY = LiveBody(run, check)

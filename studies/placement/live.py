@@ -18,17 +18,20 @@ from collectors.writer import read_logs
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.api import LiveBody
 from studies.placement.accounts import read_accounts, read_ownership
-from studies.placement.asked import PlacementJournal, Placing, wanted_report
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, wanted_report
 from studies.placement.script import SERVICE, Deed, Script, TopicAt, write_script
 from studies.placement.servers import Servers, profile_of
 from systems.api import System
 from systems.placement.cast import cast_of
+from testbed.api import Testbed
 from testbed.brokers import nsq
 from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.planes import STAND_INS
 from testbed.topologies.places import Site as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings, namespaces
@@ -233,3 +236,22 @@ def _sleep(span_s: float) -> None:
     """Also where nothing is left to sleep."""
     if span_s > 0:
         time.sleep(span_s)
+
+
+def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
+    """See ``run_placement_live``."""
+    return run_placement_live(site, asked.system, asked.config, asked.load, asked.placing)
+
+
+def check(testbed: Testbed, asked: PlacementRequest) -> None:
+    """SpecError for what real processes, or their servers, cannot do."""
+    if not testbed.has_our_files:
+        raise SpecError(f"testbed {testbed.name} runs no placements", "use --testbed mininet, local or virtual")
+    if asked.system.key not in STAND_INS:
+        fix = "use --testbed virtual, or give it a line in testbed/nodes/planes.py"
+        raise SpecError(f"nobody knows the data plane of {asked.system.key} on testbed {testbed.name}", fix)
+    check_wishes(asked.placing, testbed.has_links)
+    check_names(asked.load, asked.config)
+
+
+BODY = LiveBody(run, check)

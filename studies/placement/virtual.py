@@ -9,8 +9,9 @@ from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.api import VirtualBody
 from studies.coordinates.asked import trips
-from studies.placement.asked import PlacementJournal, Placing, Spell, wanted_report
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, Spell, wanted_report
 from systems.api import Delivery, Node, Report, Send, System
 from systems.parts.bookies import persisted_after_ns
 from systems.parts.vivaldi import Vivaldi
@@ -164,3 +165,11 @@ def _messages(journal: Journal) -> list[tuple[int, str, str, str, str]]:
         sends = (effect for effect in step.effects if isinstance(effect, Send))
         found += [(step.at_ns, step.node, "sent", effect.target, repr(effect.message)) for effect in sends]
     return found
+
+
+def run(asked: PlacementRequest) -> PlacementJournal:
+    """See ``run_placement``."""
+    return run_placement(asked.system, asked.config, asked.without_clients, asked.load, asked.placing)
+
+
+BODY = VirtualBody(run)

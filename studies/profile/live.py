@@ -17,11 +17,13 @@ from collectors import procfs
 from collectors.probes import Probes
 from collectors.writer import read_logs
 from core.clients import ClientLoad, Joined, Role, TopicLoad
-from core.errors import MachineError
+from core.errors import MachineError, SpecError
 from core.records import Block, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.profile.asked import Profiled, Profiling, Row, check_profiling
+from studies.api import LiveBody
+from studies.profile.asked import Profiled, ProfileRequest, Profiling, Row, check_profiling
+from testbed.api import Testbed
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import ABSENT, BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import COLLECT_S, CONNECT_S, STATUS_S, Columns, Crew, Publishers
@@ -294,3 +296,17 @@ def _sleep_until(at_ns: int) -> None:
     left_ns = at_ns - time.time_ns()
     if left_ns > 0:
         time.sleep(left_ns / SECOND_NS)
+
+
+def run(site: Site, asked: ProfileRequest) -> Profiled:
+    """See ``run_profile_live``."""
+    return run_profile_live(site, asked.load, asked.profiling)
+
+
+def check(testbed: Testbed, asked: ProfileRequest) -> None:
+    """SpecError where no broker can be profiled."""
+    if not testbed.has_our_files:
+        raise SpecError(f"testbed {testbed.name} runs no profiles", "use --testbed mininet, or local")
+
+
+BODY = LiveBody(run, check)

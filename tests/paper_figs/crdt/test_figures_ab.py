@@ -7,7 +7,7 @@ import pytest
 
 from core.units import SECOND_NS
 from harness.experiment import SCALES
-from harness.run import configure_point, resolve
+from harness.run import check_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import fig5_2, fig5_4, fig5_5, fig5_12, precision, usage
 from paper_figs.crdt.checks import more, nearest, share
@@ -28,7 +28,7 @@ def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
         assert len({spec.to_json() for spec in specs}) == len(specs) > 0
     small = [spec for spec in specs if spec.workload_options["set"] != "C"]
     for spec in small:
-        configure_point(resolve(spec))
+        check_point(resolve(spec))
 
 
 def test_figures_share_their_runs() -> None:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.virtual import run_requests
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent, Verdict
 from systems.conformance import check_system
 from systems.limiting.leases import SYSTEM, Ask, Config, Learn, LeaseNode, Lend, nodes
@@ -20,6 +19,7 @@ from testbed.faults import ClockSkew, Crash, Heal, Partition, Restart
 from testbed.topologies.topology import load_topology, mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.boot import event_loop
+from tests.studies.limiting.given import run_requests
 from workloads.data_set import DataSet, DataSetConfig
 
 NAMES = ["n1", "n2", "n3"]

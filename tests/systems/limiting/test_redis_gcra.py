@@ -15,8 +15,7 @@ from core.errors import SpecError
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.limiting.live import LiveRequestJournal, run_requests_live
-from studies.limiting.virtual import run_requests
+from studies.limiting.live import LiveRequestJournal
 from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
 from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, Evaluate, Evaluated, nodes, script_limit
 from systems.loader import load_system
@@ -27,6 +26,7 @@ from testbed.servers.redis_host import RedisHost
 from testbed.servers.redis_plane import packed
 from testbed.topologies.topology import mesh
 from tests.live import needs
+from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)

@@ -41,6 +41,7 @@ from testbed.nodes.links import STRANGERS_MAXIMUM, Doorstep
 from testbed.topologies.topology import load_topology
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
 from tests.testbed.brokers.with_clients import until
 from tests.testbed.nodes.test_host import ask, called
 
@@ -64,7 +65,7 @@ def deployed(**options: Any) -> Iterator[LiveDeployment]:
         )
     )
     config = DeploymentConfig(profile="5s", **options)
-    live = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    live = up(point, config)
     try:
         yield live
     finally:

@@ -19,13 +19,13 @@ import pytest
 from core.errors import MachineError, SpecError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent
-from testbed.hosts.backend import LiveBackend
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import marked_processes, remove_left
 from testbed.hosts.docker import image
 from testbed.hosts.docker.daemon import PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
 from testbed.hosts.docker.groups import groups_of
 from testbed.hosts.docker.site import DockerSite
+from testbed.hosts.places import Place
 from testbed.hosts.private import host_settings
 from testbed.hosts.site import explained
 from testbed.hosts.state import read_state, start_time
@@ -351,13 +351,13 @@ def test_a_running_daemon_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp
         running_daemon()
 
 
-def test_a_backend_has_its_options_for_its_sites() -> None:
-    from testbed.hosts.backend import DOCKER
+def test_a_testbed_has_its_options_for_its_sites() -> None:
+    from testbed.hosts.places import DOCKER
 
     topology = load_topology("star", {"nodes": 1})
-    backend = DOCKER.with_options({"cpus": 0.5}, topology)
-    assert isinstance(backend, LiveBackend) and DOCKER.options == {}
-    with backend.up(topology, 1) as site:
+    place = DOCKER.with_options({"cpus": 0.5}, topology)
+    assert isinstance(place, Place) and DOCKER.options == {}
+    with place.site(topology, 1) as site:
         assert isinstance(site, DockerSite) and site.wishes["n1"].cpus == 0.5
         until_s = time.monotonic() + 10
         while not site.usage() and time.monotonic() < until_s:

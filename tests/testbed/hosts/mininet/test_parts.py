@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.links.asked import Measuring
+from studies.links.live import run
 from testbed import load_testbed
 from testbed.faults import Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.mininet import netlink
@@ -207,9 +209,7 @@ def test_links_that_are_only_measured_may_be_off(monkeypatch: pytest.MonkeyPatch
         close = staticmethod(lambda: None)
         explained = staticmethod(lambda error: error)
 
-    backend = load_testbed("mininet")
-    monkeypatch.setattr(type(backend), "_site", lambda *_: Site())
-    evidence = backend.verify(load_topology("star"), 1)
+    evidence = run(Site(), Measuring(load_topology("star"), 1))
     assert list(evidence.paths) == slow and evidence.fidelity.validity == "degraded"
     assert "median delay 9.00 ms" in evidence.fidelity.reasons[0]
 

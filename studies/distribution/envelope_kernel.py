@@ -8,8 +8,10 @@ import numpy as np
 
 from core.compiled import njit
 from core.records import Envelope, Int64, Schedule
+from core.units import SECOND_NS
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
-from testbed.virtual.fleet import CHUNK_NS
+
+CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
 
 
 @njit(cache=True)

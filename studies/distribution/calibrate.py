@@ -13,7 +13,7 @@ One broker, one topic without a limit, publishers of whom only some send: so one
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -22,13 +22,13 @@ import numpy as np
 
 from core.records import Envelope, Float64, Int32, Int64, Schedule
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.distribution.asked import DeploymentConfig
+from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.live import LiveDeployment
 from studies.distribution.windows import measured
 from systems.api import UNASSIGNED
+from testbed.api import Testbed
 from testbed.brokers.publish_load import ABSENT
 from testbed.brokers.window import Window
-from testbed.hosts.backend import LiveBackend
 from testbed.topologies.topology import srtm_lan
 
 PUBLISHER_RPS = 10.0  # SRTM VI
@@ -101,17 +101,17 @@ class Bench(LiveDeployment):
         assignment[:count] = 0
         start_ns, self.now_ns = self.now_ns, self.now_ns + span_ns
         self.start(start_ns, assignment, Envelope(1.0, 1.0))
-        return self._play(start_ns, start_ns + span_ns, (), self._parts)
+        return self.play(start_ns, start_ns + span_ns, (), self._parts)
 
 
 def measure(
-    backend: LiveBackend, span_ns: int, seed: int, slo_ns: int = 0, most_rps: int = MOST_RPS, say: Say = print
+    testbed: Testbed, span_ns: int, seed: int, slo_ns: int = 0, most_rps: int = MOST_RPS, say: Say = print
 ) -> Measures:
     """Measure; ``slo_ns`` 0: find one.  Takes some 15 spans, and as many seconds again."""
     overshoot_ns = timer_overshoot_ns()
-    with _bench(backend, BATCH, SLO_RPS, seed) as bench:
+    with _bench(testbed, BATCH, SLO_RPS, seed) as bench:
         batches = _medians(bench.offer(SLO_RPS, span_ns))
-    with _bench(backend, 1, most_rps, seed) as bench:
+    with _bench(testbed, 1, most_rps, seed) as bench:
         cores = next(host.cores for host in bench.site.topology.hosts if host.role == "broker")
         quiet = bench.offer(QUIET_RPS, span_ns)
         singles = _medians(quiet)
@@ -151,19 +151,13 @@ def timer_overshoot_ns() -> Int64:
 
 
 @contextmanager
-def _bench(backend: LiveBackend, batch: int, rate_rps: int, seed: int) -> Iterator[Bench]:
+def _bench(testbed: Testbed, batch: int, rate_rps: int, seed: int) -> Iterator[Bench]:
     """One broker, and publishers for the largest rate."""
     topology = srtm_lan(brokers=1)
-    names = topology.node_names("broker")
-    with backend.up(topology, seed) as site:
-        bench = Bench(
-            site, names, _poisson(rate_rps, batch, seed), [None], DeploymentConfig(), SECOND_NS, 1.0, SECOND_NS
-        )
-        try:
-            yield bench
-        finally:
-            bench.probes.stop()
-            bench.brokers_up.close()
+    schedule = _poisson(rate_rps, batch, seed)
+    asked = Deployed(topology, schedule, DeploymentConfig(), "small", seed, SECOND_NS, SECOND_NS)
+    with testbed.site(topology, seed) as site, closing(Bench(site, asked)) as bench:
+        yield bench
 
 
 def _poisson(rate_rps: float, batch: int, seed: int) -> Schedule:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.distribution.calibrate import Measures, measure, timer_overshoot_ns
 from testbed import load_testbed
-from testbed.brokers.calibrate import Measures, measure, timer_overshoot_ns
 from testbed.brokers.model import load_calibration, slo_ns
 from tests.live import needs
 
