@@ -8,13 +8,12 @@ access delay from the broker's arrival stamp.  Publishers that are assigned to n
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from collectors.probes import Probes, Together
-from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
 from core.records import Block, Envelope, Int32
 from core.units import SECOND_NS
@@ -32,9 +31,9 @@ from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.brokers.window import Window, put_together
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
 from testbed.hosts.site import Site, explained
+from testbed.play import Play, Progress, Watch
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.evidence import Evidence
-from testbed.trust.observed import Findings, namespaces
 
 ROLES = ("broker", "publisher", "subscriber")
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
@@ -53,7 +52,8 @@ class LiveDeployment(TopicWindows):
         self.others = asked.other_topics()
         super().__init__(asked, self.others, load_calibration(asked.calibration).mcap_rps)
         self.site, rule = site, asked.rule
-        self.findings = Findings(asked.slo_ns, site.verify())
+        self.watch = Watch(site, asked.slo_ns)
+        self.findings = self.watch.findings
         self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
         self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
@@ -71,8 +71,7 @@ class LiveDeployment(TopicWindows):
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
-        self.probes.start()
+        self.watch.probes.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
 
@@ -105,22 +104,18 @@ class LiveDeployment(TopicWindows):
 
     def evidence(self) -> Evidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
-        self.probes.stop()
+        self.watch.probes.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
         self.findings.lost_agents = [name for name in self._lost() if name not in planned]
         self.findings.broker_killed = bool(planned & set(self.names))
         self.findings.faulty = bool(self.faults)
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
-        with suppress(MachineError):
-            self.findings.site_counters = self.site.counters()
-        self.findings.notes = self.site.notes
-        seen = Together(self.probes, self.site.probes())
-        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
+        return self.watch.evidence()
 
     def close(self) -> None:
         """End the brokers; the other processes end with the site."""
-        self.probes.stop()
+        self.watch.probes.stop()
         self.brokers_up.close()
 
     # --- inside ----------------------------------------------------------------------------------------------
@@ -190,25 +185,19 @@ class LiveDeployment(TopicWindows):
         for _, tag, load in loads:
             self.publishers.bring(load, tag)
         lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * message_count
-        begin_ns = time.time_ns() + lead_ns + (controllers.lead_ns if controllers else 0)
+        play, span_ns = Play(), end_ns - start_ns
+        for fault in faults:
+            if fault.at_ns < span_ns:
+                play.plan(fault.at_ns, partial(self._apply, fault))
+        begin_ns = play.begin(lead_ns + (controllers.lead_ns if controllers else 0))
         if controllers:
             controllers.start(begin_ns)
         for topic, tag, _ in loads:
             self.publishers.load(begin_ns - start_ns, topic, tag)
-        self._wait_until(begin_ns, end_ns - start_ns, faults)
-        self._drain(int(counts[1:].sum()) + sum(other.message_count for other in more))
-        self.findings.played(begin_ns, begin_ns + end_ns - start_ns)
-        return self._collect(block, others, start_ns, begin_ns - start_ns, parts)
-
-    def _wait_until(self, begin_ns: int, span_ns: int, faults: Sequence[Fault]) -> None:
-        """Sleep while the load goes on; let faults happen at their instants."""
-        to_come = list(faults)
-        while (gone_ns := time.time_ns() - begin_ns) < span_ns:
-            if to_come and to_come[0].at_ns <= gone_ns:
-                self._apply(to_come.pop(0))
-                continue
-            next_ns = min(span_ns, to_come[0].at_ns) if to_come else span_ns
-            time.sleep(min(_TICK_S, max(0, next_ns - gone_ns) / SECOND_NS))
+        play.until(span_ns)
+        self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in more))
+        self.findings.played(begin_ns, begin_ns + span_ns)
+        return self._collect(play, block, others, start_ns, parts)
 
     def _apply(self, fault: Fault) -> None:
         if not isinstance(fault, Crash):
@@ -223,48 +212,45 @@ class LiveDeployment(TopicWindows):
             crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
             crew.stop_one(fault.node)
 
-    def _heal(self, cut_s: float) -> None:
+    def _heal(self, play: Play, cut_s: float) -> None:
         """Make the network whole: what a broker acknowledged is only late, and nobody sends any more.
 
         TCP tries again after at most as long as it was cut off.
         """
         self.site.apply(Heal(0))
         self._cut_at_s = None
-        self._all_came(EVERYTHING, time.monotonic() + DRAIN_S, still_s=cut_s + STILL_S)
+        self._all_came(play, EVERYTHING, DRAIN_S, still_s=cut_s + STILL_S)
 
-    def _drain(self, expected: int) -> None:
+    def _drain(self, play: Play, expected: int) -> None:
         """Until all that was offered has come, or nothing comes any more."""
-        until_s = time.monotonic() + DRAIN_S
-        if not self._all_came(expected, until_s):
+        if not self._all_came(play, expected, DRAIN_S):
             for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
                 self.brokers_up.open_bucket(number, self.topic)
-            self._all_came(expected, time.monotonic() + STILL_S)
+            self._all_came(play, expected, STILL_S)
 
-    def _all_came(self, expected: int, until_s: float, still_s: float = STILL_S) -> bool:
+    def _all_came(self, play: Play, expected: int, most_s: float, still_s: float = STILL_S) -> bool:
         """Wait for so many deliveries, as long as there are some; for publishers that still try, a little longer."""
-        came, since_s = -1, time.monotonic()
-        while time.monotonic() < until_s:
-            found, done = self.subscribers.delivery_count(), self.publishers.done()
-            if found >= expected and done:
-                return True
-            if found != came:
-                came, since_s = found, time.monotonic()
-            elif time.monotonic() - since_s > (still_s if done else TRYING_S):
-                return False
-            time.sleep(_TICK_S)
-        return False
+        end_ns = play.now_ns() + int(most_s * SECOND_NS)
+
+        def progress() -> Progress:
+            came, done = self.subscribers.delivery_count(), self.publishers.done()
+            patience_s = still_s if done else TRYING_S
+            return Progress(came, came >= expected and done, patience_ns=int(patience_s * SECOND_NS))
+
+        return play.drain(progress, lambda: end_ns)
 
     def _collect(
         self,
+        play: Play,
         block: Block,
         others: Sequence[Block | None],
         start_ns: int,
-        epoch_ns: int,
         parts: tuple[Envelope | None, ...] | None,
     ) -> Window:
         sent = self.publishers.collect(self._first_tag)  # ends the load
         if self._cut_at_s is not None:
-            self._heal(time.monotonic() - self._cut_at_s)
+            self._heal(play, time.monotonic() - self._cut_at_s)
+        epoch_ns = play.epoch_ns - start_ns
         deliveries = self.subscribers.collect()
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
         window = put_together(

@@ -5,20 +5,17 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
-import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from collectors.probes import Probes, Together
-from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
 from core.records import Request
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS
 from studies.api import LiveBody
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
@@ -27,18 +24,14 @@ from systems.loader import is_file, name_of
 from testbed.api import Testbed
 from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
-from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
+from testbed.play import Play, Progress, Watch
 from testbed.topologies.topology import Topology
 from testbed.trust.fidelity import SCALE_NS
-from testbed.trust.observed import Findings, namespaces
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import Journal
 
-LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch
-_POLL_NS = 250 * MILLISECOND_NS
-_POLL_S = _POLL_NS / SECOND_NS
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
 _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
 _COMMAND = (sys.executable, "-m", "studies.limiting.users")
@@ -126,63 +119,57 @@ class _Users:
 
 
 class _Run:
-    """The instants of one run: faults, the end of the load, the drain."""
+    """One run: its play, and what becomes of the journal."""
 
-    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, faults: Sequence[Fault]):
+    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
         self.journal = Journal()
-        self._site, self._fleet, self._users = site, fleet, users
-        self._to_come = deque(faults)
-        self._clock: Clock
-        self._epoch_ns = 0
+        self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
+        self._play = Play(self._look)
+        for fault in asked.faults:
+            self._play.plan(fault.at_ns, partial(self._apply, fault))
 
-    def begin(self, offsets_ns: Mapping[str, int]) -> None:
-        """Agree on the epoch with everybody."""
-        self._epoch_ns = time.time_ns() + LEAD_NS
-        self._clock = Clock(self._epoch_ns)
-        self._fleet.go(self._epoch_ns, offsets_ns)
-        self._users.go(self._epoch_ns)
+    @property
+    def epoch_ns(self) -> int:
+        """CLOCK_REALTIME of the run's time 0."""
+        return self._play.epoch_ns
 
     def now_ns(self) -> int:
         """The run's time."""
-        return self._clock.now_ns()
+        return self._play.now_ns()
 
-    def wait_until(self, at_ns: int) -> None:
-        """Sleep, let faults happen, and look whether everybody lives; ends at the instant, or raises."""
-        while (now_ns := self._clock.now_ns()) < at_ns:
-            if self._to_come and self._to_come[0].at_ns <= now_ns:
-                self._apply(self._to_come.popleft())
-                continue
-            next_ns = min(at_ns, self._to_come[0].at_ns) if self._to_come else at_ns
-            time.sleep(min(_POLL_S, (next_ns - now_ns) / SECOND_NS))
-            self._fleet.check()
-            self._users.check()
-
-    def drain(self, load_end_ns: int, drain_ns: int) -> None:
-        """Wait until nothing is left to send and nothing is under way, as the virtual run does."""
+    def carry_out(self, last_request_ns: int) -> None:
+        """From the epoch until all is still, or the drain is over."""
+        asked = self._asked
+        epoch_ns = self._play.begin()
+        self._fleet.go(epoch_ns, clock_offsets_ns(asked.seed, self._fleet.names, asked.clock_skew_ns))
+        self._users.go(epoch_ns)
+        self._play.until(asked.duration_ns)
+        self.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_request_ns)))
         still_ns = _STILL_NS + 4 * _longest_delay_ns(self._site.topology)
-        before, since_ns = None, 0
-        while True:
-            now_ns, found = self._clock.now_ns(), list(self._fleet.statuses().values())
-            counts = [(of["sent_to"], of["received_from"]) for of in found]
-            if counts != before:
-                before, since_ns = counts, now_ns
-            knows = all(of["idle"] is not None for of in found)
-            quiet = now_ns - since_ns >= still_ns and not any(of["unsent_bytes"] for of in found)
-            over = not self._to_come and self._users.to_come_count() == 0
-            if over and quiet and all(of["idle"] for of in found):
-                latest_ns = max((of["last_traffic_ns"] for of in found), default=0)
-                self.journal.samples.append((now_ns, "", "convergence_ns", float(latest_ns)))
-                return
-            end_ns = load_end_ns + (drain_ns if knows else min(drain_ns, SETTLE_NS))
-            if now_ns >= end_ns:
-                return
-            self.wait_until(min(end_ns, now_ns + _POLL_NS))
+        statuses: list[Mapping[str, Any]] = []
+
+        def progress() -> Progress:
+            statuses[:] = self._fleet.statuses().values()
+            over = self._play.is_over and self._users.to_come_count() == 0
+            return drain_progress(statuses, over, still_ns)
+
+        def end_ns() -> int:
+            knows = all(status["idle"] is not None for status in statuses)
+            return asked.duration_ns + (asked.drain_ns if knows else min(asked.drain_ns, SETTLE_NS))
+
+        if self._play.drain(progress, end_ns):
+            latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
+            self.journal.samples.append((self.now_ns(), "", "convergence_ns", float(latest_ns)))
+
+    def _look(self) -> None:
+        self._fleet.check()
+        self._users.check()
 
     def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
         """What nodes and users have written down."""
         states, journal = self._fleet.states(), self.journal
         statuses = self._fleet.statuses("finish")
-        now_ns = self._clock.now_ns()
+        now_ns = self.now_ns()
         for name in self._fleet.names:
             records = self._fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
@@ -201,7 +188,7 @@ class _Run:
             if received_ns != NEVER:
                 verdict = Verdict.ADMIT if admitted else Verdict.REJECT
                 journal.verdicts[number] = decided_ns, journal.offered[number][0], verdict
-        return LiveRequestJournal(journal, users, states, self._epoch_ns)
+        return LiveRequestJournal(journal, users, states, self.epoch_ns)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -213,7 +200,7 @@ class _Run:
                 self._fleet.skew(node, offset_ns)
             case _:
                 self._site.apply(fault)
-        self.journal.faults.append((self._clock.now_ns(), fault))
+        self.journal.faults.append((self.now_ns(), fault))
 
 
 def run(site: Site, asked: Limiting) -> LiveRequestJournal:
@@ -223,16 +210,13 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
     really happened.  A request at a node that is down is lost.  SystemFault where a node breaks a rule,
     MachineError where a process ends on its own.
     """
-    findings = Findings(SCALE_NS, site.verify())
-    with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
+    watch = Watch(site, SCALE_NS)
+    with watch.probes:
         journal = played(site, asked)
-    findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
-    findings.late(journal.lateness_ns())
-    findings.faulty = bool(journal.journal.faults)
-    findings.site_counters = site.counters()
-    findings.notes = site.notes
-    seen = Together(probes, site.probes())
-    return replace(journal, evidence=findings.evidence(seen, read_logs(site.folder / "logs")))
+    watch.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
+    watch.findings.late(journal.lateness_ns())
+    watch.findings.faulty = bool(journal.journal.faults)
+    return replace(journal, evidence=watch.evidence())
 
 
 def played(site: Site, asked: Limiting) -> LiveRequestJournal:
@@ -252,12 +236,8 @@ def played(site: Site, asked: Limiting) -> LiveRequestJournal:
         stack.callback(users.stop)
         with fleet.blamed():
             users.start(offered)
-        timeline = _Run(site, fleet, users, asked.faults)
-        timeline.begin(clock_offsets_ns(asked.seed, fleet.names, asked.clock_skew_ns))
-        timeline.wait_until(asked.duration_ns)
-        last_ns = max((load[-1].at_ns for load in offered.values() if load), default=0)
-        timeline.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_ns)))
-        timeline.drain(asked.duration_ns, asked.drain_ns)
+        timeline = _Run(site, fleet, users, asked)
+        timeline.carry_out(max((load[-1].at_ns for load in offered.values() if load), default=0))
         journal = timeline.take_home(offered)
         if asked.compare_replicas:
             rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
@@ -287,6 +267,13 @@ def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
                 raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
             latest_ns = request.at_ns
             known.add(request.id)
+
+
+def drain_progress(statuses: Sequence[Mapping[str, Any]], over: bool, still_ns: int) -> Progress:
+    """How far the drain is, by what nodes say of themselves; ``over``: no request and no fault is to come."""
+    counts = [(status["sent_to"], status["received_from"]) for status in statuses]
+    unsent = any(status["unsent_bytes"] for status in statuses)
+    return Progress(counts, over and not unsent and all(status["idle"] for status in statuses), still_ns)
 
 
 def _longest_delay_ns(topology: Topology) -> int:
