@@ -7,10 +7,7 @@ cross the border between two zones.  Zones are the cells of the k-means centres 
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from core.clients import Happening, Joined, Moved, Role
-from core.records import Float64, Int64
 from core.seeds import generator
 from workloads.api import INPUT_FILE, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, topic
@@ -99,16 +96,6 @@ class UavSwarms:
             for at_ns, zone in self._tracks[swarm].crossings(self.zones, until_ns)[1:]:
                 found += [Moved(at_ns, client, zone) for client in (leader, *followers)]
         return in_order(found, self.homes, self.topics, until_ns)
-
-    def tracks(self, until_ns: int) -> dict[int, tuple[Int64, Float64]]:
-        """Swarm -> instants in ns, int64 (n,), and places in km, float64 (n, 2): where legs begin and end."""
-        found = {}
-        for swarm, track in self._tracks.items():
-            legs = track.legs(until_ns)
-            instants = [instant for leg in legs for instant in (leg.start_ns, min(leg.end_ns, until_ns))]
-            places = [place for leg in legs for place in (leg.start, leg.at(until_ns))]
-            found[swarm] = np.array(instants), np.array(places)
-        return found
 
 
 def topics_of(swarm: int) -> tuple[str, str]:

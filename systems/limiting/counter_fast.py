@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from core.records import Int64
 from systems.api import Effect, Message, Send
+from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_node import CounterNode, too_many
-from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 
 _ROOM = 64  # users at the start; doubled as they come
 _LINE_BYTES = 64  # of cache

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, isfinite
 
+from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
@@ -242,8 +243,8 @@ class Buckets:
 class UserOptions:
     """Options that both throttlers have; a base of their configs."""
 
-    capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
-    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     total: float = 0.0  # DST (5): l_total of demands by cycle, requests a cycle; 0 = rate times cycle
     cycle: str = "300ms"  # one cycle = one gossip round (D6)
     rule: str = "equal-ratio"  # DST Section 7, Algorithm 1: among the clients of a server
