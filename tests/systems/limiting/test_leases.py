@@ -395,6 +395,17 @@ def test_a_lost_allocator_leaves_safe_shares() -> None:
     assert 40 <= len(alone) <= 41  # 1 a second
 
 
+def test_the_state_weighs_its_users_accounts_and_leases() -> None:
+    """80 bytes a user of the client; 48 an account and 32 a lease of the allocator."""
+    made = world(capacity=60, rate="1")
+    assert [made.nodes[name].state_bytes() for name in NAMES] == [0, 0, 0]
+    for name in ("n2", "n3"):
+        made.ask(name)
+    made.ask("n3", user="v")
+    made.settle()
+    assert [made.nodes[name].state_bytes() for name in NAMES] == [2 * 48 + 3 * 32, 80, 2 * 80]
+
+
 def test_a_restarted_allocator_learns_before_it_lends() -> None:
     made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
     busy(made, {"n2": 1}, rounds=1)
