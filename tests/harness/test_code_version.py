@@ -1,12 +1,12 @@
 """What voids results and what does not: a byte of every kind of file is edited, in a copied tree."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.code_version import ROOT, code_hash
+from tests.tidy import tracked_files
 
 HASHED = ("core", "systems", "workloads", "testbed", "collectors", "harness")
 IDLE = {".md", ".json", ".rb", ".sh", ""}  # for people; test vectors; what makes machines and images
@@ -14,10 +14,9 @@ IDLE = {".md", ".json", ".rb", ".sh", ""}  # for people; test vectors; what make
 
 def kinds() -> list[Path]:
     """One tracked file of each kind in each folder whose code makes results."""
-    listed = subprocess.run(["git", "ls-files", *HASHED], cwd=ROOT, capture_output=True, text=True, check=True)
     firsts: dict[tuple[str, str], Path] = {}
-    for path in map(Path, listed.stdout.split()):
-        if (ROOT / path).is_file():  # not one that was removed and is not committed yet
+    for path in (path.relative_to(ROOT) for path in tracked_files()):
+        if path.parts[0] in HASHED:
             firsts.setdefault((path.parts[0], path.suffix), path)
     return [*firsts.values(), Path("requirements.lock")]
 
