@@ -80,7 +80,7 @@ def _line_in(path: Path, error: BaseException) -> int:
 
 def name_of(system: System) -> str:
     """A name by which ``load_system`` finds ``system``, in another process too; SpecError where it has none."""
-    if system.key in SYSTEMS and lookup("system", SYSTEMS, system.key) is system:
+    if system.key in SYSTEMS and load_system(system.key) is system:
         return system.key
     module = sys.modules.get(system.config.__module__)
     file = getattr(module, "__file__", None)

@@ -93,7 +93,7 @@ def scaled_int(text: str, digits: int) -> int | None:
     if exponent:
         return int(Decimal(text).scaleb(digits))
     fraction = (fraction or "")[:digits]
-    value = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
+    value: int = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
     return -value if sign == "-" else value
 
 

@@ -126,4 +126,5 @@ def _projected(degrees: Float64) -> Float64:
     """Km from the south-west corner, on the plane that touches the middle (a city is small: within 0.1 %)."""
     low, high = degrees.min(axis=0), degrees.max(axis=0)
     scale = np.radians(1.0) * EARTH_RADIUS_KM * np.array([1.0, math.cos(math.radians((low[0] + high[0]) / 2))])
-    return ((degrees - low) * scale)[:, ::-1].copy()
+    km: Float64 = ((degrees - low) * scale)[:, ::-1].copy()
+    return km

@@ -67,7 +67,8 @@ class Zones:
 
     def of(self, points: Float64) -> Int64:
         """The zone of each point, int64 (points,); the lower number on a border."""
-        return np.argmin(_squares(np.atleast_2d(points), self.centres), axis=1)
+        nearest: Int64 = np.argmin(_squares(np.atleast_2d(points), self.centres), axis=1)
+        return nearest
 
     def along(self, start: Float64, end: Float64) -> list[tuple[float, int]]:
         """The zones of a straight leg: share of it at which each begins, 0 to 1, and its number; the first at 0.

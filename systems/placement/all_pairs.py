@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from systems.parts.coordinates import Coordinates, stacked
-from systems.parts.topic_placement import Float64, Members, expected_pairs_s
+from systems.parts.topic_placement import Members, expected_pairs_s
 from systems.parts.vivaldi import Coordinate
 from systems.placement.cluster import system
 from systems.placement.epulsar import Config, policy_of

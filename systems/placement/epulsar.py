@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from systems.parts.coordinates import Coordinates
-from systems.parts.topic_placement import Float64, Policy, collected, expected_s, summarised
+from systems.parts.topic_placement import Policy, collected, expected_s, summarised
 from systems.parts.vivaldi import Coordinate
 from systems.placement.cluster import system
 from systems.placement.latency_aware import LatencyAware

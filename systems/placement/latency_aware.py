@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from core.units import SECOND_NS
 from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.coordinates import Coordinates, stacked
-from systems.parts.topic_placement import Float64, Policy, Topics, delay_s, marks_rps, place
+from systems.parts.topic_placement import Policy, Topics, delay_s, marks_rps, place
 from systems.parts.vivaldi import Coordinate
 from systems.placement.monitoring import Rates, UnitRecord, View
 from systems.placement.options import Options
