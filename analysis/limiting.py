@@ -44,8 +44,8 @@ def with_oracle(runs: DataFrame) -> DataFrame:
         *shared, F.col("nodes").alias("its_nodes"), F.col("run_id").alias("oracle")
     )
     preference = F.struct(F.col("its_nodes") != F.col("nodes"), F.col("oracle"))
-    found = facts.select("run_id", "nodes", *shared).join(oracles, [*shared])
-    return found.groupBy("run_id").agg(F.min_by("oracle", preference).alias("oracle_run_id"))
+    pairs = facts.select("run_id", "nodes", *shared).join(oracles, [*shared])
+    return pairs.groupBy("run_id").agg(F.min_by("oracle", preference).alias("oracle_run_id"))
 
 
 def _is_oracle() -> Column:

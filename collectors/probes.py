@@ -208,13 +208,13 @@ class Together:
 
     def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """Of the machine that was busiest."""
-        found = [seen.busy_share(from_ns, until_ns) for seen in self._carrying]
-        return max((share for share in found if share is not None), default=None)
+        shares = [seen.busy_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in shares if share is not None), default=None)
 
     def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """Of the machine that lost most."""
-        found = [seen.steal_share(from_ns, until_ns) for seen in self._carrying]
-        return max((share for share in found if share is not None), default=None)
+        shares = [seen.steal_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in shares if share is not None), default=None)
 
     @property
     def clock_step_ns(self) -> int:

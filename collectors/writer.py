@@ -181,12 +181,12 @@ def _write_table(path: Path, table: pa.Table) -> None:
 
 def read_logs(folder: Path) -> dict[str, bytes]:
     """The files in ``folder`` by name, at most ``LOG_BYTES`` of each; empty ones say nothing, folders below neither."""
-    found = {}
+    texts = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_file():
             with path.open("rb") as file:
-                found[path.name] = _without_middle(file)
-    return {name: text for name, text in found.items() if text}
+                texts[path.name] = _without_middle(file)
+    return {name: text for name, text in texts.items() if text}
 
 
 def _write_logs(partial: Path, logs: Mapping[str, bytes]) -> None:

@@ -30,17 +30,17 @@ def load_system(name: str) -> System:
     SpecError names the file, line or attribute that is wrong, or the closest registered name.
     """
     if not is_file(name):
-        found = lookup("system", SYSTEMS, name)
+        system = lookup("system", SYSTEMS, name)
     else:
         file, _, attribute = name.partition(":")
         module = _load_file(Path(file))
         attribute = attribute or "SYSTEM"
         if not hasattr(module, attribute):
             raise SpecError(f"{file} has no {attribute}", "define one System object of that name")
-        found = getattr(module, attribute)
-    if not isinstance(found, System):
-        raise SpecError(f"{name} is a {type(found).__name__}", "it must be a systems.api.System")
-    return found
+        system = getattr(module, attribute)
+    if not isinstance(system, System):
+        raise SpecError(f"{name} is a {type(system).__name__}", "it must be a systems.api.System")
+    return system
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -84,7 +84,7 @@ def name_of(system: System) -> str:
         return system.key
     module = sys.modules.get(system.config.__module__)
     file = getattr(module, "__file__", None)
-    for attribute, found in vars(module).items() if file else ():
-        if found is system:
+    for attribute, value in vars(module).items() if file else ():
+        if value is system:
             return f"{file}:{attribute}"
     raise SpecError(f"system {system.key} is in no file", "a live testbed loads it by name: keep it in its module")

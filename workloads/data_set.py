@@ -159,8 +159,8 @@ def _falling(total: int, rank: Float64, most: int) -> Float64:
     """Counts ``most`` x rank^-b between 1 and ``most``, with the b that makes their sum ``total``."""
 
     def counts(exponent: float) -> Float64:
-        found: Float64 = np.maximum(1.0, most * rank**-exponent)
-        return found
+        sizes: Float64 = np.maximum(1.0, most * rank**-exponent)
+        return sizes
 
     low, high = 0.0, 1.0
     while counts(high).sum() > max(total, len(rank) + 1e-6):

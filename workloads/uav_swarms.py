@@ -86,16 +86,16 @@ class UavSwarms:
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """Everybody is on the topics of the swarm from the start; moves at the borders of zones."""
-        found: list[Happening] = []
+        happenings: list[Happening] = []
         for swarm in self._numbers:
             leader, *followers = self.members(swarm)
             orders, data = topics_of(swarm)
-            found += [Joined(0, leader, orders, Role.PRODUCER), Joined(0, leader, data, Role.CONSUMER)]
+            happenings += [Joined(0, leader, orders, Role.PRODUCER), Joined(0, leader, data, Role.CONSUMER)]
             for follower in followers:
-                found += [Joined(0, follower, orders, Role.CONSUMER), Joined(0, follower, data, Role.PRODUCER)]
+                happenings += [Joined(0, follower, orders, Role.CONSUMER), Joined(0, follower, data, Role.PRODUCER)]
             for at_ns, zone in self._tracks[swarm].crossings(self.zones, until_ns)[1:]:
-                found += [Moved(at_ns, client, zone) for client in (leader, *followers)]
-        return in_order(found, self.homes, self.topics, until_ns)
+                happenings += [Moved(at_ns, client, zone) for client in (leader, *followers)]
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
 
 def topics_of(swarm: int) -> tuple[str, str]:

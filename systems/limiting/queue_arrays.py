@@ -224,6 +224,6 @@ class ArrayNode:
 
 
 def _taller(rows: Any, count: int) -> Any:
-    found = np.zeros((count, rows.shape[1]), rows.dtype)
-    found[: len(rows)] = rows
-    return found
+    taller = np.zeros((count, rows.shape[1]), rows.dtype)
+    taller[: len(rows)] = rows
+    return taller

@@ -53,5 +53,5 @@ def random(nodes: int, mean_s: float, deviation_s: float, rng: np.random.Generat
 
 def _between(places: NDArray[Any]) -> Matrix:
     """The distance of each point, a row, from each."""
-    found: Matrix = np.linalg.norm(places[:, None, :] - places[None, :, :], axis=2)
-    return found
+    distances: Matrix = np.linalg.norm(places[:, None, :] - places[None, :, :], axis=2)
+    return distances

@@ -118,10 +118,10 @@ def trajectory(
     literal: bool = False,
 ) -> Array:
     """x(0), x(1), … on the first axis, one more than there are cycles in ``requests`` (r(0), r(1), …)."""
-    found = [np.asarray(x, float)]
+    limits = [np.asarray(x, float)]
     for r in requests:
-        found.append(step(graph_laplacian, found[-1], r, measure, g, freeze, clamp, literal))
-    return np.array(found)
+        limits.append(step(graph_laplacian, limits[-1], r, measure, g, freeze, clamp, literal))
+    return np.array(limits)
 
 
 def admitted(x: ArrayLike, r: ArrayLike) -> Array:

@@ -32,8 +32,8 @@ class AllPairs(LatencyAware):
 
     def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
         """See ``LatencyAware``: what the present broker is expected to offer, as brokers report no delay."""
-        found: Float64 = expected[np.arange(len(records)), here]
-        return found
+        worst: Float64 = expected[np.arange(len(records)), here]
+        return worst
 
 
 def _members(topics: Sequence[Sequence[Coordinate]]) -> Members:

@@ -218,8 +218,8 @@ class BrokerNode:
     @staticmethod
     def _present(unit: _Unit) -> list[tuple[str, str]]:
         """Client and topic of all that are let in, each once."""
-        found = {(client, topic): None for topic, of in unit.topics.items() for role in of for client in of[role]}
-        return list(found)
+        pairs = {(client, topic): None for topic, of in unit.topics.items() for role in of for client in of[role]}
+        return list(pairs)
 
     @staticmethod
     def _turned_away(unit: _Unit) -> list[Effect]:

@@ -65,8 +65,8 @@ class LatencyAware:
         load_rps = np.array([located[name].out_rps for name in names])
         utilisation = np.array([located[name].utilisation for name in names])
         marks = marks_rps(load_rps, self.options.out_maximum_rps, utilisation)
-        found = place(topics, expected, marks, self.policy, held)[: len(units)]
-        return {unit: names[to] for unit, to, at in zip(units, found, here, strict=True) if to != at}
+        targets = place(topics, expected, marks, self.policy, held)[: len(units)]
+        return {unit: names[to] for unit, to, at in zip(units, targets, here, strict=True) if to != at}
 
 
 def _burdens(view: View, units: Sequence[str], number: Mapping[str, int]) -> Topics:
