@@ -48,8 +48,8 @@ def auto_limit(at_ns: Int64, user: Int32, cost: Int32, share: float = SHARE) -> 
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if rejected(middle) > share else (low, middle)
-    capacity_chosen = min((capacity for capacity in (high, low) if capacity), key=lambda c: abs(rejected(c) - share))
-    return AutoLimit(capacity_chosen, rate_text(capacity_chosen), rejected(capacity_chosen))
+    nearest = min((capacity for capacity in (high, low) if capacity), key=lambda c: abs(rejected(c) - share))
+    return AutoLimit(nearest, rate_text(nearest), rejected(nearest))
 
 
 def rate_text(capacity: int) -> str:

@@ -81,8 +81,8 @@ class Mmog:
                 members[group].add(name)
                 group_of[name] = group
             new = {pair for name in changes[at_ns] for pair in _pairs(name, group_of, members)}
-            happenings += [Left(at_ns, client, of, Role.CONSUMER) for client, of in old - new]
-            happenings += [Joined(at_ns, client, of, Role.CONSUMER) for client, of in new - old]
+            happenings += [Left(at_ns, client, topic, Role.CONSUMER) for client, topic in old - new]
+            happenings += [Joined(at_ns, client, topic, Role.CONSUMER) for client, topic in new - old]
         return in_order(happenings, self.homes, self.topics, until_ns)
 
     def _groups_of(self, name: str, until_ns: int) -> list[tuple[int, int]]:

@@ -109,9 +109,9 @@ class Ledger:
         """What a neighbour says of a cycle, late or early; returns whether that cycle was closed here before."""
         if cycle <= self.cycle - HISTORY:
             return False
-        round_of_cycle = self._round(cycle)
-        round_of_cycle.heard[source] = words
-        return round_of_cycle.own is not None
+        record = self._round(cycle)
+        record.heard[source] = words
+        return record.own is not None
 
     def hear_stopped(self, source: str, cycle: int, stopped: bool) -> None:
         """The freeze rule's verdict on a neighbour."""
@@ -120,13 +120,13 @@ class Ledger:
 
     def verdict(self, cycle: int) -> bool | None:
         """Case IV: does the freeze rule stop this server?  None until all is heard, and when it was said before."""
-        kept = self.rounds.get(cycle)
-        if not self.law.freezes or kept is None or kept.own is None or kept.stopped is not None:
+        record = self.rounds.get(cycle)
+        if not self.law.freezes or record is None or record.own is None or record.stopped is not None:
             return None
-        if len(kept.heard) < len(self.law.pull):
+        if len(record.heard) < len(self.law.pull):
             return None
-        kept.stopped = self._stopped(kept.own, kept.heard)
-        return kept.stopped
+        record.stopped = self._stopped(record.own, record.heard)
+        return record.stopped
 
     def settle(self) -> None:
         """Apply what is known of the cycles that were closed: x(k) becomes x(k + 1)."""
@@ -145,10 +145,10 @@ class Ledger:
         return flows
 
     def _round(self, cycle: int) -> _Round:
-        kept = self.rounds.get(cycle)
-        if kept is None:
-            kept = self.rounds[cycle] = _Round()
-        return kept
+        record = self.rounds.get(cycle)
+        if record is None:
+            record = self.rounds[cycle] = _Round()
+        return record
 
     def _stopped(self, own: Words, heard: dict[str, Words]) -> bool:
         """The freeze rule (appendix, Case IV), for limits that may have jumped over r or 0."""
@@ -159,18 +159,18 @@ class Ledger:
         """The flows of all cycles of which both ends' words are there, each once."""
         flows: list[Flow] = []
         law, links, freezes = self.law, len(self.law.pull), self.law.freezes
-        for cycle, kept in list(self.rounds.items()):
-            own, told = kept.own, kept.heard
-            if own is None or (freezes and kept.stopped is None) or (links and not told):
+        for cycle, record in list(self.rounds.items()):
+            own, told = record.own, record.heard
+            if own is None or (freezes and record.stopped is None) or (links and not told):
                 continue  # nothing new: where messages are lost most rounds are like that
             if freezes:
-                told = {name: words for name, words in told.items() if name in kept.heard_stopped}
+                told = {name: words for name, words in told.items() if name in record.heard_stopped}
             for name, words in told.items():
-                if not (freezes and (kept.stopped or kept.heard_stopped[name])):
+                if not (freezes and (record.stopped or record.heard_stopped[name])):
                     flows.append(law.flow(name, own, words))
-            kept.settled += len(told)
-            kept.heard = {name: words for name, words in kept.heard.items() if name not in told} if freezes else {}
-            if kept.settled == links:
+            record.settled += len(told)
+            record.heard = {name: words for name, words in record.heard.items() if name not in told} if freezes else {}
+            if record.settled == links:
                 del self.rounds[cycle]
         return flows
 
@@ -194,4 +194,4 @@ class Ledger:
 
     def entries_count(self) -> int:
         """Entries that are kept for cycles not settled: what the state weighs beside the limit itself."""
-        return sum((kept.own is not None) + len(kept.heard) for kept in self.rounds.values())
+        return sum((record.own is not None) + len(record.heard) for record in self.rounds.values())

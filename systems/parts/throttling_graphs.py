@@ -207,11 +207,11 @@ def placements() -> tuple[Graph, ...]:
     All have one spectrum, and so the published values; only a run that offers the *same* clients on both
     graphs can tell them apart.  Takes a fifth of a second, once.
     """
-    links_of_graphs = {
+    shapes = {
         tuple(sorted((min(back[a], back[b]), max(back[a], back[b])) for a, b in DST_2.links))
         for back in _embeddings(DST_1, DST_2)
     }
-    return tuple(unweighted(DST_2.n, links) for links in sorted(links_of_graphs))
+    return tuple(unweighted(DST_2.n, links) for links in sorted(shapes))
 
 
 def _embeddings(tree: Graph, host: Graph) -> Iterator[dict[int, int]]:

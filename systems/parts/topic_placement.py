@@ -236,20 +236,20 @@ def place(
     feasible_count[feasible_count == 0] = np.count_nonzero(usable)
     turns = np.argsort(feasible_count, kind="stable")
     ranked = np.argsort(ranked_by, axis=1, kind="stable")[turns]
-    brokers_now = topics.broker.copy()
+    assigned = topics.broker.copy()
     room = _Room(load_rps.tolist(), marks.tolist())
     for topic, order, length in zip(
         moving[turns].tolist(), ranked.tolist(), feasible_count[turns].tolist(), strict=True
     ):
-        here, rate_rps = int(brokers_now[topic]), float(topics.out_rps[topic])
+        here, rate_rps = int(assigned[topic]), float(topics.out_rps[topic])
         room.add(here, -rate_rps)
         target = next((b for b in order[:length] if (policy.stay or b != here) and room.has(b, rate_rps)), here)
         may_stay = policy.stay and here != UNPLACED and (room.has(here, rate_rps) or not leaving[topic])
         if may_stay and not expected[topic, target] < expected[topic, here] - policy.hysteresis_s:
             target = here
         room.add(target, rate_rps)
-        brokers_now[topic] = target
-    return brokers_now
+        assigned[topic] = target
+    return assigned
 
 
 @dataclass

@@ -27,7 +27,9 @@ class AllPairs(LatencyAware):
 
     def expected_s(self, records: Sequence[UnitRecord], places: Coordinates) -> Float64:
         """See ``LatencyAware``: the worst of all pairs."""
-        producers, consumers = (_members([getattr(of, role) for of in records]) for role in ("producers", "consumers"))
+        producers, consumers = (
+            _members([getattr(record, role) for record in records]) for role in ("producers", "consumers")
+        )
         return expected_pairs_s(len(records), producers, consumers, places, self.policy)
 
     def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:

@@ -42,11 +42,11 @@ class EPulsar(LatencyAware):
 
     def expected_s(self, records: Sequence[UnitRecord], places: Coordinates) -> Float64:
         """See ``LatencyAware``: W(t, b)."""
-        return expected_s(collected([of.summary for of in records if of.summary]), places, self.policy)
+        return expected_s(collected([record.summary for record in records if record.summary]), places, self.policy)
 
     def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
         """See ``LatencyAware``: as the broker reported it."""
-        return np.array([of.summary.worst_s for of in records if of.summary])
+        return np.array([record.summary.worst_s for record in records if record.summary])
 
 
 def policy_of(config: Any) -> Policy:

@@ -49,7 +49,9 @@ class LatencyAware:
         located = {name: report for name, report in view.brokers.items() if report.coordinate is not None}
         names = [name for name in self.brokers if name in located]
         number = {name: i for i, name in enumerate(names)}
-        records = {unit: of for unit, of in view.owned().items() if view.owners[unit] in number and _is_known(of)}
+        records = {
+            unit: record for unit, record in view.owned().items() if view.owners[unit] in number and _is_known(record)
+        }
         if not records:
             return {}
         units, reports = list(records), list(records.values())
@@ -81,7 +83,7 @@ def _burdens(view: View, units: Sequence[str], number: Mapping[str, int]) -> Top
 def _rates(view: View, units: Sequence[str]) -> tuple[Float64, Float64]:
     """In and out, float64 (units,)."""
     rates = [view.rates.get(unit, Rates()) for unit in units]
-    return np.array([of.in_rps for of in rates], float), np.array([of.out_rps for of in rates], float)
+    return np.array([rate.in_rps for rate in rates], float), np.array([rate.out_rps for rate in rates], float)
 
 
 def _joined(one: Topics, other: Topics) -> Topics:
