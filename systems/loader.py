@@ -16,19 +16,19 @@ def load_system(name: str) -> System:
 
     SpecError names the file, line or attribute that is wrong, or the closest registered name.
     """
-    found = load_object(name, "SYSTEM") if is_file(name) else lookup("system", SYSTEMS, name)
-    if not isinstance(found, System):
-        raise SpecError(f"{name} is a {type(found).__name__}", "it must be a systems.api.System")
-    return found
+    system = load_object(name, "SYSTEM") if is_file(name) else lookup("system", SYSTEMS, name)
+    if not isinstance(system, System):
+        raise SpecError(f"{name} is a {type(system).__name__}", "it must be a systems.api.System")
+    return system
 
 
 def name_of(system: System) -> str:
     """A name by which ``load_system`` finds ``system``, in another process too; SpecError where it has none."""
-    if system.key in SYSTEMS and lookup("system", SYSTEMS, system.key) is system:
+    if system.key in SYSTEMS and load_system(system.key) is system:
         return system.key
     module = sys.modules.get(system.config.__module__)
     file = getattr(module, "__file__", None)
-    for attribute, found in vars(module).items() if file else ():
-        if found is system:
+    for attribute, value in vars(module).items() if file else ():
+        if value is system:
             return f"{file}:{attribute}"
     raise SpecError(f"system {system.key} is in no file", "a live testbed loads it by name: keep it in its module")

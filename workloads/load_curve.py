@@ -110,7 +110,8 @@ class LoadCurve:
         noise = generator(self.seed, "load", server).standard_normal(cycles)
         noise[1:] *= (1.0 - phi * phi) ** 0.5
         z = lfilter([1.0], [1.0, -phi], noise)
-        return np.maximum(0.0, self.config.mean * (1.0 + self.config.relative_sd * z))
+        demand: Float64 = np.maximum(0.0, self.config.mean * (1.0 + self.config.relative_sd * z))
+        return demand
 
     def _offset(self, server: int, cycles: int) -> Float64:
         start = int(generator(self.seed, "load", server).integers(cycles))

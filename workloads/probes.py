@@ -67,15 +67,15 @@ class Probes:
 
         Unlike other request workloads this one asks every node, so that the requests depend on how many there are.
         """
-        found: dict[str, list[Request]] = {name: [] for name in nodes}
+        requests: dict[str, list[Request]] = {name: [] for name in nodes}
         for number, (at_ns, lag_ns, user) in enumerate(self._trials):
             if at_ns + lag_ns >= duration_ns:
                 break
             first = number * len(nodes)
-            found[nodes[0]].append(Request(first, user, at_ns, self._cost))
+            requests[nodes[0]].append(Request(first, user, at_ns, self._cost))
             for place, node in enumerate(nodes[1:], 1):
-                found[node].append(Request(first + place, user, at_ns + lag_ns, self._cost))
-        return found
+                requests[node].append(Request(first + place, user, at_ns + lag_ns, self._cost))
+        return requests
 
 
 def size(config: ProbesConfig) -> Size:

@@ -59,13 +59,13 @@ class StaticTopics:
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """Everybody joins at 0."""
-        found = [
+        happenings = [
             happening
             for number in self.numbers
             for client, role in self.config.members(number)
             for happening in interval(0, None, client, f"topic-{number}", role)
         ]
-        return in_order(found, self.homes, self.topics, until_ns)
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
     def _home(self, number: int, client: str) -> int:
         config = self.config
