@@ -16,7 +16,7 @@ from collectors.probes import ALL_EVERY_S
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS, duration_text
 from studies.api import LiveBody
-from studies.coordinates.asked import Located
+from studies.coordinates.asked import Located, Locating
 from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
@@ -41,8 +41,13 @@ def profile_of(interval_ns: int) -> str:
 
 
 def run(site: Site, plan: Plan) -> Located:
+    """See ``locate_live``."""
+    return locate_live(site, plan.locating)
+
+
+def locate_live(site: Site, locating: Locating) -> Located:
     """The agents' own coordinates at every read.  LinkError where a path is not as the topology wants it."""
-    locating, watch = plan.locating, Watch(site, SCALE_NS)
+    watch = Watch(site, SCALE_NS)
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
         with watch.probes:

@@ -6,7 +6,7 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS
-from harness.run import execute, resolve
+from harness.run import carried_out, execute, resolve
 from studies import load_study
 from studies.distribution.asked import DeploymentConfig
 from systems.api import UNASSIGNED
@@ -147,9 +147,7 @@ def test_the_adaptor_moves_the_buckets_of_real_brokers():
             study_options={"duration": "4s", "window": "1s", "profile": "5s"},
         )
     )
-    from studies.control.study import STUDY
-
-    journal = STUDY.run(point, STUDY.configure(point))
+    journal = carried_out(point)
     decisions = journal.tables["decisions"]
     rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
     first, last = dict(rates[:2]), dict(rates[-2:])

@@ -1,19 +1,26 @@
 """A topic deployed on a testbed, for tests that ask for its rounds themselves."""
 
-from harness.run import Point
+from contextlib import ExitStack
+
+from studies.api import Point
 from studies.distribution import live, virtual
-from studies.distribution.asked import DeploymentConfig
+from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.study import deployed
 from studies.distribution.windows import TopicWindows
+from testbed.hosts.site import Site
 
 
 class Up(live.LiveDeployment):
-    """Takes its site down as well."""
+    """Takes its site down as well: ``stack`` does."""
+
+    def __init__(self, stack: ExitStack, site: Site, asked: Deployed):
+        self.stack = stack
+        super().__init__(site, asked)
 
     def close(self) -> None:
         """A second time it does nothing."""
         super().close()
-        self.site.close()
+        self.stack.close()
 
 
 def up(point: Point, config: DeploymentConfig) -> TopicWindows:
@@ -23,10 +30,6 @@ def up(point: Point, config: DeploymentConfig) -> TopicWindows:
         virtual.check_modelled(asked)
         return virtual.deployment_of(asked)
     live.check_real(point.testbed, asked)
-    context = point.testbed.site(asked.topology, asked.seed)
-    site = context.__enter__()
-    try:
-        return Up(site, asked)
-    except BaseException:
-        site.close()
-        raise
+    with ExitStack() as stack:
+        site = stack.enter_context(point.testbed.site(asked.topology, asked.seed))
+        return Up(stack.pop_all(), site, asked)
