@@ -14,7 +14,7 @@ import pytest
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.faults import Crash, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.faults import Crash, Handover, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
@@ -182,19 +182,19 @@ def test_a_host_moves_to_another_access_point_and_its_connections_live_on(make: 
     before_ns = site.topology.path("n1", "n3").one_way_delay_ns
     with tcp(site, "n1", "n3") as (mine, theirs):
         assert before_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < before_ns + 20 * MILLISECOND_NS
-        site.move_host("n1", point)
+        site.apply(Handover(0, "n1", point))
         near_ns = site.topology.path("n1", "n3").one_way_delay_ns
         assert near_ns < before_ns - 10 * MILLISECOND_NS
         assert near_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < near_ns + 8 * MILLISECOND_NS
         mine.sendall(b"still here")
         assert theirs.recv(20) == b"still here"
-        site.move_host("n1", point)  # nothing happens
+        site.apply(Handover(0, "n1", point))  # nothing happens
     if name == "tree":
         assert (len(_ports(site, "s2")), len(_ports(site, "s3"))) == ((2, 4) if "rate_mbps" in options else (3, 3))
     with pytest.raises(SpecError, match="access point"):
-        site.move_host("n1", "mars")
+        site.apply(Handover(0, "n1", "mars"))
     with pytest.raises(SpecError, match="only a host with one link"):
-        site.move_host(point, "n1")
+        site.apply(Handover(0, point, "n1"))
 
 
 def _ports(site: MininetSite, switch: str) -> set[str]:
