@@ -1,7 +1,6 @@
 """Delays, losses and rates of a topology on machines of an inventory that let us: tc at each one's own interface."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from core.errors import MachineError, SpecError
 from testbed.hosts.mininet.shaping import host_lines, is_limited
@@ -9,9 +8,6 @@ from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine
 from testbed.links import Links, PathState
 from testbed.topologies.topology import Topology
-
-if TYPE_CHECKING:
-    from testbed.hosts.ssh.site import SshSite
 
 
 def shaped_machines(topology: Topology, machines: Sequence[Machine], machine_of: Mapping[str, str]) -> list[Machine]:
@@ -25,11 +21,8 @@ def shaped_machines(topology: Topology, machines: Sequence[Machine], machine_of:
     return used
 
 
-def shape(site: "SshSite", remote: RemoteHost) -> None:
-    """Set what leaves a machine as the topology wants it; the keeper takes it back at its end."""
-    (own,) = [host.name for host in site.topology.machines if site.remote(host.name) is remote]
-    settings = {b: path for (a, b), path in Links(site.topology).states().items() if a == own}
-    targets = {site.address(b): path for b, path in settings.items()}
+def shape(remote: RemoteHost, targets: Mapping[str, PathState]) -> None:
+    """Set what leaves a machine for each address; the keeper takes it back at its end."""
     device = remote.keeping.ask("device", address=remote.machine.address)["device"]
     netem = any(path.delay_ns or path.loss_probability for path in targets.values())
     lines = host_lines(device, targets, rate_bps=None, per_path_rates=True, netem=netem)

@@ -19,6 +19,7 @@ from testbed.hosts.site import PathMeasure
 from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.hosts.ssh.shape import shape, shaped_machines
+from testbed.links import Links
 from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
@@ -193,7 +194,13 @@ class SshSite(ProcessSite):
             self.notes += remote.shipped.notes
             if len(shared[name]) > 1:
                 self.notes.append(f"{', '.join(shared[name])} share the machine {name}")
-        self._together(self._shaped, lambda its: shape(self, self.hosts[its.name]))
+        self._together(self._shaped, self._shape)
+
+    def _shape(self, machine: Machine) -> None:
+        """What leaves a machine, which carries one host, takes the topology's paths."""
+        (own,) = (host for host, name in self._machine_of.items() if name == machine.name)
+        paths = {ends: path for ends, path in Links(self.topology).states().items() if ends[0] == own}
+        shape(self.hosts[machine.name], {self.address(target): path for (_, target), path in paths.items()})
 
     def _open_one(self, machine: Machine, brokerd: Path | None) -> None:
         remote = RemoteHost(machine)
