@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import nan
 
 from collectors import procfs
-from collectors.probes import ALL_EVERY_S, Probes
+from collectors.probes import ALL_EVERY_S
 from collectors.writer import read_logs
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS, duration_text
@@ -23,7 +23,7 @@ from testbed.faults import Handover
 from testbed.hosts.site import Site
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
 from testbed.trust.fidelity import SCALE_NS
-from testbed.trust.observed import Findings, Row, namespaces
+from testbed.trust.observed import Findings, Row
 
 UNKNOWN = Coordinate((nan,) * SERF.dimensions, nan, nan, nan)
 JOIN_S = 60.0
@@ -44,7 +44,7 @@ def locate_live(site: Site, locating: Locating) -> Located:
     findings = Findings(SCALE_NS, site.verify())
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
-        with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
+        with site.watched() as watch:
             time.sleep(ALL_EVERY_S / 2)  # reads shall not meet the samples of the machine
             run = _Run(site, cluster, locating.handovers)
             found = [run.read(reads * locating.interval_ns) for reads in locating.reads]
@@ -58,7 +58,9 @@ def locate_live(site: Site, locating: Locating) -> Located:
     findings.played(run.epoch_ns, end_ns)
     findings.late(run.lateness_ns or [0])
     at_ns = tuple(reads * locating.interval_ns for reads in locating.reads)
-    return Located(locating.nodes, at_ns, tuple(found), findings.evidence(probes, read_logs(site.folder / "logs")))
+    return Located(
+        locating.nodes, at_ns, tuple(found), findings.evidence(watch.seen(), read_logs(site.folder / "logs"))
+    )
 
 
 @dataclass

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from collectors.probes import Probes, Together
 from collectors.writer import read_logs
 from core.errors import MachineError
 from core.records import Block, Envelope, Int32, Schedule
@@ -30,7 +29,7 @@ from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.evidence import Evidence
-from testbed.trust.observed import Findings, namespaces
+from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
 LEAD_OF_MESSAGE_NS = 40_000
@@ -77,8 +76,7 @@ class LiveDeployment(TopicWindows):
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
-        self.probes.start()
+        self.watch = site.watched().start()
 
     # --- rounds ------------------------------------------------------------------------------------------
 
@@ -130,7 +128,7 @@ class LiveDeployment(TopicWindows):
 
     def evidence(self) -> Evidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
-        self.probes.stop()
+        self.watch.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
         self.findings.lost_agents = [name for name in self._lost() if name not in planned]
         self.findings.broker_killed = bool(planned & set(self.names))
@@ -140,12 +138,11 @@ class LiveDeployment(TopicWindows):
         with suppress(MachineError):
             self.findings.site_counters = self.site.counters()
         self.findings.notes = self.site.notes
-        seen = Together(self.probes, self.site.probes())
-        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
+        return self.findings.evidence(self.watch.seen(), read_logs(self.site.folder / "logs"))
 
     def close(self) -> None:
         """End all processes, take the network down."""
-        self.probes.stop()
+        self.watch.stop()
         self.brokers_up.close()
         self.site.close()
 

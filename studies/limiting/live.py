@@ -23,7 +23,7 @@ from systems.api import System, Transport, Verdict
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.hosts.agent import Agent
 from testbed.hosts.loop import Clock
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.topologies.topology import Topology
 from testbed.trust.replicas import replica_rows
@@ -81,7 +81,7 @@ class _Users:
                 at = [*self._fleet.address_of(node), self._site.put(host, path)]
                 by_host.setdefault(host, {})[node] = at
         for host in by_host:
-            self._agents[host] = self._site.start(host, f"users-{host}", _COMMAND, fifo_priority=_PRIORITY)
+            self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
         for host, agent in self._agents.items():
             agent.ready(LOAD_S)
             agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])

@@ -111,22 +111,20 @@ class LiveBackend:
         self, system: Any, config: Any, topology: Topology, requests: Any, duration_ns: int, seed: int, **more: Any
     ) -> Any:
         """See ``testbed.Backend``."""
-        from collectors.probes import Probes, Together
         from studies.limiting.live import run_requests_live
         from testbed.trust.fidelity import SCALE_NS
-        from testbed.trust.observed import Findings, namespaces
+        from testbed.trust.observed import Findings
 
         with self.up(topology, seed) as site:
             findings = Findings(SCALE_NS, site.verify())
-            with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
+            with site.watched() as watch:
                 found = run_requests_live(site, system, config, topology, requests, duration_ns, seed, **more)
             findings.played(found.epoch_ns, found.epoch_ns + duration_ns)
             findings.late(found.lateness_ns())
             findings.faulty = bool(found.journal.faults)
             findings.site_counters = site.counters()
             findings.notes = site.notes
-            seen = Together(probes, site.probes())
-            return replace(found, evidence=findings.evidence(seen, read_logs(site.folder / "logs")))
+            return replace(found, evidence=findings.evidence(watch.seen(), read_logs(site.folder / "logs")))
 
     def throttle(self, system: Any, config: Any, topology: Topology, demands: Any, **more: Any) -> Any:
         """Throttlers are told demands, not sent requests: there is nothing to put on sockets."""

@@ -19,7 +19,7 @@ from testbed.hosts.mininet.network import NEEDED, Network, is_tree, run_in
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
 from testbed.hosts.process import ProcessSite, python_agent
-from testbed.hosts.site import PathMeasure
+from testbed.hosts.site import PathMeasure, Program
 from testbed.hosts.state import start_time
 from testbed.links import Links, PathState
 from testbed.topologies.topology import SWITCH, Topology
@@ -191,7 +191,7 @@ class MininetSite(ProcessSite):
         if self.delays == USER_SPACE:
             first = self.topology.machines[0].name
             command = python_agent("testbed.hosts.mininet.delayer")
-            self.delayer = self.start(first, DELAYER, command, fifo_priority=FIFO_PRIORITY)
+            self.delayer = self.start(first, Program(DELAYER, command, fifo_priority=FIFO_PRIORITY))
         self.network = Network(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():

@@ -19,7 +19,7 @@ from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.hosts.process import python_agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.hosts.state import read_state
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from tests.live import needs
@@ -250,7 +250,9 @@ def test_a_delayer_that_does_not_answer_is_not_alive(make: Make, monkeypatch: py
 
 def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make) -> None:
     site = make("star", nodes=2)
-    agent = site.start("n1", "echo", python_agent("testbed.trust.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
+    agent = site.start(
+        "n1", Program("echo", python_agent("testbed.trust.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
+    )
     assert agent.ready()["port"]
     place = Path(f"/proc/{agent.pid}/ns/net").readlink()
     assert place == Path(f"/proc/{pid_of(site, 'n1')}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
@@ -260,7 +262,7 @@ def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make)
         'print(\'{"ok": "ready", "port": %d}\' % s.getsockname()[1], flush=True)\n'
         "s.accept()[0].sendall(b'hello')\n"
     )
-    port = site.start("n2", "server", [sys.executable, "-c", script]).ready()["port"]
+    port = site.start("n2", Program("server", [sys.executable, "-c", script])).ready()["port"]
     with pytest.raises(MachineError, match="nothing answers"):
         site.connect("n1", port)
     with site.connect("n2", port) as connection:
@@ -311,9 +313,10 @@ import sys, time
 from pathlib import Path
 from testbed.hosts.process import python_agent
 from testbed.hosts.mininet.site import MininetSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
 site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), "user-space")
-site.start("n1", "probe", python_agent("testbed.trust.link_probe", site.address("n1"))).ready()
+site.start("n1", Program("probe", python_agent("testbed.trust.link_probe", site.address("n1")))).ready()
 places = {str(Path(f"/proc/{node.pid}/ns/net").readlink()) for node in site.network.nodes.values()}
 print(site.state.token, *places, flush=True)
 time.sleep(60)
