@@ -162,7 +162,7 @@ def _bench(backend: LiveBackend, batch: int, rate_rps: int, seed: int) -> Iterat
         try:
             yield bench
         finally:
-            bench.probes.stop()
+            bench.watch.stop()
             bench.brokers_up.close()
 
 
