@@ -6,14 +6,13 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple
 
-from collectors.probes import Probes, Seen, Together
 from collectors.writer import read_logs
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.trust.evidence import Evidence
-from testbed.trust.observed import Findings, namespaces
+from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
 POLL_NS = 100 * MILLISECOND_NS  # between two looks at who lives; Ctrl-C is heard
@@ -86,7 +85,7 @@ class Play:
             self.until(min(end_ns(), now_ns + POLL_NS))
 
 
-class Watch:
+class Observer:
     """What is seen of a site's processes and links while a run goes on, judged at its end."""
 
     def __init__(self, site: Site, scale_ns: int):
@@ -95,7 +94,7 @@ class Watch:
         ``scale_ns``: the smallest latency that matters.
         """
         self.site, self.findings = site, Findings(scale_ns, site.verify())
-        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
+        self.watch = site.watched()  # to be entered while the load goes on
 
     def evidence(self) -> Evidence:
         """Everything, judged; the processes still live, or have left their logs."""
@@ -105,5 +104,4 @@ class Watch:
             if not self.findings.faulty:  # a host that was crashed on purpose counts no more
                 raise
         self.findings.notes = [*self.findings.notes, *self.site.notes]
-        seen: Seen = Together(self.probes, self.site.probes())
-        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
+        return self.findings.evidence(self.watch.seen(), read_logs(self.site.folder / "logs"))

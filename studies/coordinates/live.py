@@ -22,7 +22,7 @@ from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
 from testbed.api import Testbed
 from testbed.hosts.site import Site
-from testbed.play import Play, Watch
+from testbed.play import Observer, Play
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.observed import Row
@@ -47,10 +47,10 @@ def run(site: Site, plan: Plan) -> Located:
 
 def locate_live(site: Site, locating: Locating) -> Located:
     """The agents' own coordinates at every read.  LinkError where a path is not as the topology wants it."""
-    watch = Watch(site, SCALE_NS)
+    observer = Observer(site, SCALE_NS)
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
-        with watch.probes:
+        with observer.watch:
             play = Play()
             for move in locating.handovers:
                 play.plan(move.at_ns, partial(site.apply, move))
@@ -60,13 +60,13 @@ def locate_live(site: Site, locating: Locating) -> Located:
             coordinates = tuple(reader.read(instant_ns) for instant_ns in at_ns)
             play.until(locating.rounds * locating.interval_ns)
             end_ns = time.time_ns()
-            watch.findings.lost_agents = [
+            observer.findings.lost_agents = [
                 server.process.name for server in cluster.servers.values() if not server.process.alive
             ]
-            watch.findings.rows += reader.rows
-            watch.findings.played(play.epoch_ns, end_ns)
-            watch.findings.late(reader.lateness_ns or [0])
-            evidence = watch.evidence()
+            observer.findings.rows += reader.rows
+            observer.findings.played(play.epoch_ns, end_ns)
+            observer.findings.late(reader.lateness_ns or [0])
+            evidence = observer.evidence()
     return Located(locating.nodes, at_ns, coordinates, evidence)
 
 

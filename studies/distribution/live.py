@@ -31,7 +31,7 @@ from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.brokers.window import Window, put_together
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
 from testbed.hosts.site import Site, explained
-from testbed.play import Play, Progress, Watch
+from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.evidence import Evidence
 
@@ -52,8 +52,8 @@ class LiveDeployment(TopicWindows):
         self.others = asked.other_topics()
         super().__init__(asked, self.others, load_calibration(asked.calibration).mcap_rps)
         self.site, rule = site, asked.rule
-        self.watch = Watch(site, asked.slo_ns)
-        self.findings = self.watch.findings
+        self.observer = Observer(site, asked.slo_ns)
+        self.findings = self.observer.findings
         self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
         self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
@@ -71,7 +71,7 @@ class LiveDeployment(TopicWindows):
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.watch.probes.start()
+        self.observer.watch.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
 
@@ -104,18 +104,18 @@ class LiveDeployment(TopicWindows):
 
     def evidence(self) -> Evidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
-        self.watch.probes.stop()
+        self.observer.watch.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
         self.findings.lost_agents = [name for name in self._lost() if name not in planned]
         self.findings.broker_killed = bool(planned & set(self.names))
         self.findings.faulty = bool(self.faults)
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
-        return self.watch.evidence()
+        return self.observer.evidence()
 
     def close(self) -> None:
         """End the brokers; the other processes end with the site."""
-        self.watch.probes.stop()
+        self.observer.watch.stop()
         self.brokers_up.close()
 
     # --- inside ----------------------------------------------------------------------------------------------

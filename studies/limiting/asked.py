@@ -12,9 +12,9 @@ from core.seeds import generator
 from core.units import SECOND_NS
 from systems.api import System
 from testbed.faults import Fault
+from testbed.nodes.journal import Journal
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, Evidence
-from testbed.virtual.scheduler import Journal
 
 LOST = "lost"  # a request without a verdict
 SETTLE_NS = 5 * SECOND_NS  # for late verdicts of nodes that do not say whether they are idle

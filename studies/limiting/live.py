@@ -24,13 +24,13 @@ from systems.loader import is_file, name_of
 from testbed.api import Testbed
 from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
-from testbed.play import Play, Progress, Watch
+from testbed.nodes.journal import Journal
+from testbed.play import Observer, Play, Progress
 from testbed.topologies.topology import Topology
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
-from testbed.virtual.scheduler import Journal
 
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
 _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
@@ -81,7 +81,7 @@ class _Users:
                 at = [*self._fleet.address_of(node), self._site.put(host, path)]
                 by_host.setdefault(host, {})[node] = at
         for host in by_host:
-            self._agents[host] = self._site.start(host, f"users-{host}", _COMMAND, fifo_priority=_PRIORITY)
+            self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
         for host, agent in self._agents.items():
             agent.ready(LOAD_S)
             agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])
@@ -210,13 +210,13 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
     really happened.  A request at a node that is down is lost.  SystemFault where a node breaks a rule,
     MachineError where a process ends on its own.
     """
-    watch = Watch(site, SCALE_NS)
-    with watch.probes:
+    observer = Observer(site, SCALE_NS)
+    with observer.watch:
         journal = played(site, asked)
-    watch.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
-    watch.findings.late(journal.lateness_ns())
-    watch.findings.faulty = bool(journal.journal.faults)
-    return replace(journal, evidence=watch.evidence())
+    observer.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
+    observer.findings.late(journal.lateness_ns())
+    observer.findings.faulty = bool(journal.journal.faults)
+    return replace(journal, evidence=observer.evidence())
 
 
 def played(site: Site, asked: Limiting) -> LiveRequestJournal:

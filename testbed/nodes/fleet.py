@@ -18,7 +18,7 @@ from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart
 from testbed.hosts.agent import Agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import SERVICES
 from testbed.nodes.records import NodeRecords, read_records
@@ -48,7 +48,7 @@ class _Service:
         host = site.topology.host_of(self.node)
         folder = str(Path(site.place(host, site.folder / name)).parent)
         command = [sys.executable, "-m", SERVICES[name], self._address, folder]
-        self.agent = site.start(host, f"service-{name}", command)
+        self.agent = site.start(host, Program(f"service-{name}", command))
 
     def start(self, password: str) -> list[object]:
         """Start the server; returns what nodes must know: address, port, password, and the origin of its time in s."""
@@ -246,7 +246,7 @@ class NodeFleet:
     def _begin(self, name: str, number: int) -> Agent:
         agent = f"node-{name}.{number}" if number else f"node-{name}"
         host = self._site.topology.host_of(name)
-        found = self._site.start(host, agent, [*_COMMAND, self._site.address(name)])
+        found = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
         self._processes.append(agent)
         return found
 

@@ -4,10 +4,12 @@ Registries: ``PLANES``, system -> "module:CLASS"; ``SERVICES``, ``System.service
 that runs the server; ``STAND_INS``, system -> "module:function" that may put a node with a real server behind it in
 the place of one that models the server: ``function(name, node, services) -> node``.  A plane is made with the loop of
 the node's host, the services of the run (name -> plain values), what takes its reports, and what counts the bytes that
-it sends.  It may have ``go(clock)``, called when the run's time 0 is agreed, and ``finish()``, called at the end.
+it sends.
 """
 
 from typing import Any, Protocol
+
+from testbed.hosts.loop import Clock
 
 PLANES = {
     "tb-adaptor": "testbed.brokers.plane:BrokerPlane",
@@ -36,3 +38,11 @@ class Plane(Protocol):
     def actuate(self, command: Any) -> None:
         """Carry a command out, or begin to."""
         ...
+
+    def go(self, clock: Clock) -> None:
+        """The run's time 0 is agreed; planes that need not know inherit this."""
+        return None
+
+    def finish(self) -> None:
+        """The run ends; the same."""
+        return None

@@ -13,6 +13,7 @@ from core.units import MILLISECOND_NS
 from systems.limiting.redis_gcra import SCRIPT, Evaluate, Evaluated
 from testbed.hosts.loop import Loop
 from testbed.nodes.frames import retry_soon
+from testbed.nodes.planes import Plane
 
 SHA = sha1(SCRIPT.encode()).hexdigest()
 REDIAL_NS = 50 * MILLISECOND_NS
@@ -24,7 +25,7 @@ def packed(*words: str | bytes | int) -> bytes:
     return content
 
 
-class RedisPlane:
+class RedisPlane(Plane):
     """See ``testbed.nodes.planes.Plane``.  What is asked while there is no connection is never answered."""
 
     def __init__(

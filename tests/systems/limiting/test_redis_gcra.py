@@ -22,6 +22,7 @@ from systems.loader import load_system
 from systems.parts.limit import Limit, gcra, limit_of
 from testbed.faults import Crash, Restart
 from testbed.hosts.local import LocalSite
+from testbed.hosts.site import Program
 from testbed.servers.redis_host import RedisHost
 from testbed.servers.redis_plane import packed
 from testbed.topologies.topology import mesh
@@ -141,7 +142,7 @@ def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -
 def test_the_server_dies_with_its_agent(tmp_path: Path) -> None:
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
         agent = site.start(
-            "n1", "redis", [sys.executable, "-m", "testbed.servers.redis_host", "127.0.0.1", str(tmp_path)]
+            "n1", Program("redis", [sys.executable, "-m", "testbed.servers.redis_host", "127.0.0.1", str(tmp_path)])
         )
         agent.ready()
         port = agent.ask("start", password="secret")["port"]
