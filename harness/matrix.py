@@ -136,7 +136,8 @@ def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import check_all
 
-    inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
+    named = (str(fields["system"]), str(fields.get("study", "")))
+    inputs = [name.partition(":")[0] for name in named if is_file(name)]
     for axis, name in _INPUT_FILES:
         if fields[axis].get(name):
             inputs.append(str(fields[axis][name]))
