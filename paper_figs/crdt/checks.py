@@ -10,16 +10,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def more(hundredths: float) -> tuple[float, ...]:
-    """The ratios that "x % more" may mean, x in hundredths: 5.2.1 prints its ratio of 7.98 as 798 % more."""
-    return (hundredths, 1 + hundredths) if hundredths > 1 else (1 + hundredths,)
-
-
 def nearest(label: str, ratio: "pd.Series", readings: Sequence[float]) -> Check:
     """``ratio`` is within 15 % of the reading that its mean is nearest to."""
-    found = samples(ratio)
-    mean = t_interval(found).mean
-    return within(label, found, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
+    values = samples(ratio)
+    mean = t_interval(values).mean
+    return within(label, values, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
 
 
 def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> Check:

@@ -19,12 +19,21 @@ NODES = 30  # Table 4.1
 CAPACITY = 300  # ours, see above
 CAPACITIES = (150, 300, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
+EXTENSIONS = (COUNTER, QUEUE, L, F, FL)
 LOG = "sliding-log"  # 4.1.1, on many nodes
 ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
 
 SMALL_NODES = 10  # instead of NODES
 SMALL_SPANS = {"A": "60s", "B-not-limited": "60s"}  # of data sets that last longer
 SMALL_DRAIN = "20s"  # nodes that never fall silent are waited for no longer
+
+D_LIMIT: dict[str, Any] = {"capacity": 5, "rate": "1"}  # Table 4.2
+C_USERS = 5_000  # thesis 4.3.4
+C_SMALLER: dict[str, dict[str, int | str]] = {  # scale -> options of data set C; the paper scale has the full one
+    "small": {"users": 40, "requests": 4_000, "duration": "3min"},
+    "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
+    "quick": {"users": 120, "requests": 12_000, "duration": "8min"},
+}
 
 # label -> (system, its options)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -74,6 +83,28 @@ def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[
         topology_options={"nodes": nodes, "delay": "0ms"},
         study="limiting",
     )
+
+
+def on_d(system: str, nodes: int = NODES, delay: str = "0ms", draw: int = 0, **options: Any) -> RunSpec:
+    """A system on data set D; ``options``: of the system, beside the limit; ``draw``: of the gossip."""
+    return RunSpec(
+        system=system,
+        system_options={**D_LIMIT, **options},
+        workload="data-set",
+        workload_options={"set": "D", **D_LIMIT},
+        topology="full-mesh",
+        topology_options={"nodes": nodes, "delay": delay},
+        study="limiting",
+        study_options={"draw": draw} if draw else {},
+    )
+
+
+def on_c(scale: Scale) -> list[RunSpec]:
+    """Centralised limiter, counter and queue with both extensions on data set C, or what stands for it at ``scale``."""
+    specs = [oracle("C"), *(limited(variant, "C") for variant in (COUNTER, FL))]
+    smaller = C_SMALLER.get(scale.name, {})
+    specs = [msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in specs]
+    return at(scale, specs)
 
 
 def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:
