@@ -48,7 +48,8 @@ def sheet(width_inches: float, height_inches: float) -> "Drawing":
 
     look = {"svg.hashsalt": "ratebed", "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
     grid = {"axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "legend.frameon": False}
-    seaborn.set_theme(context="paper", style="ticks", rc=look | grid)
+    sizes = {"axes.labelsize": 8.5, "xtick.labelsize": 8, "ytick.labelsize": 8}
+    seaborn.set_theme(context="paper", style="ticks", rc=look | grid | sizes)
     return pyplot.figure(figsize=(width_inches, height_inches), layout="constrained")
 
 

@@ -8,37 +8,20 @@ admitted since the start.  (b) Which ones: an instant a mark.  Ours: that they a
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import ORACLE, at
+from paper_figs.crdt.grids import at
+from paper_figs.crdt.instants import LIFE_S, SYSTEMS, admitted, alone, draw_instants
+from paper_figs.drawing import curve, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import legend_above, with_point
-from paper_figs.style import letter, panels, style_of
+from paper_figs.keys import key, legend_above
+from paper_figs.style import style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
 
-LIMIT: dict[str, Any] = {"capacity": 4, "rate": "1"}  # 4.1.1
-LIFE_S = 4  # c / r, Eq. (4.1)
-SYSTEMS = {"sliding-log": "sliding-log", "crdt-queue": "central queue", ORACLE: ORACLE}  # -> style
 PATTERN = {"at": ["0ms"] * 4, "period": "10ms", "repeats": 1_601}
-
-
-def alone(system: str, pattern: Mapping[str, Any]) -> RunSpec:
-    """A system on one node, offered a pattern of instants."""
-    return RunSpec(
-        system=system,
-        system_options=dict(LIMIT),
-        workload="instants",
-        workload_options=dict(pattern),
-        topology="full-mesh",
-        topology_options={"nodes": 1, "delay": "0ms"},
-        study="limiting",
-    )
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -51,51 +34,23 @@ def tables(data: "Data") -> FigureTables:
     return {"admitted": admitted(data)}
 
 
-def admitted(data: "Data") -> "pd.DataFrame":
-    """system, repetition, request_id, at_s, count: the admitted requests in order."""
-    from pyspark.sql import functions as f
-
-    rows = data.requests.where("decision = 'admit'")
-    found = with_point(
-        data, rows.select("run_id", "request_id", (f.col("intended_at_ns") / SECOND_NS).alias("at_s")), {}
-    )
-    found = found.sort_values(["system", "repetition", "request_id"], ignore_index=True)
-    found["count"] = found.groupby(["system", "repetition"]).cumcount() + 1
-    return found[["system", "repetition", "request_id", "at_s", "count"]]
-
-
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Two panels; the first repetition, since all are alike."""
-    drawing, axes = panels(1, 2, gridspec_kw={"width_ratios": [1.0, 1.2]})
-    table = found["admitted"]
-    table = table[table.repetition == table.repetition.min()]
-    end_s = table.at_s.max()
-    for system, look in ((system, style_of(name)) for system, name in SYSTEMS.items()):
-        part = table[table.system == system]
-        axes[0][0].step([0, *part.at_s, end_s], [0, *part["count"], part["count"].max()], where="post",
-                        color=look.colour, linestyle=look.dashes, linewidth=1.2, label=look.label)  # fmt: skip
-    axes[0][0].set_xticks(range(0, int(end_s) + 1, LIFE_S))
-    axes[0][0].set_xlabel("time (s)")
-    axes[0][0].set_ylabel("admitted requests")
-    letter(axes[0][0], "(a) how many")
-    draw_instants(axes[0][1], table)
-    axes[0][1].set_xticks(range(0, int(end_s) + 1, LIFE_S))
-    letter(axes[0][1], "(b) which (marks of one instant side by side)")
-    legend_above(drawing, axes[0][0])
+    titles = ("how many", "which (marks of one instant side by side)")
+    drawing, (counts, instants) = panels(1, 2, titles, widths=(1.0, 1.2))
+    requests = tables["admitted"]
+    requests = requests[requests.repetition == requests.repetition.min()]
+    end_s = requests.at_s.max()
+    for width, (system, name) in zip((3.4, 2.2, 1.2), SYSTEMS.items(), strict=True):
+        part = requests[requests.system == system]
+        at_s, count = [0, *part.at_s, end_s], [0, *part["count"], part["count"].max()]
+        curve(counts, at_s, count, style_of(name), width=width, stairs=True)
+    counts.set(xlabel="time (s)", ylabel="admitted requests")
+    draw_instants(instants, requests)
+    for panel in (counts, instants):
+        panel.set_xticks(range(0, int(end_s) + 1, LIFE_S))
+    legend_above(drawing, [key(style_of(name), marker=False) for name in SYSTEMS.values()])
     return drawing
-
-
-def draw_instants(axes: "Axes", table: "pd.DataFrame") -> None:
-    """One row a system, one mark an admitted request; those within 50 ms stand side by side."""
-    for place, (system, name) in enumerate(SYSTEMS.items()):
-        look, part = style_of(name), table[table.system == system]
-        clump = (part.at_s.diff() > 0.05).cumsum()
-        shift = part.groupby(clump).cumcount() * 0.22
-        axes.plot(part.groupby(clump).at_s.transform("first") + shift, [place] * len(part), color=look.colour,
-                  marker="o", markersize=4, linestyle="none")  # fmt: skip
-    axes.set_yticks(range(len(SYSTEMS)), [style_of(name).label for name in SYSTEMS.values()], fontsize=7)
-    axes.set_ylim(len(SYSTEMS) - 0.5, -0.5)
-    axes.set_xlabel("time (s)")
 
 
 EXPERIMENT = Experiment(

@@ -9,15 +9,17 @@ sends an element again whenever its death has changed: both on 30 nodes, plain, 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, t_interval, within
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
-from paper_figs.crdt.fig4_1 import LIFE_S, SYSTEMS, admitted, alone, draw_instants
 from paper_figs.crdt.grids import LOG, QUEUE
+from paper_figs.crdt.instants import LIFE_S, SYSTEMS, admitted, alone, draw_instants
+from paper_figs.drawing import INK, categories, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import bar_key, key, key_above
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.style import letter, panels, style_of
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,16 +32,17 @@ AT_S = (1.0, 2.0, 3.0, 3.5, 4.0)  # the last is the thesis'
 BURSTS = 8
 PERIOD_S = 64
 PATTERN = {"at": [f"{at * 1000:g}ms" for at in AT_S], "period": f"{PERIOD_S}s", "repeats": BURSTS}
+REJECTED = Style("rejected", INK, "x", "-")
 DATA_SETS = ("B-barely", "B-substantial")
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Bursts with pauses on one node; log and queue on 30 nodes."""
     pattern = {**PATTERN, "repeats": scale.pick(small=2, tiny=BURSTS)}
-    found = [alone(system, pattern) for system in SYSTEMS]
+    specs = [alone(system, pattern) for system in SYSTEMS]
     for data_set in scale.pick(tiny=DATA_SETS[:1], quick=DATA_SETS):
-        found += [grids.limited(QUEUE, data_set), grids.limited(LOG, data_set)]
-    return grids.at(scale, found)
+        specs += [grids.limited(QUEUE, data_set), grids.limited(LOG, data_set)]
+    return grids.at(scale, specs)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -55,8 +58,8 @@ def _on(data: "Data", nodes: str) -> "Data":
     """The runs whose number of nodes is such."""
     from analysis.spark import collect
 
-    found = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
-    return data.select(list(found.run_id))
+    runs = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
+    return data.select(list(runs.run_id))
 
 
 def _bursts(data: "Data") -> "pd.DataFrame":
@@ -67,9 +70,9 @@ def _bursts(data: "Data") -> "pd.DataFrame":
     counted = data.requests.groupBy("run_id", burst).agg(
         f.count_if(f.col("decision") == "reject").alias("rejected_count")
     )
-    found = with_point(data, counted, {}).sort_values(["system", "repetition", "burst"], ignore_index=True)
-    found["rejected_count"] = found.groupby(["system", "repetition"]).rejected_count.cumsum()
-    return found[["system", "repetition", "burst", "rejected_count"]]
+    bursts = with_point(data, counted, {}).sort_values(["system", "repetition", "burst"], ignore_index=True)
+    bursts["rejected_count"] = bursts.groupby(["system", "repetition"]).rejected_count.cumsum()
+    return bursts[["system", "repetition", "burst", "rejected_count"]]
 
 
 def _sent(data: "Data") -> "pd.DataFrame":
@@ -81,52 +84,38 @@ def _sent(data: "Data") -> "pd.DataFrame":
     admitted_count = f.count_if(f.col("decision") == "admit").alias("admitted_count")
     used = usage_area(usage_over_time(data.samples))
     counted = data.requests.groupBy("run_id").agg(admitted_count).join(used, "run_id")
-    found = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
-    found["sent_bytes_each"] = found.sent_bytes / found.admitted_count
-    return found[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]
+    runs = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
+    runs["sent_bytes_each"] = runs.sent_bytes / runs.admitted_count
+    return runs[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Three panels."""
-    drawing, axes = panels(1, 3)
-    table = found["admitted"]
-    first = table[(table.repetition == table.repetition.min()) & (table.at_s < PERIOD_S)]
-    draw_instants(axes[0][0], first)
+    titles = ("one burst: admitted requests", "bursts with pauses", "sent on 30 nodes (ours)")
+    drawing, (burst, pauses, sent) = panels(1, 3, titles)
+    requests = tables["admitted"]
+    first = requests[(requests.repetition == requests.repetition.min()) & (requests.at_s < PERIOD_S)]
+    draw_instants(burst, first)
     rejected = sorted(set(AT_S) - set(first[first.system == LOG].at_s))
-    axes[0][0].plot(rejected, [list(SYSTEMS).index(LOG)] * len(rejected), color="#000000", marker="x", markersize=6,
-                    linestyle="none", label="rejected")  # fmt: skip
-    axes[0][0].set_xlim(0, 5)
-    axes[0][0].legend(fontsize=6.5, loc="lower left")
-    letter(axes[0][0], "(a) one burst: admitted requests")
-    bursts = found["bursts"]
-    for system, name in SYSTEMS.items():
-        look, part = style_of(name), bursts[bursts.system == system].groupby("burst").rejected_count.mean()
-        axes[0][1].plot(part.index, part, color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=4,
-                        linewidth=1.2, label=look.label)  # fmt: skip
-    axes[0][1].set_xlabel("bursts, a minute apart")
-    axes[0][1].set_ylabel("rejections since the start")
-    axes[0][1].legend(fontsize=6.5)
-    letter(axes[0][1], "(b) bursts with pauses")
-    _draw_sent(axes[0][2], found["sent"])
-    letter(axes[0][2], "(c) sent on 30 nodes (ours)")
+    marks(burst, rejected, [list(SYSTEMS).index(LOG)] * len(rejected), REJECTED, 6)
+    burst.set_xlim(0, 5)
+    key_above(burst, [key(REJECTED, line=False)])
+    looks = {system: style_of(name) for system, name in SYSTEMS.items()}
+    mean_lines(pauses, tables["bursts"], "burst", "rejected_count", "system", looks, apart_points=3)
+    pauses.set(xlabel="bursts, a minute apart", ylabel="rejections since the start")
+    key_above(pauses, [key(look) for look in looks.values()], columns=3)
+    _draw_sent(sent, tables["sent"])
     return drawing
 
 
 def _draw_sent(axes: "Axes", sent: "pd.DataFrame") -> None:
     """Bars a data set, with intervals."""
     sets = [name for name in DATA_SETS if name in set(sent.data_set)]
-    for n, (system, name) in enumerate(((LOG, LOG), ("crdt-queue", QUEUE))):
-        look = style_of(name)
-        for place, data_set in enumerate(sets):
-            row = t_interval(samples(sent[(sent.system == system) & (sent.data_set == data_set)].sent_bytes / 1e3))
-            half = [row.high - row.mean] if row.count > 1 else None
-            axes.bar([place + 0.36 * (n - 0.5)], [row.mean], width=0.34, color=look.colour, yerr=half,
-                     error_kw={"elinewidth": 0.8, "capsize": 2}, label=look.label if place == 0 else None)  # fmt: skip
-    axes.set_xticks(range(len(sets)), sets)
+    looks = {LOG: style_of(LOG), "crdt-queue": style_of(QUEUE)}
+    mean_bars(axes, sent.assign(sent_kb=sent.sent_bytes / 1e3), "data_set", "sent_kb", "system", looks, sets)
     axes.set_ylabel("sent by a node (kB)")
-    axes.set_ylim(0, 1.3 * max(1.0, sent.sent_bytes.max() / 1e3))
-    axes.legend(fontsize=6.5, loc="upper left")
-    axes.grid(visible=False, axis="x")
+    categories(axes, sets)
+    key_above(axes, [bar_key(look) for look in looks.values()])
 
 
 def measure_t23(tables: Tables) -> Evidence:

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CAPACITY, at, oracle
+from paper_figs.crdt.published import TOTAL_A
 from paper_figs.crdt.runs import points_of
+from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import SERIES, panels
+from paper_figs.keys import bar_key, legend_above
+from paper_figs.style import series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
 
-TOTAL = 68.3  # c, 4.3.4
+ADMITTED, REJECTED = series("admitted by the centralised limiter", 0), series("rejected by it", 1)
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -35,28 +38,25 @@ def tables(data: "Data") -> FigureTables:
     counts = data.requests.groupBy("run_id", "user").agg(
         f.count("*").alias("offered_count"), f.count_if(f.col("decision") == "reject").alias("rejected_count")
     )
-    found = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
-    found = found.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
-    found["rank"] = found.groupby("repetition").cumcount() + 1
-    return {"users": found[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
+    users = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
+    users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
+    users["rank"] = users.groupby("repetition").cumcount() + 1
+    return {"users": users[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A bar a user, of admitted and rejected requests."""
-    drawing, axes = panels(1, 1)
-    panel = axes[0][0]
-    mean = found["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
+    drawing, (axes,) = panels(1, 1)
+    mean = tables["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
     admitted = mean.offered_count - mean.rejected_count
-    panel.bar(mean.index, admitted, color=SERIES[0], label="admitted by the centralised limiter")
-    panel.bar(mean.index, mean.rejected_count, bottom=admitted, color=SERIES[1], label="rejected by it")
+    axes.bar(mean.index, admitted, color=ADMITTED.colour, linewidth=0)
+    axes.bar(mean.index, mean.rejected_count, bottom=admitted, color=REJECTED.colour, linewidth=0)
     total = mean.offered_count.sum()
-    panel.annotate(f"total {total:.1f} c (thesis: {TOTAL} c)", (0.97, 0.6), xycoords="axes fraction", ha="right",
-                   fontsize=7)  # fmt: skip
-    panel.set_xticks(mean.index)
-    panel.set_xlabel("user, by number of requests")
-    panel.set_ylabel("requests in 5 minutes (c)")
-    panel.grid(visible=False, axis="x")
-    panel.legend(fontsize=7, loc="upper right")
+    note(axes, f"total {total:.1f} c (thesis: {TOTAL_A.value} c)", (0.97, 0.9), right=True)
+    axes.set_xticks(mean.index)
+    axes.set(xlabel="user, by number of requests", ylabel="requests in 5 minutes (c)")
+    axes.grid(visible=False, axis="x")
+    legend_above(drawing, [bar_key(ADMITTED), bar_key(REJECTED)])
     return drawing
 
 

@@ -10,42 +10,36 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt import precision
-from paper_figs.crdt.grids import COUNTER, FL, QUEUE, F, L, at
+from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL, QUEUE, F, L, at
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
+from paper_figs.drawing import panels
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, legend_above
 from paper_figs.series import by_repetition, samples
-from paper_figs.style import letter, panels
+from paper_figs.style import looks_of
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure as Drawing
 
-VARIANTS = (COUNTER, QUEUE, L, F, FL)
 SLOW = (COUNTER, QUEUE, L)
 MUCH = 2.0  # ours: the largest gap of a variant that reacts "much slower" than another is at least twice that one's
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The same at every scale but for small."""
-    return at(scale, precision.points("A", VARIANTS))
+    return at(scale, precision.points("A", EXTENSIONS))
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Gaps over time, percentages, errors."""
-    drawing, axes = panels(1, 3, gridspec_kw={"width_ratios": [1.4, 1.1, 1.3]})
-    drawing.set_size_inches(10.5, 3.2)
-    gaps = axes[0][0]
-    for variant in VARIANTS:
-        precision.draw_band(gaps, found["curves"][found["curves"].variant == variant], "gap_count", variant)
-    gaps.axhline(0, color="#000000", linewidth=0.8, linestyle=":")
-    gaps.set_xlabel("time (s)")
-    gaps.set_ylabel("centralised minus own rejections (c)", fontsize=8)
-    letter(gaps, "(a) missing rejections since the start")
-    precision.draw_shares(axes[0][1], found["share"], VARIANTS, {})
-    letter(axes[0][1], "(b) the thesis' percentage")
-    precision.draw_errors(axes[0][2], found["share"], VARIANTS)
-    letter(axes[0][2], "(c) errors of both kinds")
-    precision.legend(drawing, gaps, published=False)
+    titles = ("missing rejections since the start", "the thesis' percentage", "errors of both kinds")
+    drawing, (gaps, shares, errors) = panels(1, 3, titles, inches=(9.5, 3.1), widths=(1.4, 1.1, 1.3))
+    repetitions = int(tables["runs"].repetition.nunique())
+    precision.draw_gaps(gaps, tables["curves"], EXTENSIONS, repetitions)
+    precision.draw_shares(shares, tables["share"], EXTENSIONS, {})
+    precision.draw_errors(errors, tables["share"], EXTENSIONS)
+    legend_above(drawing, [key(look) for look in looks_of(EXTENSIONS).values()])
     return drawing
 
 
@@ -76,8 +70,8 @@ def measure_t4(tables: Tables) -> Evidence:
 
 def _area(runs: "pd.DataFrame", variant: str) -> "pd.Series":
     """Share of the area under the centralised limiter's curve that lies between the two curves."""
-    found: pd.Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
-    return found
+    between: pd.Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
+    return between
 
 
 CLAIMS = (

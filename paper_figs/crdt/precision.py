@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 FEW = 0.2  # of the requests
+FEW_BANDS = 3
 LATE_S = 30  # the second half of B's minute
 READINGS = {"rejected_ratio": "total", "area_ratio": "area"}  # A15: 5.1.1 sums points of curves, cumulative or not
 ERRORS = {
@@ -103,15 +104,23 @@ def shares(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> "Drawing":
     """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
+    keys = [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))]
+    if not tables["curves"].rejected_count.any():
+        drawing, (curves, rest) = panels(1, 2, ("rejections", "what is missing, and errors"), inches=(7.6, 2.8))
+        draw_curves(curves, tables["curves"], [ORACLE, *variants])
+        sentence(rest, "Nobody rejects anything:\nno rejection is missing, and none is wrong.")
+        legend_above(drawing, keys)
+        return drawing
     titles = ("rejections", "rejections that are missing", "the thesis' percentage", "errors of both kinds")
     drawing, (curves, gaps, shares, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
     runs = tables["runs"].groupby("variant").repetition.nunique()
     draw_curves(curves, tables["curves"], [ORACLE, *variants])
     draw_gaps(gaps, tables["curves"], variants, int(runs.max()))
+    gaps.set_xlim(curves.get_xlim())
     secret = [name for name in printed if name not in variants]  # printed values without a curve of ours
     draw_shares(shares, tables["share"], [*variants, *secret], printed)
     draw_errors(errors, tables["share"], variants)
-    legend_above(drawing, [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))])
+    legend_above(drawing, keys)
     return drawing
 
 
@@ -137,15 +146,16 @@ def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -
 
 
 def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], repetitions: int) -> None:
-    """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals."""
+    """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
+
+    The bands of many would hide each other.
+    """
     drawn = curves[curves.variant.isin(list(variants))]
-    if not drawn.gap_count.any():
-        sentence(axes, "nobody rejects anything,\nso that nothing is missing")
-        return
     for variant in variants:
         part = drawn[drawn.variant == variant]
         mean, half = part.gap_count / CAPACITY, half_width(repetitions) * part.gap_count_std / CAPACITY
-        curve(axes, part.t_s, mean, style_of(variant), (mean - half, mean + half))
+        band = (mean - half, mean + half) if len(variants) <= FEW_BANDS else None
+        curve(axes, part.t_s, mean, style_of(variant), band, width=1.0)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 
@@ -164,6 +174,7 @@ def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], p
         if variant in printed:
             published(axes, [place], [100 * printed[variant]])
     rule(axes, 100, reference=True)
+    axes.margins(y=0.12)
     low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
     axes.set_ylim(max(0.0, low), min(high, 200.0))
     axes.set_ylabel("of centralised rejections (%)")
