@@ -10,104 +10,69 @@ leaves each user's traffic as it is; the figure says which.  The queue has both 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, below, t_interval, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, below, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt import grids
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE
+from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
+from paper_figs.crdt.published import AREAS
 from paper_figs.crdt.runs import PRECISION_NOTE, curves
-from paper_figs.crdt.usage import (
-    BANDWIDTH,
-    MEMORY,
-    USAGE_NOTE,
-    draw_ratios,
-    draw_usage,
-    ratio,
-    ratios,
-    usage_of,
-)
+from paper_figs.crdt.usage import BANDWIDTH, MEMORY, USAGE_NOTE, draw_ratios, draw_usage, ratio, ratios, usage_of
+from paper_figs.drawing import categories, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, legend_above
 from paper_figs.series import samples
-from paper_figs.style import letter, panels, style_of
+from paper_figs.style import looks_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
 
-FULL_USERS = 5_000  # thesis 4.3.4
-SMALLER: dict[str, dict[str, Any]] = {  # scale -> options of the data set; the paper scale has the full one
-    "small": {"users": 40, "requests": 4_000, "duration": "3min"},
-    "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
-    "quick": {"users": 120, "requests": 12_000, "duration": "8min"},
-}
 VARIANTS = (COUNTER, FL)
-PUBLISHED = {FL: {MEMORY: (0.136,), BANDWIDTH: (1.0,)}}  # 5.3 and chapter 7: 13.6 %, and "0.0025 % more"
+LOOKS = looks_of(VARIANTS)
+ERRORS = {"false_admit_share": "admitted wrongly", "false_reject_share": "rejected wrongly"}
+ERROR_NAMES = list(ERRORS.values())
 ABOUT_EQUAL = (0.5, 2.0)  # the direction of "equal"
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
-    found = [grids.oracle("C"), *(grids.limited(variant, "C") for variant in VARIANTS)]
-    smaller = SMALLER.get(scale.name, {})
-    found = [msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in found]
-    return grids.at(scale, found)
+    return on_c(scale)
 
 
 def tables(data: "Data") -> FigureTables:
     """``runs``: one row a run, with users and duration; ``curves`` by second; ``ratios``: areas over the counter's."""
     runs, rows = usage_of(data, more={"users": "workload.users"})
-    runs["users"] = runs["users"].fillna(FULL_USERS).astype(int)
+    runs["users"] = runs["users"].fillna(C_USERS).astype(int)
     limiters = runs[runs.variant != ORACLE]
     over_time = curves(rows, limiters, "state_bytes", "sent_bytes", zero_after_end=True)
     return {"runs": runs, "curves": over_time, "ratios": ratios(limiters)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Four panels."""
-    drawing, axes = panels(2, 2)
-    drawing.set_size_inches(7.6, 5.2)
-    runs = found["runs"]
+    runs = tables["runs"]
     size = f"{runs.users.max():,} users, {runs.offered_count.max():,} requests"
-    titles = (f"(a) memory of a node: {size}", "(b) bandwidth of a node")
-    for panel, value, title in zip(axes[0], ("state_bytes", "sent_bytes"), titles, strict=True):
-        draw_usage(panel, found["curves"], value, VARIANTS, runs.load_end_s.max())
-        letter(panel, title)
-    draw_ratios(axes[1][0], found["ratios"], [FL], PUBLISHED)
-    letter(axes[1][0], "(c) areas under the curves")
-    _draw_errors(axes[1][1], runs)
-    letter(axes[1][1], "(d) errors of both kinds")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
+    titles = (f"memory of a node: {size}", "bandwidth of a node", "areas under the curves", "errors of both kinds")
+    drawing, (memory, bandwidth, areas, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
+    draw_usage(memory, tables["curves"], "state_bytes", VARIANTS, runs.load_end_s.max())
+    draw_usage(bandwidth, tables["curves"], "sent_bytes", VARIANTS, runs.load_end_s.max())
+    draw_ratios(areas, tables["ratios"], [FL], AREAS["C"])
+    shares = runs.rename(columns=ERRORS).melt(["variant", "repetition"], list(ERRORS.values()), "error", "share")
+    mean_bars(errors, shares.assign(share=100 * shares["share"]), "error", "share", "variant", LOOKS, ERROR_NAMES)
+    errors.set_ylabel("of all requests (%)")
+    categories(errors, ERROR_NAMES)
+    legend_above(drawing, [key(look) for look in LOOKS.values()])
     return drawing
-
-
-def _draw_errors(axes: "Axes", runs: "pd.DataFrame") -> None:
-    """Shares of all requests, with intervals."""
-    measures = {"false_admit_share": "admitted wrongly", "false_reject_share": "rejected wrongly"}
-    for n, variant in enumerate(VARIANTS):
-        look, part = style_of(variant), runs[runs.variant == variant]
-        for place, measure in enumerate(measures):
-            row = t_interval(samples(100 * part[measure]))
-            half = [row.high - row.mean] if row.count > 1 else None
-            axes.bar([place + 0.36 * (n - 0.5)], [row.mean], width=0.34, color=look.colour, yerr=half,
-                     error_kw={"elinewidth": 0.8, "capsize": 2})  # fmt: skip
-    axes.set_xticks(range(len(measures)), list(measures.values()))
-    axes.set_ylabel("of all requests (%)")
-    axes.set_ylim(bottom=0)
-    axes.grid(visible=False, axis="x")
 
 
 def measure_t18(tables: Tables) -> Evidence:
     """Areas of the queue over the counter's."""
     runs = tables["crdt-fig5.13/runs"]
     memory, bandwidth = samples(ratio(runs, MEMORY, FL)), samples(ratio(runs, BANDWIDTH, FL))
+    printed = AREAS["C"][FL]
     exact = (
-        within("memory of the queue over the counter's", memory, 0.136, 0.15),
-        within("bandwidth of the queue over the counter's", bandwidth, 1.0, 0.15),
+        within("memory of the queue over the counter's", memory, printed[MEMORY].value, RATIO_TOLERANCE),
+        within("bandwidth of the queue over the counter's", bandwidth, printed[BANDWIDTH].value, RATIO_TOLERANCE),
     )
     low, high = ABOUT_EQUAL
     equal = Check("bandwidth of the queue over the counter's, equal within a factor of 2", tuple(bandwidth), low, high)

@@ -4,17 +4,19 @@
 users come (our users come once, and none in the last five minutes).  The runs are those of Fig. 5.13.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least
 from core.units import SECOND_NS
-from harness.experiment import Experiment
-from paper_figs.crdt.fig5_13 import VARIANTS, points
-from paper_figs.crdt.grids import COUNTER, FL
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.crdt.grids import COUNTER, FL, on_c
 from paper_figs.crdt.runs import points_of
+from paper_figs.drawing import GREY, curve, panels
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, legend_above
 from paper_figs.series import by_repetition, samples
-from paper_figs.style import letter, panels, style_of
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
+VARIANTS = (COUNTER, FL)
 STEP_S = 5
 CORRELATION = 0.9  # ours, set before results were seen: what "follows" means
+
+
+def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+    """Those of Fig. 5.13."""
+    return on_c(scale)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -35,9 +43,9 @@ def tables(data: "Data") -> FigureTables:
     seen = limiting.users_seen_over_time(data.requests, step_ns)
     held = usage.usage_over_time(data.samples, step_ns).select("run_id", "t_ns", "state_bytes")
     rows = collect(seen.join(held, ["run_id", "t_ns"], "left"), ["run_id", "t_ns"])
-    found = rows.merge(points_of(data), on="run_id")
-    found = found.assign(t_s=found.t_ns / SECOND_NS)[["variant", "repetition", "t_s", "user_count", "state_bytes"]]
-    return {"users": found, "runs": slopes(found)}
+    users = rows.merge(points_of(data), on="run_id")
+    users = users.assign(t_s=users.t_ns / SECOND_NS)[["variant", "repetition", "t_s", "user_count", "state_bytes"]]
+    return {"users": users, "runs": slopes(users)}
 
 
 def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
@@ -50,8 +58,7 @@ def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
             continue
         part = while_they_come(part).dropna(subset="state_bytes")
         slope = part.user_count.cov(part.state_bytes) / part.user_count.var()
-        rows.append({"variant": variant, "repetition": repetition,
-                     "correlation": part.user_count.corr(part.state_bytes), "bytes_each": slope})  # fmt: skip
+        rows.append((variant, repetition, part.user_count.corr(part.state_bytes), slope))
     return pd.DataFrame(rows, columns=["variant", "repetition", "correlation", "bytes_each"])
 
 
@@ -60,28 +67,21 @@ def while_they_come(users: "pd.DataFrame") -> "pd.DataFrame":
     return users[users.t_s <= users.t_s[users.user_count == users.user_count.max()].min()]
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Two panels."""
-    drawing, axes = panels(1, 2)
-    users = found["users"]
-    any_variant = users[users.variant == users.variant.min()]
-    for _, part in any_variant.groupby("repetition"):
-        axes[0][0].plot(part.t_s, part.user_count, color="#555555", linewidth=0.8, alpha=0.6)
-    axes[0][0].set_xlabel("time (s)")
-    axes[0][0].set_ylabel("users so far")
-    axes[0][0].set_ylim(bottom=0)
-    letter(axes[0][0], "(a) users, a line a repetition")
-    for variant in VARIANTS:
-        look = style_of(variant)
-        for n, (_, part) in enumerate(users[users.variant == variant].groupby("repetition")):
-            part = while_they_come(part)
-            axes[0][1].plot(part.user_count, part.state_bytes / 1e3, color=look.colour, linewidth=0.8, alpha=0.7,
-                            label=look.label if n == 0 else None)  # fmt: skip
-    axes[0][1].set_xlabel("users so far")
-    axes[0][1].set_ylabel("memory of a node (kB)")
-    axes[0][1].set_ylim(bottom=0)
-    axes[0][1].legend(fontsize=6.5)
-    letter(axes[0][1], "(b) memory against users")
+    titles = ("users, a line a repetition", "memory against users, a line a repetition")
+    drawing, (seen, memory) = panels(1, 2, titles)
+    users = tables["users"]
+    for _, part in users[users.variant == users.variant.min()].groupby("repetition"):
+        curve(seen, part.t_s, part.user_count, Style("", GREY, "", "-"), width=0.8, alpha=0.6)
+    seen.set(xlabel="time (s)", ylabel="users so far")
+    for (variant, _), part in users[users.variant.isin(VARIANTS)].groupby(["variant", "repetition"]):
+        part = while_they_come(part)
+        curve(memory, part.user_count, part.state_bytes / 1e3, style_of(variant), width=0.8, alpha=0.7)
+    memory.set(xlabel="users so far", ylabel="memory of a node (kB)")
+    for panel in (seen, memory):
+        panel.set_ylim(bottom=0)
+    legend_above(drawing, [key(style_of(variant), marker=False) for variant in VARIANTS])
     return drawing
 
 
@@ -91,10 +91,11 @@ def measure_t27(tables: Tables) -> Evidence:
     with_users = {variant: samples(by_repetition(runs, "correlation", variant=variant)) for variant in VARIANTS}
     steeper = by_repetition(runs, "bytes_each", variant=COUNTER) - by_repetition(runs, "bytes_each", variant=FL)
     slope = above("memory for each further user, counter minus queue", samples(steeper), 0.0, "bytes")
-    exact = [at_least(f"{variant}: correlation of memory with users so far", found, CORRELATION)
-             for variant, found in with_users.items()]  # fmt: skip
-    direction = [above(f"{variant}: correlation of memory with users so far", found, 0.0)
-                 for variant, found in with_users.items()]  # fmt: skip
+    exact, direction = [], []
+    for variant, correlation in with_users.items():
+        label = f"{variant}: correlation of memory with users so far"
+        exact.append(at_least(label, correlation, CORRELATION))
+        direction.append(above(label, correlation, 0.0))
     return Evidence((*exact, slope), (*direction, slope))
 
 
