@@ -16,6 +16,8 @@ import msgspec
 from harness.experiment import RunSpec, Scale
 
 NODES = 30  # Table 4.1
+ROUND_MS = 300  # between a node's rounds of gossip, Table 4.1
+RANDOM_PHASES = "random phases"  # of the nodes' rounds: the default
 CAPACITY = 300  # ours, see above
 CAPACITIES = (150, 300, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
@@ -105,6 +107,14 @@ def on_c(scale: Scale) -> list[RunSpec]:
     smaller = C_SMALLER.get(scale.name, {})
     specs = [msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in specs]
     return at(scale, specs)
+
+
+def on_ten(variant: str, data_set: str, capacity: int = 150, **more: Any) -> RunSpec:
+    """A variant, or the centralised limiter, on ten nodes: for what is slow on thirty."""
+    if variant == ORACLE:
+        spec = oracle(data_set, capacity)
+        return msgspec.structs.replace(spec, topology_options={**spec.topology_options, "nodes": 10})
+    return limited(variant, data_set, capacity, 10, **more)
 
 
 def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:

@@ -81,6 +81,7 @@ KNOWN = {
     450: Printed("T20", "5.4", "4/30", (4 / 30,)),
     900: Printed("T20", "5.4", "2/30", (2 / 30,)),
 }
+ADDED = number("T21", "5.4", "8 more")  # nodes that the fourth round tells
 TOTAL_A = number("", "4.3.4", "68.3c")  # requests of data set A
 
 
@@ -94,4 +95,4 @@ def all_printed() -> Iterator[Printed]:
     yield from (printed for shares in SHARES.values() for printed in shares.values())
     yield from (printed for ratios in AREAS.values() for areas in ratios.values() for printed in areas.values())
     yield from KNOWN.values()
-    yield from (SAVED_PLAIN, SAVED_FREQUENCY, SILENT_S, TOTAL_A)
+    yield from (SAVED_PLAIN, SAVED_FREQUENCY, SILENT_S, ADDED, TOTAL_A)
