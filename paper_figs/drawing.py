@@ -143,6 +143,8 @@ def mean_lines(
     import seaborn
 
     ends = ends_on(_is_log(axes, "y"))
+    if apart_points:
+        axes.margins(x=0.08)
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
     for n, (name, look) in enumerate(present.items()):
         part = frame[frame[by] == name].astype({y: float})

@@ -222,6 +222,11 @@ def _draw_measure(axes: "Axes", summary: "pd.DataFrame", is_ratio: bool) -> None
     axes.set_xlim((min(low, 0.5), max(high, 2.0)) if is_ratio else (-0.3, max(1.6 * high, 10)))
 
 
+NOTES = (
+    "Means and 95 % intervals over repetitions; above the line what a listing prints, below it other choices. "
+    "Messages take no time here, so that a broadcast is exact. "
+    f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}"
+)
 EXPERIMENT = Experiment(
     "crdt-ablations",
     "What each rule of the listings costs",
@@ -229,9 +234,4 @@ EXPERIMENT = Experiment(
     points,
     repetitions=FEWER,
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Means and 95 % intervals over repetitions; above the line what a listing prints, below it other choices. "
-    "Messages take no time here, so that a broadcast is exact. "
-    f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

@@ -176,13 +176,15 @@ CLAIMS = (
         ("crdt-fig5.15",), measure_t19,
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "crdt-fig5.15", "Rejections at a rate slightly above the refill, by gossip interval", "CRDT thesis, Fig. 5.15",
-    points,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Bands: 95 % intervals over runs. The gossip of each repetition is drawn several times on the same "
+NOTES = (
+    "Bands: 95 % intervals over runs. The gossip of each repetition is drawn several times on the same "
     "requests; intervals are over the repetitions' means. The thesis' curves are not in its text. Its remedy (5.4: to "
-    "leave a user's last element when refilling) is measured here for the first time.",
-)  # fmt: skip
+    "leave a user's last element when refilling) is measured here for the first time."
+)
+EXPERIMENT = Experiment(
+    "crdt-fig5.15",
+    "Rejections at a rate slightly above the refill, by gossip interval",
+    "CRDT thesis, Fig. 5.15",
+    points,
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at
+from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at, on_mesh
 from paper_figs.crdt.published import ADDED, KNOWN
 from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
@@ -57,33 +57,16 @@ LIFE_MS = (1_290, 1_300)  # when the last one's element is looked for, after its
 
 def spread(mode: str, gossip_ms: int, lags_ms: tuple[int, ...], trials: int, nodes: int = NODES) -> RunSpec:
     """Probes of the plain queue."""
-    return RunSpec(
-        system="crdt-queue",
-        system_options={"capacity": 1, "rate": "0.8", "gossip": f"{gossip_ms}ms", **MODES[mode]},
-        workload="probes",
-        workload_options={
-            "lags": [f"{lag}ms" for lag in lags_ms],
-            "trials": trials,
-            "spacing": f"{QUIET_ROUNDS * gossip_ms}ms",
-        },
-        topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": "0ms"},
-        study="limiting",
-    )
+    limit = {"capacity": 1, "rate": "0.8", "gossip": f"{gossip_ms}ms", **MODES[mode]}
+    load = {"lags": [f"{lag}ms" for lag in lags_ms], "trials": trials, "spacing": f"{QUIET_ROUNDS * gossip_ms}ms"}
+    return on_mesh("crdt-queue", limit, "probes", load, nodes)
 
 
 def chain(life_ms: int) -> RunSpec:
     """Is the fourth element of the chain alive so long after its birth?  If so, one of the last two is rejected."""
     end_ms = CHAIN_MS[-1] + life_ms
-    return RunSpec(
-        system="crdt-queue",
-        system_options={"capacity": 2, "rate": "1"},
-        workload="instants",
-        workload_options={"at": [f"{at}ms" for at in (*CHAIN_MS, end_ms, end_ms)]},
-        topology="full-mesh",
-        topology_options={"nodes": 1, "delay": "0ms"},
-        study="limiting",
-    )
+    pattern = {"at": [f"{at}ms" for at in (*CHAIN_MS, end_ms, end_ms)]}
+    return on_mesh("crdt-queue", {"capacity": 2, "rate": "1"}, "instants", pattern, nodes=1)
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -137,14 +120,9 @@ def chains(data: "Data") -> "pd.DataFrame":
     from pyspark.sql import functions as f
 
     runs = data.runs.where("workload = 'instants'").select("run_id")
-    counted = (
-        data.requests.join(runs, "run_id")
-        .groupBy("run_id")
-        .agg(
-            (f.max("intended_at_ns") / MILLISECOND_NS - CHAIN_MS[-1]).alias("life_ms"),
-            f.count_if(f.col("decision") == "reject").alias("rejected_count"),
-        )
-    )
+    life_ms = (f.max("intended_at_ns") / MILLISECOND_NS - CHAIN_MS[-1]).alias("life_ms")
+    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
+    counted = data.requests.join(runs, "run_id").groupBy("run_id").agg(life_ms, rejected)
     return with_point(data, counted, {})[["life_ms", "rejected_count", "repetition"]]
 
 
@@ -232,10 +210,10 @@ CLAIMS = (
         "among all that they have not told themselves, and three of them meet one that somebody else has told.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("crdt-fig5.16", "The spread of an element by gossip", "CRDT thesis, Fig. 5.16", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Means and 95 % intervals over repetitions of several trials each. Figures as published are best cases with "
+NOTES = (
+    "Means and 95 % intervals over repetitions of several trials each. Figures as published are best cases with "
     "all rounds at once; with random phases a node that has just been told may have its own round within the same "
-    "interval, so that more than 2^k may know after k rounds.",
-)  # fmt: skip
+    "interval, so that more than 2^k may know after k rounds."
+)
+EXPERIMENT = Experiment("crdt-fig5.16", "The spread of an element by gossip", "CRDT thesis, Fig. 5.16", points)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -129,9 +129,9 @@ CLAIMS = (
         "every request alike, whatever the data set.", ("crdt-fig5.2",), measure_t2,
     ),
 )  # fmt: skip
+NOTES = (
+    "The claim holds for any requests, so that substitutes for secret data sets serve as well. As printed: "
+    "Listing 3.1 bounds each refill rather than the bucket, and admits on a fraction of a token."
+)
 EXPERIMENT = Experiment("crdt-fig5.2", "Counter and queue on one node", "CRDT, Fig. 5.2", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The claim holds for any requests, so that substitutes for secret data sets serve as well. As printed: "
-    "Listing 3.1 bounds each refill rather than the bucket, and admits on a fraction of a token.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -8,7 +8,7 @@ The scale ``small`` is for nodes that are processes, on a machine of two cores: 
 data sets, and grids so thin that no figure takes more than 20 minutes of real time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -76,29 +76,33 @@ def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[
     if capacity != CAPACITY:  # defaults are left out, so that equal points are one run
         load["capacity"] = capacity
         limit = {"capacity": capacity, "rate": rate(capacity)}
+    return on_mesh(system, {**limit, **options}, "data-set", load, nodes)
+
+
+def on_mesh(
+    system: str,
+    system_options: Mapping[str, Any],
+    workload: str,
+    workload_options: Mapping[str, Any],
+    nodes: int = NODES,
+    delay: str = "0ms",
+) -> RunSpec:
+    """A system under a load, on a full mesh."""
     return RunSpec(
         system=system,
-        system_options={**limit, **options},
-        workload="data-set",
-        workload_options=load,
+        system_options=dict(system_options),
+        workload=workload,
+        workload_options=dict(workload_options),
         topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": "0ms"},
+        topology_options={"nodes": nodes, "delay": delay},
         study="limiting",
     )
 
 
 def on_d(system: str, nodes: int = NODES, delay: str = "0ms", draw: int = 0, **options: Any) -> RunSpec:
     """A system on data set D; ``options``: of the system, beside the limit; ``draw``: of the gossip."""
-    return RunSpec(
-        system=system,
-        system_options={**D_LIMIT, **options},
-        workload="data-set",
-        workload_options={"set": "D", **D_LIMIT},
-        topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": delay},
-        study="limiting",
-        study_options={"draw": draw} if draw else {},
-    )
+    spec = on_mesh(system, {**D_LIMIT, **options}, "data-set", {"set": "D", **D_LIMIT}, nodes, delay)
+    return msgspec.structs.replace(spec, study_options={"draw": draw}) if draw else spec
 
 
 def on_c(scale: Scale) -> list[RunSpec]:

@@ -17,7 +17,7 @@ import msgspec
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, on_d, on_ten
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, on_d, on_mesh, on_ten
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -64,16 +64,9 @@ FACTORS = {
 
 def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
     """Six nodes in a row, asked at steps of ``step_ms`` for what the first one was told."""
-    steps = LONGEST_MS // step_ms
-    return RunSpec(
-        system="crdt-queue",
-        system_options={"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"},
-        workload="probes",
-        workload_options={"lags": [f"{step_ms}ms"], "steps": steps, "trials": 1, "spacing": "3s"},
-        topology="full-mesh",
-        topology_options={"nodes": LINE, "delay": f"{delay_ms}ms"},
-        study="limiting",
-    )
+    limit = {"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"}
+    load = {"lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "3s"}
+    return on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms")
 
 
 def delayed(variant: str, delay_ms: int) -> RunSpec:
@@ -140,14 +133,10 @@ def learnt(requests: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
     born = f.min("intended_at_ns").over(Window.partitionBy("run_id", "user"))
-    asked = requests.select(
-        "run_id", "node", "decision", ((f.col("intended_at_ns") - born) / MILLISECOND_NS).alias("lag_ms")
-    )
-    return (
-        asked.where("decision = 'reject' and lag_ms > 0")
-        .groupBy("run_id", "node")
-        .agg(f.min("lag_ms").alias("knows_ms"))
-    )
+    lag_ms = ((f.col("intended_at_ns") - born) / MILLISECOND_NS).alias("lag_ms")
+    asked = requests.select("run_id", "node", "decision", lag_ms)
+    rejected = asked.where("decision = 'reject' and lag_ms > 0")
+    return rejected.groupBy("run_id", "node").agg(f.min("lag_ms").alias("knows_ms"))
 
 
 def hops(known: "pd.DataFrame") -> "pd.DataFrame":
@@ -260,13 +249,11 @@ CLAIMS = (
         ("crdt-outlook",), measure_t26,
     ),
 )  # fmt: skip
+NOTES = "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret."
 EXPERIMENT = Experiment(
     "crdt-outlook",
     "Delay and re-joining nodes: what the thesis supposes",
     "ours; CRDT thesis, 5.4-5.5",
     points,
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -15,23 +15,12 @@ from harness.experiment import RunSpec
 from paper_figs.crdt.checks import share
 from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle
 from paper_figs.crdt.runs import curves, per_run
-from paper_figs.drawing import (
-    GREY,
-    beside,
-    categories,
-    curve,
-    interval_bars,
-    interval_points,
-    panels,
-    published,
-    rule,
-    sentence,
-)
+from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import half_width, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.series import by_repetition, samples
-from paper_figs.style import Style, style_of
+from paper_figs.style import Style, neutral, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +40,7 @@ ERRORS = {
     "excess_tokens": "worst\nexcess",
 }
 REQUESTS = Style("requests", "#999999", "o", "-")
-TOTAL, AREA = Style("total", GREY, "o", "-"), Style("area under the curve", GREY, "o", "-", is_open=True)
+TOTAL, AREA = neutral("total"), neutral("area under the curve", is_open=True)
 
 
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
@@ -167,7 +156,7 @@ def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], p
         sentence(axes, "the centralised limiter\nrejects nothing")
         return
     for place, variant in enumerate(variants):
-        for reading, shift, open_marker in zip(READINGS, beside(2, 0.5), (False, True), strict=True):
+        for reading, shift, open_marker in zip(READINGS, (-0.12, 0.12), (False, True), strict=True):
             row = known[(known.variant == variant) & (known.measure == reading)]
             look = style_of(variant)._replace(marker="o", is_open=open_marker)
             interval_points(axes, [place + shift] * len(row), intervals_of(row, 100), look)
@@ -196,9 +185,9 @@ def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -
         sentence(axes, "no request is decided wrongly,\nand none admitted above the envelope")
         return
     width = 0.8 / len(variants)
-    for variant, shift in zip(variants, beside(len(variants), 0.8), strict=True):
-        rows = measured[measured.variant == variant].set_index("measure").reindex(list(ERRORS)).dropna(subset="mean")
-        at = [list(ERRORS).index(measure) + shift for measure in rows.index]
+    for n, variant in enumerate(variants):
+        rows = measured[(measured.variant == variant) & measured["mean"].notna()]
+        at = [list(ERRORS).index(measure) + (n - (len(variants) - 1) / 2) * width for measure in rows.measure]
         interval_bars(axes, at, intervals_of(rows, 100 / CAPACITY), style_of(variant), 0.9 * width)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests, tokens (% of c)")

@@ -125,6 +125,10 @@ def _draw_ratios(axes: "Axes", runs: "pd.DataFrame") -> None:
     key_above(axes, [key(look, marker=False) for look in (MEMORY_LOOK, BANDWIDTH_LOOK)])
 
 
+NOTES = (
+    f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Error bars: 95 % intervals over repetitions; the "
+    "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
+)
 EXPERIMENT = Experiment(
     "crdt-sensitivity",
     "What the thesis leaves open: capacity, choice of neighbour",
@@ -132,8 +136,4 @@ EXPERIMENT = Experiment(
     points,
     repetitions=FEWER,
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes=f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Error bars: 95 % intervals over repetitions; the dashed "
-    "line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

@@ -15,23 +15,12 @@ from paper_figs.crdt.checks import nearest
 from paper_figs.crdt.grids import COUNTER, limited
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, Printed
 from paper_figs.crdt.runs import curves, per_run
-from paper_figs.drawing import (
-    GREY,
-    beside,
-    categories,
-    curve,
-    interval_points,
-    log_axis,
-    panels,
-    published,
-    rule,
-    run_marks,
-)
+from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.series import by_repetition, samples
-from paper_figs.style import Style, looks_of, style_of
+from paper_figs.style import looks_of, neutral, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +38,7 @@ USAGE_NOTE = (
     "marked, the nearer one counts."
 )
 Ratios = Mapping[str, Mapping[str, Printed]]  # variant -> area -> its ratio to the counter's
-REST, LAST = Style("at rest", GREY, "o", "-"), Style("last message", GREY, "|", "-")
+REST, LAST = neutral("at rest"), neutral("last message", "|")
 
 
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
