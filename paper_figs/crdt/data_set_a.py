@@ -11,14 +11,13 @@ Figs. 5.3 and 5.4: counter and queue, with and without its two extensions, on th
 centralised limiter's rejections less each variant's, 0 being ideal; then memory and bandwidth.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
-from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, QUEUE, F, L, at, oracle
-from paper_figs.crdt.published import AREAS, BANDWIDTH, MEMORY, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
+from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, QUEUE, F, L, oracle, same
+from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE, points_of
 from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
@@ -40,28 +39,6 @@ SAVED = ((L, QUEUE, 1 - SAVED_PLAIN.value), (FL, F, 1 - SAVED_FREQUENCY.value)) 
 COUNTER_S = 315.0  # ours: "at the five-minute mark" is within 5 % of it
 MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
-# --- runs ----------------------------------------------------------------------------------------
-
-
-def user_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The centralised limiter."""
-    return at(scale, [oracle("A")])
-
-
-def counter_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The centralised limiter and the counter."""
-    return at(scale, precision.points("A", (COUNTER,)))
-
-
-def precision_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The centralised limiter, the counter and all queues."""
-    return at(scale, precision.points("A", EXTENSIONS))
-
-
-def usage_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
-    """The counter and all queues."""
-    return at(scale, usage.points("A", EXTENSIONS))
-
 
 def user_tables(data: "Data") -> FigureTables:
     """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
@@ -76,9 +53,6 @@ def user_tables(data: "Data") -> FigureTables:
     users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
     users["rank"] = users.groupby("repetition").cumcount() + 1
     return {"users": users[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
-
-
-# --- drawing -------------------------------------------------------------------------------------
 
 
 def draw_users(tables: FigureTables) -> "Drawing":
@@ -97,11 +71,6 @@ def draw_users(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_counter(tables: FigureTables) -> "Drawing":
-    """Rejections over time, percentages, errors."""
-    return precision.draw(tables, (COUNTER,), shares_of("A"))
-
-
 def draw_precision(tables: FigureTables) -> "Drawing":
     """Gaps over time, percentages, errors."""
     titles = ("missing rejections since the start", "the thesis' percentage", "errors of both kinds")
@@ -112,14 +81,6 @@ def draw_precision(tables: FigureTables) -> "Drawing":
     precision.draw_errors(errors, tables["share"], EXTENSIONS)
     legend_above(drawing, [key(look) for look in looks_of(EXTENSIONS).values()])
     return drawing
-
-
-def draw_usage(tables: FigureTables) -> "Drawing":
-    """Memory, bandwidth, their ratios, convergence."""
-    return usage.draw(tables, EXTENSIONS, AREAS["A"])
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def measure_t1(tables: Tables) -> Evidence:
@@ -194,7 +155,7 @@ def measure_t7(tables: Tables) -> Evidence:
     runs = tables["crdt-fig5.4/runs"]
     exact: list[Check] = []
     direction: list[Check] = []
-    for variant, printed in AREAS["A"].items():
+    for variant, printed in RATIOS["A"].items():
         checks, signs = usage.as_published(runs, variant, printed)
         exact += checks
         direction += signs
@@ -205,7 +166,7 @@ def measure_t7(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(direction))
 
 
-CLAIMS = (
+CLAIMS = T1, T3, T4, T5, T6, T7 = (
     Claim(
         "T1", "5.1.1, Fig. 5.1",
         "Data set A: the counter rejects 95.7 % of what the centralised limiter rejects (and Spotify's system, secret, "
@@ -253,12 +214,6 @@ CLAIMS = (
         "load, where the queue sends far more than the counter.",
     ),
 )  # fmt: skip
-
-
-def _claims(key: str) -> tuple[Claim, ...]:
-    return tuple(claim for claim in CLAIMS if claim.figures == (key,))
-
-
 USER_NOTES = (
     "A substitute: 10 users, each limited at least once, and the total are the thesis'; the split among them is Zipf's."
 )
@@ -266,13 +221,14 @@ COUNTER_NOTES = (
     "The curve of Spotify's system is secret, as are the parameters of this test: its printed 91.2 % is marked, "
     f"nothing is simulated for it. {PRECISION_NOTE}"
 )
-OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", user_points)
+OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", same([oracle("A")]))
 FIG4_6 = Figure(OF_4_6, user_tables, draw_users, notes=USER_NOTES)
-OF_5_1 = Experiment("crdt-fig5.1", "The counter against the centralised limiter", "CRDT, Fig. 5.1", counter_points)
-FIG5_1 = Figure(OF_5_1, precision.tables, draw_counter, _claims("crdt-fig5.1"), COUNTER_NOTES)
-OF_5_3 = Experiment("crdt-fig5.3", "The queue's extensions: precision", "CRDT, Fig. 5.3", precision_points)
-NOTES_5_3 = f"{EXTENSIONS_NOTE} {PRECISION_NOTE}"
-FIG5_3 = Figure(OF_5_3, precision.tables, draw_precision, _claims("crdt-fig5.3"), NOTES_5_3)
-OF_5_4 = Experiment("crdt-fig5.4", "The queue's extensions: memory and bandwidth", "CRDT, Fig. 5.4", usage_points)
-NOTES_5_4 = f"{EXTENSIONS_NOTE} {usage.USAGE_NOTE}"
-FIG5_4 = Figure(OF_5_4, usage.tables, draw_usage, _claims("crdt-fig5.4"), NOTES_5_4)
+TITLES = (
+    "The counter against the centralised limiter",
+    "The queue's extensions: precision",
+    "The queue's extensions: memory and bandwidth",
+)
+FIG5_1 = precision.figure("5.1", TITLES[0], "A", (COUNTER,), (T1,), COUNTER_NOTES)
+OF_5_3 = Experiment("crdt-fig5.3", TITLES[1], "CRDT, Fig. 5.3", same(precision.points("A", EXTENSIONS)))
+FIG5_3 = Figure(OF_5_3, precision.tables, draw_precision, (T3, T4), f"{EXTENSIONS_NOTE} {PRECISION_NOTE}")
+FIG5_4 = usage.figure("5.4", TITLES[2], "A", EXTENSIONS, (T5, T6, T7))

@@ -16,7 +16,7 @@ from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, a
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
-from paper_figs.crdt.published import AREAS, BANDWIDTH, MEMORY
+from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS
 from paper_figs.crdt.runs import PRECISION_NOTE, curves, points_of
 from paper_figs.crdt.usage import USAGE_NOTE, draw_ratios, draw_usage, ratio, ratios, usage_of
 from paper_figs.drawing import categories, curve, mean_bars, panels
@@ -95,7 +95,7 @@ def draw_of_usage(tables: FigureTables) -> "Drawing":
     drawing, (memory, bandwidth, areas, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
     draw_usage(memory, tables["curves"], "state_bytes", VARIANTS, runs.load_end_s.max())
     draw_usage(bandwidth, tables["curves"], "sent_bytes", VARIANTS, runs.load_end_s.max())
-    draw_ratios(areas, tables["ratios"], [FL], AREAS["C"])
+    draw_ratios(areas, tables["ratios"], [FL], RATIOS["C"])
     shares = runs.rename(columns=ERRORS).melt(["variant", "repetition"], list(ERRORS.values()), "error", "share")
     mean_bars(errors, shares.assign(share=100 * shares["share"]), "error", "share", "variant", LOOKS, ERROR_NAMES)
     errors.set_ylabel("of all requests (%)")
@@ -126,7 +126,7 @@ def measure_t18(tables: Tables) -> Evidence:
     """Areas of the queue over the counter's."""
     runs = tables["crdt-fig5.13/runs"]
     memory, bandwidth = samples(ratio(runs, MEMORY, FL)), samples(ratio(runs, BANDWIDTH, FL))
-    printed = AREAS["C"][FL]
+    printed = RATIOS["C"][FL]
     exact = (
         within("memory of the queue over the counter's", memory, printed[MEMORY].value, RATIO_TOLERANCE),
         within("bandwidth of the queue over the counter's", bandwidth, printed[BANDWIDTH].value, RATIO_TOLERANCE),

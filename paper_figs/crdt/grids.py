@@ -8,7 +8,7 @@ The scale ``small`` is for nodes that are processes, on a machine of two cores: 
 data sets, and grids so thin that no figure takes more than 20 minutes of real time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -135,6 +135,11 @@ def label(system: str, nodes: int, linf: object = None, frequency: object = None
 def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:
     """The specs with the physics of ``scale``."""
     return [_small(spec) for spec in specs] if scale.physics == "small" else list(specs)
+
+
+def same(specs: Sequence[RunSpec]) -> Callable[[Scale, Mapping[str, Any]], list[RunSpec]]:
+    """A figure's points that are the same at every scale but for small."""
+    return lambda scale, options: at(scale, specs)
 
 
 def _small(spec: RunSpec) -> RunSpec:

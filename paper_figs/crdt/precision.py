@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from analysis.verdicts import Check, Evidence, above, below, t_interval
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, t_interval, within
 from core.units import SECOND_NS
-from harness.experiment import RunSpec
-from paper_figs.crdt.checks import share
-from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle
+from harness.experiment import Experiment, RunSpec
+from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle, same
+from paper_figs.crdt.published import shares_of
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
-from paper_figs.figure import FigureTables
+from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.series import by_repetition, samples
@@ -46,6 +46,15 @@ TOTAL, AREA = neutral("total"), neutral("area under the curve", is_open=True)
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
     """The centralised limiter and the variants on one data set."""
     return [oracle(data_set), *(limited(variant, data_set) for variant in variants)]
+
+
+def figure(
+    number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], notes: str
+) -> Figure:
+    """A figure of the thesis that has the four panels of ``draw``."""
+    grid = same(points(data_set, variants))
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -201,6 +210,16 @@ def shares_as_published(runs: "pd.DataFrame", printed: Mapping[str, float]) -> l
         readings = {name: by_repetition(runs, reading, variant=variant) for reading, name in READINGS.items()}
         checks.append(share(f"rejections of the {variant} over the centralised ones", readings, value))
     return checks
+
+
+def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> Check:
+    """The thesis' share of rejections, within 15 %, in the nearest of the readings (name -> values)."""
+
+    def distance(name: str) -> float:
+        return abs(t_interval(samples(readings[name])).mean - published)
+
+    name = min(readings, key=distance)
+    return within(f"{label} ({name})", samples(readings[name]), published, RATIO_TOLERANCE)
 
 
 def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:

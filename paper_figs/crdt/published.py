@@ -59,7 +59,7 @@ SHARES: Mapping[str, Mapping[str, Printed]] = {
     "B-not-limited": {},
 }
 # Areas under the curves of memory and bandwidth over the counter's, by data set and variant.
-AREAS: Mapping[str, Mapping[str, Mapping[str, Printed]]] = {
+RATIOS: Mapping[str, Mapping[str, Mapping[str, Printed]]] = {
     "A": {L: {BANDWIDTH: more("T7", "5.1.3", "+31 %")}, F: {BANDWIDTH: more("T7", "5.1.3", "+243 %")}},
     "B-extreme": {FL: {MEMORY: more("T9", "5.2.1", "798 %"), BANDWIDTH: more("T9", "5.2.1", "883 %")}},
     "B-substantial": {FL: {MEMORY: more("T12", "5.2.2", "513 %"), BANDWIDTH: more("T12", "5.2.2", "495 %")}},
@@ -93,6 +93,6 @@ def shares_of(data_set: str) -> dict[str, float]:
 def all_printed() -> Iterator[Printed]:
     """Everything in this file."""
     yield from (printed for shares in SHARES.values() for printed in shares.values())
-    yield from (printed for ratios in AREAS.values() for areas in ratios.values() for printed in areas.values())
+    yield from (printed for ratios in RATIOS.values() for areas in ratios.values() for printed in areas.values())
     yield from KNOWN.values()
     yield from (SAVED_PLAIN, SAVED_FREQUENCY, SILENT_S, ADDED, TOTAL_A)

@@ -61,7 +61,7 @@ def per_run(
     from analysis import limiting, usage
     from analysis.spark import collect
 
-    found = points_of(data, more)
+    runs = points_of(data, more)
     frames = []
     if decided:
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
@@ -70,8 +70,8 @@ def per_run(
         over_time = usage.usage_over_time(data.samples) if over_time is None else over_time
         frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.runs)]
     for frame in frames:
-        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    return found
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    return runs
 
 
 def curves(rows: "pd.DataFrame", runs: "pd.DataFrame", *values: str, zero_after_end: bool = False) -> "pd.DataFrame":

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from analysis.verdicts import Check, above, at_least, below, t_interval
-from harness.experiment import RunSpec
-from paper_figs.crdt.checks import nearest
-from paper_figs.crdt.grids import COUNTER, limited
-from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, Printed
-from paper_figs.crdt.runs import curves, per_run
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
+from harness.experiment import Experiment, RunSpec
+from paper_figs.crdt.grids import COUNTER, limited, same
+from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, Printed
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
-from paper_figs.figure import FigureTables
+from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.series import by_repetition, samples
@@ -44,6 +43,14 @@ REST, LAST = neutral("at rest"), neutral("last message", "|")
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
     """The variants on one data set."""
     return [limited(variant, data_set) for variant in variants]
+
+
+def figure(number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...]) -> Figure:
+    """A figure of the thesis that has the four panels of ``draw``."""
+    grid = same(points(data_set, variants))
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE}"
+    return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -186,6 +193,13 @@ def as_published(runs: "pd.DataFrame", variant: str, printed: Mapping[str, Print
         exact.append(nearest(name, quotient, values))
         direction.append((above if min(values) > 1 else below)(name, samples(quotient), 1.0))
     return exact, direction
+
+
+def nearest(label: str, ratio: "pd.Series", readings: Sequence[float]) -> Check:
+    """``ratio`` is within 15 % of the reading that its mean is nearest to."""
+    values = samples(ratio)
+    mean = t_interval(values).mean
+    return within(label, values, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
 
 
 def silent_before_the_end(runs: "pd.DataFrame", variant: str = COUNTER) -> Check:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import Judgement
-from paper_figs.crdt import claims, data_set_a, fig5_2, nodes, one_user
+from paper_figs.crdt import data_set_a, fig5_2, nodes, one_user
 from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, FL, ORACLE, QUEUE, F, L
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY
 from tests.paper_figs.tables import (
@@ -251,6 +251,6 @@ def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
 
 
 def test_every_claim_of_these_figures_has_a_case() -> None:
-    modules = (data_set_a, fig5_2, one_user, nodes, claims)
+    modules = (data_set_a, fig5_2, one_user, nodes)
     named = {claim.id for module in modules for claim in module.CLAIMS}
     assert keys_of(CASES) == named & keys_of(CASES) and {f"T{n}" for n in range(1, 18)} | {"T25"} == keys_of(CASES)

@@ -10,9 +10,8 @@ from harness.experiment import SCALES
 from harness.run import configure_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import fig5_2, precision, usage
-from paper_figs.crdt.checks import nearest, share
 from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE
-from paper_figs.crdt.published import AREAS, more
+from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
@@ -49,11 +48,11 @@ def test_more_has_two_readings_above_one_hundred_percent_only() -> None:
 
 def test_the_nearest_reading_is_checked() -> None:
     ratio = pd.Series([8.9, 9.0, 9.1])
-    assert nearest("", ratio, (7.98, 8.98)).published == 8.98
-    assert nearest("", ratio - 1, (7.98, 8.98)).published == 7.98
+    assert usage.nearest("", ratio, (7.98, 8.98)).published == 8.98
+    assert usage.nearest("", ratio - 1, (7.98, 8.98)).published == 7.98
     readings = {"total": pd.Series([0.99, 0.98]), "area": pd.Series([0.9, 0.92])}
-    assert share("x", readings, 0.92).label == "x (area)"
-    assert share("x", readings, 0.97).label == "x (total)"
+    assert precision.share("x", readings, 0.92).label == "x (area)"
+    assert precision.share("x", readings, 0.97).label == "x (total)"
 
 
 def test_runs_that_have_ended_count_as_zero_up_to_the_last_of_their_point() -> None:
@@ -152,7 +151,7 @@ def test_usage_is_drawn_on_a_log_axis_where_the_counter_would_be_flat(factor: fl
     rows = [{"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
             for variant in (COUNTER, FL) for t in range(61)]  # fmt: skip
     found = {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
-    drawing = usage.draw(found, (COUNTER, FL), AREAS["B-extreme"])
+    drawing = usage.draw(found, (COUNTER, FL), RATIOS["B-extreme"])
     assert [panel.get_yscale() for panel in drawing.axes[:2]] == ["linear", "symlog" if factor > 10 else "linear"]
 
 
