@@ -160,6 +160,7 @@ def draw_ratios(axes: "Axes", ratios: "pd.DataFrame", variants: Sequence[str], p
                 readings = printed[variant][area].readings
                 published(axes, [place + shift - 0.25 / len(variants)] * len(readings), readings)
     rule(axes, 1, reference=True)
+    axes.margins(y=0.15)
     low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
     axes.set_ylim(low, min(high, 1e3))
     axes.set_ylabel("over the counter's")
