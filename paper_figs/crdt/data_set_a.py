@@ -18,7 +18,7 @@ from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, QUEUE, F, L, oracle, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE, points_of
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, PRECISION_NOTE, points_of
 from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
@@ -219,7 +219,7 @@ USER_NOTES = (
 )
 COUNTER_NOTES = (
     "The curve of Spotify's system is secret, as are the parameters of this test: its printed 91.2 % is marked, "
-    f"nothing is simulated for it. {PRECISION_NOTE}"
+    "nothing is simulated for it."
 )
 OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", same([oracle("A")]))
 FIG4_6 = Figure(OF_4_6, user_tables, draw_users, notes=USER_NOTES)
@@ -229,6 +229,7 @@ TITLES = (
     "The queue's extensions: memory and bandwidth",
 )
 FIG5_1 = precision.figure("5.1", TITLES[0], "A", (COUNTER,), (T1,), COUNTER_NOTES)
+NOTES_5_3 = f"{EXTENSIONS_NOTE} {PRECISION_NOTE} {INTERVAL_NOTE}"
 OF_5_3 = Experiment("crdt-fig5.3", TITLES[1], "CRDT, Fig. 5.3", same(precision.points("A", EXTENSIONS)))
-FIG5_3 = Figure(OF_5_3, precision.tables, draw_precision, (T3, T4), f"{EXTENSIONS_NOTE} {PRECISION_NOTE}")
+FIG5_3 = Figure(OF_5_3, precision.tables, draw_precision, (T3, T4), NOTES_5_3)
 FIG5_4 = usage.figure("5.4", TITLES[2], "A", EXTENSIONS, (T5, T6, T7))

@@ -17,7 +17,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS
-from paper_figs.crdt.runs import PRECISION_NOTE, curves, points_of
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, points_of
 from paper_figs.crdt.usage import USAGE_NOTE, draw_ratios, draw_usage, ratio, ratios, usage_of
 from paper_figs.drawing import categories, curve, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
@@ -171,7 +171,7 @@ CLAIMS = T18, T27 = (
 )  # fmt: skip
 NOTES_5_13 = (
     "Data set C is a stand-in (heavy-tailed users, sessions of five minutes), at the quick scale a smaller one "
-    f"with the same traffic for each user; panel (a) says its size. {USAGE_NOTE} {PRECISION_NOTE}"
+    f"with the same traffic for each user; panel (a) says its size. {USAGE_NOTE} {PRECISION_NOTE} {INTERVAL_NOTE}"
 )
 NOTES_5_14 = (
     "Our stand-in for data set C has each user come once, so that their number grows steadily. A user whose "

@@ -16,7 +16,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import COUNTER, FL, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, PRECISION_NOTE
+from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
 from paper_figs.series import by_repetition, samples
 
@@ -222,8 +222,8 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 
 
 def _precision(load: Load, *claims: Claim) -> Figure:
-    title, notes = f"Precision, one user, {load.name}", f"{EXTENSIONS_NOTE} {PRECISION_NOTE}"
-    return precision.figure(f"5.{load.number}", title, load.data_set, load.variants, claims, notes)
+    title = f"Precision, one user, {load.name}"
+    return precision.figure(f"5.{load.number}", title, load.data_set, load.variants, claims, EXTENSIONS_NOTE)
 
 
 def _usage(load: Load, *claims: Claim) -> Figure:

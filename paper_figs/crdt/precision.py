@@ -14,7 +14,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec
 from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle, same
 from paper_figs.crdt.published import shares_of
-from paper_figs.crdt.runs import curves, per_run
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, intervals_of
@@ -49,10 +49,10 @@ def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
 
 
 def figure(
-    number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], notes: str
+    number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], note: str
 ) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
-    grid = same(points(data_set, variants))
+    grid, notes = same(points(data_set, variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
     experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
     return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 

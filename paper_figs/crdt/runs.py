@@ -23,6 +23,7 @@ FACTORS = {
 }
 POINT = ["variant", "data_set", "capacity", "gossip", "choice"]  # what names a point of most figures
 EXTENSIONS_NOTE = "F: the queue with frequency analysis (4.2.3), L: with LINF gossiping (4.2.4)."
+INTERVAL_NOTE = "Error bars and bands are 95 % intervals over repetitions."
 PRECISION_NOTE = (
     "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and "
     "as the area under the cumulative curves, since 5.1.1 does not say which) stands beside false accepts, false "

@@ -13,7 +13,7 @@ from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, be
 from harness.experiment import Experiment, RunSpec
 from paper_figs.crdt.grids import COUNTER, limited, same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, Printed
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, curves, per_run
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import intervals_of
@@ -49,7 +49,7 @@ def figure(number: str, title: str, data_set: str, variants: Sequence[str], clai
     """A figure of the thesis that has the four panels of ``draw``."""
     grid = same(points(data_set, variants))
     experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
-    notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE}"
+    notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE} {INTERVAL_NOTE}"
     return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
 
 
