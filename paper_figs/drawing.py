@@ -101,6 +101,15 @@ def note(axes: "Axes", text: str, at: tuple[float, float], right: bool = False, 
     )
 
 
+def label(
+    axes: "Axes", text: str, at: tuple[float, float], colour: str = INK, points: tuple[float, float] = (0, 2)
+) -> None:
+    """Small text so many ``points`` beside a place among the data: right, left, above or below, as these say."""
+    side = "left" if points[0] > 0 else "right" if points[0] < 0 else "center"
+    upright = "bottom" if points[1] > 0 else "top" if points[1] < 0 else "center"
+    axes.annotate(text, at, points, "data", "offset points", fontsize=SMALL, color=colour, ha=side, va=upright)
+
+
 # --- lines and points ----------------------------------------------------------------------------
 
 

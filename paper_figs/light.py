@@ -6,6 +6,7 @@ Where types are checked these are the real ones; where code runs, placeholders.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
     from pandas import DataFrame as Frame
@@ -15,6 +16,6 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 else:
-    Axes = Drawing = Frame = Series = Column = SparkFrame = Data = Any
+    Artist = Axes = Drawing = Frame = Series = Column = SparkFrame = Data = Any
 
-__all__ = ["Axes", "Column", "Data", "Drawing", "Frame", "Series", "SparkFrame"]
+__all__ = ["Artist", "Axes", "Column", "Data", "Drawing", "Frame", "Series", "SparkFrame"]

@@ -5,47 +5,42 @@ Fig. 7's point.  Ours: members are evenly spaced over the interval ("evenly spre
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import by_repetition, doublings, samples
-from paper_figs.srtm.fig7 import columns_of
-from paper_figs.srtm.grids import PUBLISHERS, SMALL_PUBLISHERS, arrivals, at, grouped
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
+from paper_figs.srtm.grids import arrivals, at, grouped
+from paper_figs.srtm.grouped import FEWER, SYSTEMS, by_arrivals, draw_cases
+from paper_figs.srtm.published import LARGEST_SPREAD_MS, SPREAD_GROUP
+from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
+from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-SYSTEMS = ("srtm", "max-min")
-GROUP_SIZE = 25
 SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time", which is 100 ms
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Spreads x arrivals x systems."""
-    spreads = scale.pick(tiny=["0ms", "16ms"], paper=["0ms", "2ms", "4ms", "8ms", "12ms", "16ms"])
-    size = scale.pick(small=15, tiny=GROUP_SIZE)  # small: Fig. 7's
+    largest = f"{LARGEST_SPREAD_MS}ms"
+    spreads = scale.pick(tiny=["0ms", largest], paper=["0ms", "2ms", "4ms", "8ms", "12ms", largest])
+    size = scale.pick(small=15, tiny=SPREAD_GROUP)  # small: Fig. 7's
     cases = [(system, kind, size, spread) for kind in arrivals(scale) for spread in spreads for system in SYSTEMS]
-    return at(scale, [grouped(*case) for case in cases], PUBLISHERS // SMALL_PUBLISHERS)
+    return at(scale, [grouped(*case) for case in cases], FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions."""
     runs = per_run(data, {"spread": "workload.spread"})
     runs["spread_ms"] = [duration_ns(text) / MILLISECOND_NS for text in runs.pop("spread").fillna("0ms")]
     return {"runs": runs, "p99": summary(runs, ["arrivals", "system", "spread_ms"])}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Two panels, one a kind of arrivals."""
-    return draw_columns(columns_of(found["p99"]), "spread_ms", "spread of a group's instants (ms)", SYSTEMS)
+    return draw_cases(by_arrivals(tables["runs"]), "spread_ms", "spread of a group's instants (ms)")
 
 
 def measure_r15(tables: Tables) -> Evidence:
@@ -93,7 +88,7 @@ def measure_r16(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(direction))
 
 
-def _slopes(wide: "pd.DataFrame") -> list[float]:
+def _slopes(wide: Frame) -> list[float]:
     """Change per ms of spread; ``wide``: a row a repetition, a column a spread."""
     import numpy as np
 
@@ -119,4 +114,4 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig9", "Imprecise correlation", "SRTM, Fig. 9", points, open_to_systems=True)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{TAIL_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
