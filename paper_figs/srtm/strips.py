@@ -31,13 +31,13 @@ class Strip(NamedTuple):
 
 STRIPS = (
     Strip("broker_count", "brokers in use"),
-    Strip("residual_rps", "capacity left on all brokers (1,000 msg/s)", 1e-3),
+    Strip("residual_rps", "capacity of unused brokers (1,000 msg/s)", 1e-3),
     Strip("violation_s", "time above the SLO during the search (s)"),
 )
 ROUNDS = Strip("round_count", "rounds of the search")
 STRIPS_NOTE = (
-    "Strips, with 95 % intervals: brokers in use, their capacity left without this topic, and how long the search was "
-    "above the SLO; 0 stands where a bar has no height."
+    "Strips, with 95 % intervals: brokers in use, the capacity of those left without this topic, and how long the "
+    "search was above the SLO; 0 stands where a bar has no height."
 )
 MEAN_NOTE = "Mean and 95 % interval over repetitions, each judged on a fresh minute of traffic."
 TAIL_NOTE = (
@@ -74,7 +74,7 @@ def p99_sheet(cases: Cases, systems: Sequence[str], layout: Layout) -> tuple[Dra
     sheet, flat = drawing.panels(height * rows, columns, (), inches, None, heights, True, "row")
     every = pd.concat([runs for _, runs in cases])
     looks, at = looks_of(with_others(systems, every)), sorted(set(every[layout.x]))
-    gap = min([high - low for low, high in pairwise(at)] or [1.0])
+    gap = min([high - low for low, high in pairwise(at)] + [(at[-1] - at[0]) / 5 or 1.0])
     places = [0.0] * len(looks) if layout.one_each else drawing.beside(len(looks), 0.7)
     shifts = {system: gap * place for system, place in zip(looks, places, strict=True)}
     panels = []
