@@ -4,27 +4,22 @@ Ours; the paper has no figure of it.  Loads are constant, so that only the law i
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from core.seeds import generator
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import COLOURS, CYCLE, LABELS, frame
+from paper_figs import drawing, keys
+from paper_figs.dst.drawing import LABELS, LOOKS, analytic, frame
 from paper_figs.dst.law_claims import CLAIMS
+from paper_figs.dst.published import CYCLE, SERVERS
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.style import SERIES, series
 from systems.parts.laplacian import largest_cycle, logarithmic_step, phi_cr
 from systems.parts.throttling import MEASURES, Array, step, trajectory
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, unweighted, weighted
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-NODES = 10
 LOAD = 100.0  # requests a cycle and server
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.02, 1.1)  # of 2 / l_n: the cycles of S2
 REQUESTS = (10.0, 20.0, 40.0, 80.0, 160.0)  # R of Cases II and III
@@ -44,7 +39,7 @@ DIRECTED = {  # j -> i: i reads j's measure
 }
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``sums`` and ``directed``: S1, S20; ``contraction``: S2, S11; ``frozen``, ``limits``: S12; ``logs``: S18."""
     frozen, limits = frozen_runs()
     return {
@@ -57,7 +52,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def random_graph(rng: np.random.Generator, n: int = NODES) -> Graph:
+def random_graph(rng: np.random.Generator, n: int = SERVERS) -> Graph:
     """A random tree with random links on top and weights of 0.1 to 2."""
     parents = [int(rng.integers(node)) for node in range(1, n)]
     links = {(parent, node) for node, parent in enumerate(parents, 1)}
@@ -76,8 +71,8 @@ def sum_drifts(graphs: int = 20, cycles: int = 200) -> Iterator[dict[str, Any]]:
     rng = generator(1, "dst-law", "sums")
     for number in range(graphs):
         matrix = laplacian(random_graph(rng))
-        requests = LOAD * rng.uniform(0.5, 1.5, (cycles, NODES))
-        start = LOAD * rng.uniform(0.2, 1.8, NODES)
+        requests = LOAD * rng.uniform(0.5, 1.5, (cycles, SERVERS))
+        start = LOAD * rng.uniform(0.2, 1.8, SERVERS)
         for measure in MEASURES:
             g = 0.4 * largest_cycle(matrix) * (0.2 * LOAD if measure in ("throttled-ratio", "log-ratio") else 1.0)
             yield {"graph": number, "measure": measure, "drift": drift(trajectory(matrix, start, requests, measure, g))}
@@ -87,7 +82,7 @@ def directed_matrix(kind: str) -> Array:
     """L of a directed graph: rows sum to zero; columns do only if every node is read as much as it reads."""
     if kind == "two-way tree":
         return laplacian(graph_named("dst-1"))
-    reads = np.roll(np.eye(NODES), 1, axis=1)  # node i reads node i + 1, the last one the first
+    reads = np.roll(np.eye(SERVERS), 1, axis=1)  # node i reads node i + 1, the last one the first
     if kind == "chain of followers":
         reads[-1, 0] = 0.0  # the last one reads nobody
     return np.diag(reads.sum(axis=1)) - reads
@@ -96,7 +91,7 @@ def directed_matrix(kind: str) -> Array:
 def directed_drifts(cycles: int = 500) -> Iterator[dict[str, Any]]:
     """S20: Case I over directed graphs."""
     rng = generator(1, "dst-law", "directed")
-    requests, start = LOAD * rng.uniform(0.5, 1.5, NODES), LOAD * rng.uniform(0.5, 1.5, NODES)
+    requests, start = LOAD * rng.uniform(0.5, 1.5, SERVERS), LOAD * rng.uniform(0.5, 1.5, SERVERS)
     for kind, balanced in DIRECTED.items():
         limits = trajectory(directed_matrix(kind), start, [requests] * cycles, "throttled", CYCLE)
         end = float(limits[-1].sum() / limits[0].sum())
@@ -143,16 +138,16 @@ def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     for name in LABELS:
         matrix = laplacian(graph_named(name))
         for start in range(STARTS):
-            requests = LOAD * rng.uniform(0.5, 1.5, NODES)
-            first = requests * rng.uniform(0.0, 1.0, NODES)
+            requests = LOAD * rng.uniform(0.5, 1.5, SERVERS)
+            first = requests * rng.uniform(0.0, 1.0, SERVERS)
             for rule, options in RULES.items():
-                found = trajectory(matrix, first, [requests] * FROZEN_CYCLES, "allowed", CYCLE, **options)
-                beyond = float(np.maximum(found - requests, -found).max())
+                path = trajectory(matrix, first, [requests] * FROZEN_CYCLES, "allowed", CYCLE, **options)
+                beyond = float(np.maximum(path - requests, -path).max())
                 row = {"graph": name, "rule": rule, "start": start, "beyond": max(0.0, beyond) / LOAD}
-                last = float(np.abs(found[-1] - found[-2]).max()) / LOAD
-                rows.append({**row, "drift": drift(found), "last_change": last})
+                last = float(np.abs(path[-1] - path[-2]).max()) / LOAD
+                rows.append({**row, "drift": drift(path), "last_change": last})
                 if name == "dst-1" and start == 0:
-                    for (k, server), value in np.ndenumerate(found[:101] / requests):
+                    for (k, server), value in np.ndenumerate(path[:101] / requests):
                         limits.append({"rule": rule, "cycle": k, "server": server, "share": float(value)})
     return rows, limits
 
@@ -164,70 +159,63 @@ def logarithmic_gaps(cycles: int = 300) -> Iterator[dict[str, Any]]:
         rng = generator(1, "dst-law", "logarithmic", name)
         for requests in REQUESTS:
             g = 0.5 * largest_cycle(matrix) * requests * 0.5
-            share = rng.uniform(0.5, 1.0, NODES)
+            share = rng.uniform(0.5, 1.0, SERVERS)
             limits, gap = requests * share, 0.0
             for _ in range(cycles):
-                limits = step(matrix, limits, np.full(NODES, requests), "log-ratio", g)
+                limits = step(matrix, limits, np.full(SERVERS, requests), "log-ratio", g)
                 share = logarithmic_step(matrix, share, g, requests)
                 gap = max(gap, float(np.abs(limits / requests - share).max()))
             yield {"graph": name, "requests": requests, "gap": gap, "spread": float(np.ptp(share))}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Contraction against g and against R; the sum over directed graphs; Case IV by rule."""
-    drawing, axes = panels(2, 3)
-    _draw_contraction(axes[0][0], found, "throttled", "g")
-    axes[0][0].axhline(1.0, color="#555555", linewidth=0.8)
-    axes[0][0].set_xlabel("update cycle $\\gamma$")
-    letter(axes[0][0], "(a) Case I: agreement below $2/\\lambda_n$")
-    _draw_contraction(axes[0][1], found, "throttled-ratio", "requests")
-    axes[0][1].set_xlabel("requests $R$ a cycle and server")
-    letter(axes[0][1], "(b) Case II: the load sets the speed")
-    sums = found["directed"]
-    colours = [SERIES[0] if balanced else "#D55E00" for balanced in sums.balanced]
-    axes[0][2].barh(range(len(sums)), sums.sum_at_end, color=colours, height=0.6)
-    axes[0][2].axvline(1.0, color="#555555", linewidth=0.8)
-    axes[0][2].set_yticks(range(len(sums)), [name.replace(" of ", "\nof ") for name in sums.graph], fontsize=7)
-    axes[0][2].set_xlabel("sum of limits at the end / at the start")
-    letter(axes[0][2], "(c) directed links: the sum needs balance")
     rules = ("no freeze", "freeze", "freeze, clamped")
-    for panel, rule, mark in zip(axes[1], rules, "def", strict=True):
-        _draw_limits(panel, found, rule)
-        letter(panel, f"({mark}) Case IV, {rule}")
-    return drawing
+    cases = ("Case I: agreement below $2/\\lambda_n$", "Case II: the load sets the speed", "directed links")
+    sheet, axes = drawing.panels(2, 3, (*cases, *(f"Case IV, {rule}" for rule in rules)), (8.6, 5.0))
+    _draw_contraction(axes[0], tables["contraction"], "throttled", "g")
+    drawing.rule(axes[0], 1.0)
+    axes[0].set_xlabel("update cycle $\\gamma$")
+    _draw_contraction(axes[1], tables["contraction"], "throttled-ratio", "requests")
+    axes[1].set_xlabel("requests $R$ a cycle and server")
+    sums = tables["directed"]
+    colours = [SERIES[0] if balanced else "#D55E00" for balanced in sums.balanced]
+    drawing.categories(axes[2], [name.replace(" of ", "\nof ") for name in sums.graph], "y")
+    axes[2].barh(range(len(sums)), sums.sum_at_end, color=colours, height=0.6)
+    drawing.rule(axes[2], 1.0, "x")
+    axes[2].set_xlabel("sum of limits, end / start")
+    for panel, rule in zip(axes[3:], rules, strict=True):
+        _draw_limits(panel, tables["limits"][tables["limits"].rule == rule])
+    curves = [keys.key(look._replace(label=f"{look.label}, $\\Phi_{{cr}}$"), marker=False) for look in LOOKS.values()]
+    points = [keys.key(look._replace(label=f"{look.label}, iterated"), line=False) for look in LOOKS.values()]
+    keys.legend_above(sheet, [*curves, *points])
+    return sheet
 
 
-def _draw_contraction(axes: "Axes", found: FigureTables, measure: str, x: str) -> None:
+def _draw_contraction(axes: Axes, contraction: Frame, measure: str, x: str) -> None:
     """Measured as points, Phi_cr as a line."""
-    rows = found["contraction"][found["contraction"].measure == measure]
-    for name, colour in COLOURS.items():
-        part = rows[rows.graph == name].sort_values(x)
-        axes.plot(part[x], part.phi_cr, color=colour, linewidth=1.1, label=f"{LABELS[name]}, $\\Phi_{{cr}}$")
-        axes.plot(part[x], part.measured, color=colour, marker="o", markersize=4, linestyle="none", label="iterated")
+    for name, look in LOOKS.items():
+        part = contraction[(contraction.measure == measure) & (contraction.graph == name)].sort_values(x)
+        drawing.curve(axes, part[x], part.phi_cr, look)
+        drawing.marks(axes, part[x], part.measured, look)
     axes.set_ylabel("factor a cycle")
-    axes.legend(fontsize=6.5)
 
 
-def _draw_limits(axes: "Axes", found: FigureTables, rule: str) -> None:
+def _draw_limits(axes: Axes, limits: Frame) -> None:
     """Limits over requests, one line a server, up to where they leave the picture."""
-    part = found["limits"][found["limits"].rule == rule]
-    for server, line in part.groupby("server"):
-        axes.plot(line.cycle, line.share, color=SERIES[int(str(server)) % len(SERIES)], linewidth=1.0)
+    for server, line in limits.groupby("server"):
+        drawing.curve(axes, line.cycle, line.share, series("", int(str(server))), width=1.0)
     for bound in (0.0, 1.0):
-        axes.axhline(bound, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_ylim(-0.5, 1.5)
-    axes.set_xlabel("cycle")
-    axes.set_ylabel("limit / requests")
+        drawing.rule(axes, bound)
+    axes.set(ylim=(-0.5, 1.5), xlabel="cycle", ylabel="limit / requests")
 
 
-EXPERIMENT = Experiment(
-    "dst-law", "The update law, iterated", "DST, Lemmas 1-2, appendix", lambda scale, options: [], analytic=True
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Ours; constant loads. (a) Points: iterated from a random start. (b) g = 1. (c) Two errors of the paper are "
+EXPERIMENT = analytic("dst-law", "The update law, iterated", "DST, Lemmas 1-2, appendix")
+NOTES = (
+    "Ours; constant loads. (a) Points: iterated from a random start. (b) g = 1. (c) Two errors of the paper are "
     "shown: after Lemma 1 it extends the constant sum to any directed graph, but only balanced ones have it; and the "
     "freeze of Case IV as printed, at exactly x = r, never takes hold (table frozen): limits run away as in (d). With "
     "x >= r (e) they pass their bounds by at most one step; cutting the flow on each link (f, ours) keeps them inside. "
-    "Nothing keeps limits positive in the other cases: a limit below 0 admits nothing.",
-)  # fmt: skip
+    "Nothing keeps limits positive in the other cases: a limit below 0 admits nothing."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -11,8 +11,8 @@ ONE_STEP = 0.1  # of the mean load: how far a cycle at g = 0.02 may carry a limi
 def measure_s1(tables: Tables) -> Evidence:
     """The largest drift of the sum of the limits over all graphs, by measure."""
     drifts = tables["dst-law/sums"].groupby("measure", sort=False).drift.max()
-    return Evidence(tuple(at_most(f"{name}: largest drift of the sum", sure(value), ROUNDING)
-                          for name, value in drifts.items()))  # fmt: skip
+    label = "largest drift of the sum"
+    return Evidence(tuple(at_most(f"{name}: {label}", sure(value), ROUNDING) for name, value in drifts.items()))
 
 
 def measure_s20(tables: Tables) -> Evidence:
@@ -24,8 +24,8 @@ def measure_s20(tables: Tables) -> Evidence:
 def measure_s2(tables: Tables) -> Evidence:
     """The factor measured against Phi_cr; below 1 for g < 2/l_n, above 1 beyond."""
     rows = where(tables["dst-law/contraction"], measure="throttled")
-    checks: list[Check] = [at_most("measured factor against Phi_cr, largest difference",
-                                   sure((rows.measured - rows.phi_cr).abs().max()), 1e-6)]  # fmt: skip
+    off = sure((rows.measured - rows.phi_cr).abs().max())
+    checks: list[Check] = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
     for name, part in rows.groupby("graph", sort=False):
         stable = part[part.share < 1.0].measured.max()
         checks.append(below(f"{LABELS[name]}: largest factor at g < 2/l_n", sure(stable), 1.0))
@@ -37,8 +37,8 @@ def measure_s2(tables: Tables) -> Evidence:
 def measure_s11(tables: Tables) -> Evidence:
     """Case II: the factor measured against Phi_cr at g/R, and between the smallest and the largest R."""
     rows = where(tables["dst-law/contraction"], measure="throttled-ratio")
-    checks: list[Check] = [at_most("measured factor against Phi_cr at g/R, largest difference",
-                                   sure((rows.measured - rows.phi_cr).abs().max()), 1e-6)]  # fmt: skip
+    off = sure((rows.measured - rows.phi_cr).abs().max())
+    checks: list[Check] = [at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)]
     direction: list[Check] = []
     for name, part in rows.groupby("graph", sort=False):
         ordered = part.sort_values("requests").measured
@@ -51,23 +51,22 @@ def measure_s12(tables: Tables) -> Evidence:
     """Case IV: far out without the freeze; with it within a step of its bounds, at rest, the sum kept."""
     rows = tables["dst-law/frozen"]
     free, bound, clamped = (where(rows, rule=rule) for rule in ("no freeze", "freeze", "freeze, clamped"))
-    return Evidence((
+    checks = [
         above("no freeze: least distance beyond the bounds, mean loads", sure(free.beyond.min()), 100.0),
         at_most("freeze: largest distance beyond the bounds, mean loads", sure(bound.beyond.max()), ONE_STEP),
         at_most("freeze: largest change in the last cycle, mean loads", sure(bound.last_change.max()), ROUNDING),
         at_most("freeze: largest drift of the sum", sure(bound.drift.max()), ROUNDING),
         at_most("clamped: largest distance beyond the bounds", sure(clamped.beyond.max()), ROUNDING),
         at_most("clamped: largest drift of the sum", sure(clamped.drift.max()), ROUNDING),
-    ))  # fmt: skip
+    ]
+    return Evidence(tuple(checks))
 
 
 def measure_s18(tables: Tables) -> Evidence:
     """Case III: the law against Eq. (47), and that servers come to agree."""
     logs = tables["dst-law/logs"]
-    return Evidence((
-        at_most("largest gap between the law and Eq. (47)", sure(logs.gap.max()), ROUNDING),
-        at_most("spread of x/r left at the end, largest", sure(logs.spread.max()), 1e-3),
-    ))  # fmt: skip
+    gap = at_most("largest gap between the law and Eq. (47)", sure(logs.gap.max()), ROUNDING)
+    return Evidence((gap, at_most("spread of x/r left at the end, largest", sure(logs.spread.max()), 1e-3)))
 
 
 CLAIMS = (
