@@ -19,7 +19,7 @@ from systems.parts.throttling_graphs import DST_1, Graph, graph_named, laplacian
 
 SIX = "0-1 1-2 2-3 3-4 4-5 0-5 1-4"  # Fig. 1: ours
 GRAPHS = {  # name -> what it is called
-    "six": "Fig. 1: six servers (links ours)",
+    "six": "Fig. 1: six servers (drawing ours)",
     "complete-5": "Fig. 2: K5",
     "star-5": "Fig. 2: S5",
     "dst-1": "Fig. 3: graph #1 (recovered)",

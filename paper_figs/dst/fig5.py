@@ -7,7 +7,6 @@ two graphs stand no links at all (a static split) and the centralised throttler.
 ours: what news that come late, are lost, or die with a server do to the sum of the limits (D8).
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
@@ -18,7 +17,7 @@ from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, loads_of, overthrottling,
 from paper_figs.dst.loads import workload_of as workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
 from paper_figs.dst.reaction import reaction
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style
@@ -33,7 +32,7 @@ RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
 CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
     specs = []
     for load in loads_of(options):

@@ -5,8 +5,7 @@ the same amount, which Section 7 names and does not print; (d) Algorithm 2 as pr
 than the server's limit.  The run is Example 2's: 1,000 clients assigned at random to 10 servers, 100 each.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.loads import CYCLE_MS, point
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import plain, where
 from paper_figs.style import Style
@@ -30,7 +29,7 @@ ADMITTED, THROTTLED = Style("admitted", "#0072B2", "", "--"), Style("throttled",
 EXACT = 1e-9  # relative: rounding
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Graph #1 under each rule, told of each client's demand in one cycle."""
     told = {"clients_at": [AT]}
     return [point({"kind": "ar1"}, "dst-1", cycles=AT + 1, study=told, rule=rule) for rule in RULES]
@@ -88,7 +87,7 @@ def _draw_rule(axes: Axes, clients: Frame, limit: float, rule: str) -> None:
         level = float(clients.admitted.max())
         sign = "≥" if level >= float(clients.demand.max()) else "="
         drawing.curve(axes, [0.0, len(clients)], [level, level], ADMITTED)
-        drawing.label(axes, f"$l$ {sign} {level:.3g}", (1, level), ADMITTED.colour, (1, 2))
+        drawing.label(axes, f"level $l$ {sign} {level:.3g}", (1, level), ADMITTED.colour, (1, 2))
     axes.set_ylim(top=1.15 * float(clients.demand.max()))
     sums = f"limit {limit:,.0f}, admitted {clients.admitted.sum():,.0f}\nof {clients.demand.sum():,.0f}"
     drawing.note(axes, sums, (0.02, 0.6), top=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.experiment import Option, RunSpec
 from paper_figs.dst.published import CYCLE, CYCLES, SERVERS
+from paper_figs.figure import Given
 from paper_figs.light import Column, Data, Frame, SparkFrame
 from paper_figs.series import with_point
 
@@ -23,14 +24,14 @@ FACTORS = {
 }
 
 
-def workload_of(load: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def workload_of(load: str, options: Given) -> dict[str, Any]:
     """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
     if load == "log":
         return {"kind": load, "path": str(Path(options["log"]).absolute())}
     return {"kind": "ar1", "phi": 0.0} if load == "white" else {"kind": load}
 
 
-def loads_of(options: Mapping[str, Any]) -> list[str]:
+def loads_of(options: Given) -> list[str]:
     """The kinds of load that there are: the log only where one is given."""
     return [load for load in LOADS if load != "log" or options["log"]]
 

@@ -39,7 +39,7 @@ def draw(tables: FigureTables) -> Drawing:
     for row in tables["weights"].itertuples():
         weights = [f"{row.theorem_weight:.4f}", f"{row.least_weight:.4f} to {row.largest_weight:.4f}"]
         rows.append([NETWORKS[row.graph], *weights, f"{row.theorem_phi_cr:.4f}", f"{abs(row.phi_cr):.4f}"])
-    header = ["network", "weight: Theorem 2", "all weights: problem (33)", "$\\Phi_{cr}$: Theorem 2", "$\\Phi_{cr}$: (33)"]
+    header = ["network", "weight: Theorem 2", "all weights: problem (33)", "$\\Phi_{cr}$: Thm. 2", "$\\Phi_{cr}$: (33)"]
     draw_table(panel, header, rows, (1.7, 1.5, 2.0, 1.5, 1.0), "Table 2: optimal link weights, $\\gamma$ = 1")
     return sheet
 

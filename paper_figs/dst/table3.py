@@ -50,7 +50,7 @@ def tables(data: Data) -> FigureTables:
 def draw(tables: FigureTables) -> Drawing:
     """The table above, three panels of curves below."""
     sheet = drawing.sheet(8.4, 4.4)
-    above, below = sheet.subfigures(2, 1, height_ratios=(1.0, 2.4))
+    [[above], [below]] = sheet.subfigures(2, 1, squeeze=False, height_ratios=(1.0, 2.4))
     _draw_numbers(above.subplots(), tables)
     for n, panel in enumerate(below.subplots(1, 3)):
         title, column, best, optimum, limits = CURVES[n]

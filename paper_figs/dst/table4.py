@@ -44,7 +44,9 @@ def tables(data: Data) -> FigureTables:
             row = {"graph": name, "noise": noise, "phi_cr": algebra.phi_cr(matrix, CYCLE)}
             row["phi_ss"] = algebra.phi_ss(matrix, CYCLE, cov)
             row["weighted_variance"] = float(weight @ np.diag(cov)) / (2 * CYCLE)  # Eq. (23), g sigma_i^2 = cov_ii
-            row["mismatch"] = CYCLE * algebra.total_mismatch(matrix, CYCLE, cov / CYCLE)  # Eq. (26), Cov(v) = g Cov(r(0))
+            row["mismatch"] = CYCLE * algebra.total_mismatch(
+                matrix, CYCLE, cov / CYCLE
+            )  # Eq. (26), Cov(v) = g Cov(r(0))
             measures.append({**row, "lyapunov_phi_ss": algebra.lyapunov_phi_ss(matrix, CYCLE, cov)})
             rng = generator(1, "dst-table4", name, noise)
             runs = algebra.simulated_phi_ss(matrix, CYCLE, rng, cov, RUNS, CYCLES)

@@ -105,8 +105,8 @@ def draw(tables: FigureTables) -> Drawing:
     trees, sampled = tables["trees"], tables["sampled"]
     most = tables["small"].nodes.max()
     small = tables["small"][tables["small"].nodes == most]
-    titles = (f"all {len(trees)} trees of {NODES} nodes", f"all {len(small)} connected graphs of {most}")
-    sheet, axes = drawing.panels(1, 3, (*titles, f"{SAMPLED:,} connected graphs of {NODES}"), (7.8, 2.9))
+    titles = (f"all {len(trees)} trees of {NODES} nodes", f"all {len(small)} connected graphs of {most} nodes")
+    sheet, axes = drawing.panels(1, 3, (*titles, f"{SAMPLED:,} sampled graphs of {NODES} nodes"), (7.8, 2.9))
     x_axes = ("phi_cr", "links", "phi_cr")
     for panel, graphs, x in zip(axes, (trees, small, sampled), x_axes, strict=True):
         drawing.log_axis(panel)

@@ -7,14 +7,11 @@ Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b spli
 (b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
@@ -32,7 +29,7 @@ TOKENS = {broker: series(f"tokens, broker {broker[-1]}", n, dashes="--") for n, 
 WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
     specs = [_point(share, enabled) for share in SHARES for enabled in LOOKS]
     return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)

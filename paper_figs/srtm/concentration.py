@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from core.units import MILLISECOND_NS
 from harness.experiment import Scale
 from paper_figs.figure import FigureTables
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, where, with_point
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import per_run, summary
+from paper_figs.srtm.series import in_ms, per_run, slopes, summary
 from paper_figs.srtm.strips import Layout, p99_sheet
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
@@ -32,11 +31,8 @@ def publisher_tables(data: Data, by_broker: bool = False) -> FigureTables:
 
 def p99_by_broker(data: Data) -> Frame:
     """One row a run and broker: the p99 of that broker's publishers on the fresh round, ``p99_ms``."""
-    from analysis import metrics
-
     latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
-    p99 = metrics.percentiles(metrics.final_round(latency), ["run_id", "broker"], [0.99])
-    return with_point(data, p99.selectExpr("run_id", "broker", f"p99_ns / {MILLISECOND_NS} as p99_ms"), FACTORS)
+    return with_point(data, in_ms(latency, {0.99: "p99_ms"}, "run_id", "broker"), FACTORS)
 
 
 def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
@@ -73,11 +69,8 @@ def log_slope(p99: dict[int, Series]) -> list[float]:
     import numpy as np
     import pandas as pd
 
-    frame = pd.DataFrame(p99).dropna()
-    if len(frame) == 0 or len(p99) < 2:
-        return []
-    slopes = np.polyfit(np.log(frame.columns.to_numpy(float)), np.log(frame.T.to_numpy()), 1)[0]
-    return [float(slope) for slope in slopes]
+    logs = np.log(pd.DataFrame(p99))
+    return slopes(logs.set_axis(np.log(logs.columns.to_numpy(float)), axis=1))
 
 
 def draw_cases(

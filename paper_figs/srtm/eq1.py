@@ -8,14 +8,13 @@ Token buckets alone, rounds of 5 to 30 minutes: the share of messages that wait 
 comes in clusters, so that a minute leaves the mean delay uncertain by half.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
@@ -46,7 +45,7 @@ ODDS = {
 DEFAULTS = {"batch": 1, "group_size": 1, "margin": 1.0, "rate_rps": 10.0}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Batches and k; margins at k = 6; synchronised groups, split with the bucket (srtm) and blindly (lb)."""
     most = most_brokers(scale)
     ks = scale.pick(small=[1, 2, most], tiny=[1, 2, most], quick=list(range(1, most + 1)))

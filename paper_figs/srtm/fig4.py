@@ -4,13 +4,10 @@ Poisson publishers x 10 msg/s, batch 1, spread evenly over k idle brokers; the t
 k ways.  One broker is overloaded; more than two only add DRL penalty.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import Claim, Evidence, Tables, above
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples, steps, where
 from paper_figs.srtm.published import FIG4_PUBLISHERS
@@ -20,7 +17,7 @@ from paper_figs.srtm.splits import BUCKET_NOTE, draw_percentiles, latency_by_k, 
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """One point a k."""
     return split_points(scale, FIG4_PUBLISHERS, "srtm-paper")
 

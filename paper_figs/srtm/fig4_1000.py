@@ -4,13 +4,10 @@ One broker would do; every split only adds DRL penalty.  Ours: the second panel 
 of token buckets alone, without network and processing, beside the exact M/D/1 model.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, steps, where
 from paper_figs.srtm.published import BROKERS, PUBLISHERS, REPORT_FIG6A_P99_MS
@@ -20,7 +17,7 @@ from paper_figs.srtm.splits import BUCKET_NOTE, draw_percentiles, latency_by_k, 
 ALONE = "bucket-only"  # the calibration of panel (b); (a) has any other, the figure's or one that the user names
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Every k, with processing and without."""
     return split_points(scale, PUBLISHERS, "srtm-paper", ALONE)
 
@@ -62,7 +59,9 @@ def measure_r4(tables: Tables) -> Evidence:
     growth = steps(runs, "p99_ms", "k", unit="ms")
     alone = by_repetition(_part(every, alone=True), "p99_ms", k=BROKERS)
     penalty = above("p99 of access delay alone at k = 6, over the SLO", samples(alone), 1.0, "ms")
-    return Evidence((within("p99 at k = 6", samples(last), REPORT_FIG6A_P99_MS, unit="ms"), *growth), (*growth, penalty))
+    return Evidence(
+        (within("p99 at k = 6", samples(last), REPORT_FIG6A_P99_MS, unit="ms"), *growth), (*growth, penalty)
+    )
 
 
 CLAIMS = (

@@ -5,12 +5,9 @@ batch 1, (d) periodic, batch 10.  Ours: the SLO line, and the strips below: brok
 points in the paper), capacity left, and time in violation of the SLO during the search.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
 from paper_figs.series import samples
 from paper_figs.srtm import concentration as shared
@@ -23,7 +20,7 @@ SYSTEMS = ("lb", "conc")
 KEY = "srtm-fig5/runs"
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Panels x publishers x systems."""
     fewer = {"small": [4_000, 10_000], "tiny": [2_000, 4_000], "quick": [2_000, 6_000, 10_000]}
     sizes = scale.pick(**fewer, paper=[2_000, 4_000, 6_000, 8_000, 10_000])

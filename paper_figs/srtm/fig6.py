@@ -4,13 +4,10 @@ As Fig. 5, but the six brokers carry 10, 40, 50, 60, 70 and 80 kmsg/s already (P
 panels), so that a new topic is placed on broker 1 first.  Ours: the SLO line and the strips.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples
@@ -29,7 +26,7 @@ BROKER_3 = 2  # counted from 0
 HIGHEST_MS = 4.0  # of the axis
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Panels x publishers x systems."""
     sizes = scale.pick(tiny=[4_000, 8_000], quick=[4_000, 8_000, 10_000], paper=[2_000, 4_000, 6_000, 8_000, 10_000])
     loads = scale.pick(small=SMALL_LOADS_RPS, tiny=INITIAL_LOADS_RPS)

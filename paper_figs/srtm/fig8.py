@@ -5,12 +5,9 @@ brokers (a fresh minute each, no search), and the table picks, for each group si
 the one that SRTM took in the same repetition.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import samples, where
 from paper_figs.srtm.grids import arrivals, at, group_sizes, grouped, most_brokers
@@ -23,7 +20,7 @@ SYSTEMS = ("srtm", "max-min", FORCED)
 KEY = ["arrivals", "group_size", "repetition"]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Fig. 7's points, and Max-Min on 1 to 6 brokers."""
     forced = [
         grouped("max-min", kind, size, brokers=count)

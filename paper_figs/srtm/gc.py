@@ -9,16 +9,17 @@ fraction of what the machine can carry, and near it.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from analysis.verdicts import Claim, Evidence, Tables, above
 from core.units import MILLISECOND_NS
-from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, doublings, plain, samples, where
+from paper_figs.srtm.grids import live_broker
+from paper_figs.srtm.series import in_ms
 from paper_figs.style import series
 
 PUBLISHERS, BATCH, SIZE_BYTES = 300, 10, 4_000
@@ -35,7 +36,7 @@ LOOKS = {mode: series(f"GC {mode}", *at) for mode, at in zip(MODES, ((5, "s"), (
 SHIFTS = dict(zip(MODES, (-0.24, 0.0, 0.24), strict=True))  # of a category
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Every mode at every rate."""
     if scale.name == "tiny":
         return [_spec(5.0, mode, "2s", 60) for mode in MODES[:2]]
@@ -44,30 +45,17 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _spec(rate_rps: float, mode: str, length: str, publishers: int = PUBLISHERS) -> RunSpec:
     workload = {"publishers": publishers, "rate_rps": rate_rps, "batch": BATCH, "size_bytes": SIZE_BYTES}
-    return RunSpec(
-        system="lb",
-        workload="poisson",
-        workload_options=workload,
-        topology_options={"brokers": 1},
-        testbed="mininet",
-        calibration="small",
-        slo=CALIBRATED,
-        round=length,
-        study_options={"envelope": "conformant", "margin": MARGIN, "gc": mode},
-    )
+    return live_broker(workload, length, margin=MARGIN, gc=mode)
 
 
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run and metric, in ms; ``collections``: a row a run, what its broker's collector did."""
-    from analysis import metrics
     from analysis.spark import collect
 
     factors = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
     named = ", ".join(f"factors['{name}'] as {column}" for column, name in factors.items()).split(", ")
     of_runs = data.runs.selectExpr("run_id", "repetition", *named)
-    histogram = metrics.final_round(data.latency_histogram.where(f"metric in {tuple(METRICS)}"))
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    spread = metrics.percentiles(histogram, ["run_id", "metric"], list(QUANTILES)).selectExpr("run_id", "metric", *columns)
+    spread = in_ms(data.latency_histogram.where(f"metric in {tuple(METRICS)}"), QUANTILES, "run_id", "metric")
     keys = ["load_rps", "mode", "repetition"]
     runs = _loads(collect(spread.join(of_runs, "run_id"), ["run_id"]), factors)
     counted = data.samples.where(f"metric in {COUNTERS} and node != ''").groupBy("run_id")

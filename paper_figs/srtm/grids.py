@@ -98,6 +98,21 @@ def topic(
     )
 
 
+def live_broker(workload: dict[str, Any], length: str, **study: Any) -> RunSpec:
+    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
+    return RunSpec(
+        system="lb",
+        workload="poisson",
+        workload_options=workload,
+        topology_options={"brokers": 1},
+        testbed="mininet",
+        calibration="small",
+        slo=CALIBRATED,
+        round=length,
+        study_options={"envelope": "conformant", **study},
+    )
+
+
 def split(brokers: int, workload: dict[str, Any], arrivals: str = "poisson", **spec: Any) -> RunSpec:
     """A topic spread evenly over all of ``brokers`` idle brokers, with the literal envelope (II-A, VI-A).
 

@@ -6,14 +6,13 @@ included.  Rounds of 10 s: every message is kept (there is nothing to search, so
 proves it and has no figure: this one is ours.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import with_point
 from paper_figs.srtm.grids import at, most_brokers, split
@@ -33,7 +32,7 @@ ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
 ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Kinds of arrivals x k."""
     most = most_brokers(scale)
     ks = scale.pick(tiny=[1, 2, most], quick=[1, 2, 3, most], paper=list(range(1, most + 1)))
@@ -103,7 +102,9 @@ def output_of(data: Data) -> Frame:
         most = metrics.released_in_window(data.messages, windows_ns, by).join(buckets, by)
         excess = most.selectExpr("run_id", "window_ns", f"released_count - b - r * (window_ns / {SECOND_NS}) as excess")
         worst = excess.groupBy("run_id", "window_ns").agg({"excess": "max"})
-        frames.append(with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=whose))
+        frames.append(
+            with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=whose)
+        )
     output = pd.concat(frames, ignore_index=True)
     output["interval_ms"] = output.pop("window_ns") // MILLISECOND_NS
     output = output[output.system == "lb"].reset_index(drop=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from paper_figs.light import Data, Frame
+from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import with_point
 from paper_figs.srtm import published
 from paper_figs.srtm.grids import CONFORMANT
@@ -17,6 +17,14 @@ ENVELOPE_NOTE = (
 )
 
 
+def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> SparkFrame:
+    """Quantiles of rows of ``latency_histogram``, by ``by``: a column a name of ``quantiles``, in ms."""
+    from analysis import metrics
+
+    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in quantiles.items()]
+    return metrics.percentiles(metrics.final_round(latency), list(by), list(quantiles)).selectExpr(*by, *columns)
+
+
 def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
     """One row a run, judged on its fresh round.
 
@@ -26,10 +34,9 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
     from analysis import metrics
 
     latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
-    p99 = metrics.percentiles(metrics.final_round(latency), ["run_id"], [0.99])
     rounds = metrics.search_rounds(data.decisions).selectExpr("run_id", "total_round_count as round_count").distinct()
     runs = (
-        p99.selectExpr("run_id", f"p99_ns / {MILLISECOND_NS} as p99_ms")
+        in_ms(latency, {0.99: "p99_ms"}, "run_id")
         .join(metrics.brokers_used(data.decisions), "run_id")
         .join(metrics.time_in_violation(data.decisions, data.runs), "run_id")
         .selectExpr("*", f"violation_ns / {SECOND_NS} as violation_s")
@@ -39,6 +46,16 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
         .fillna(0, ["round_count"])
     )
     return with_point(data, runs.drop("violation_ns", "search_ns", "untouched_count"), factors)
+
+
+def slopes(wide: Frame) -> list[float]:
+    """Least-squares slope of each row (a repetition) over its columns' names; none for fewer than two columns."""
+    import numpy as np
+
+    wide = wide.dropna()
+    if wide.empty or wide.shape[1] < 2:
+        return []
+    return [float(slope) for slope in np.polyfit(wide.columns.to_numpy(float), wide.to_numpy(float).T, 1)[0]]
 
 
 def slo_of(runs: Frame) -> float:

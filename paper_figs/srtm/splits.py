@@ -7,6 +7,7 @@ from paper_figs.light import Artist, Axes, Data, Frame
 from paper_figs.series import with_point
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
+from paper_figs.srtm.series import in_ms
 from paper_figs.style import series
 
 QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
@@ -29,11 +30,7 @@ def split_points(scale: Scale, publishers: int, *calibrations: str) -> list[RunS
 
 def latency_by_k(data: Data, metric: str = "end_to_end_latency") -> Frame:
     """One row a run: calibration, k, repetition, the three percentiles and the SLO in ms."""
-    from analysis import metrics
-
-    latency = metrics.final_round(data.latency_histogram.where(f"metric = '{metric}'"))
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    percentiles = metrics.percentiles(latency, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
+    percentiles = in_ms(data.latency_histogram.where(f"metric = '{metric}'"), QUANTILES, "run_id")
     slo_and_calibration = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
     frame = with_point(data, percentiles.join(slo_and_calibration, "run_id"), {"k": "topology.brokers"})
     return frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"], ignore_index=True)

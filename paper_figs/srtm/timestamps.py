@@ -9,16 +9,14 @@ topic of more publishers has more messages), or that of the topic does.  The env
 window conforms to.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps in order.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MICROSECOND_NS, MILLISECOND_NS
-from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, samples, where, with_point
+from paper_figs.srtm.grids import live_broker
 from paper_figs.style import series
 
 CONNECTIONS = (100, 300, 1_000)
@@ -33,20 +31,19 @@ UNDUE = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 FLOOR_MS = 0.001  # below it the axis is linear, so that it has a zero
 LEAST_US = 0.01  # ours: a shorter mean delay is none
 QUANTILES = {0.5: "p50", 0.95: "p95", 0.99: "p99"}
-ERRORS = {  # column, and cause: its look
-    (column, cause): series(f"{name}, {label}", n, marker, dashes)
-    for n, (cause, label) in enumerate(CAUSES.items())
-    for column, name, marker, dashes in (("p99_us", "p99", "D", "-"), ("p50_us", "median", "o", "--"))
+ERRORS = {  # column of the runs, and cause
+    **{f"p99_us {cause}": series(f"p99, {label}", n, "D") for n, (cause, label) in enumerate(CAUSES.items())},
+    **{f"p50_us {cause}": series(f"median, {label}", n, "o", "--") for n, (cause, label) in enumerate(CAUSES.items())},
 }
-KEPT = {  # metric, and stamps of the runs: its look
-    ("undue_delay", "read"): series("stamps at reading", 5, "s"),
-    ("undue_delay_kernel", "read"): series("same messages, by kernel stamps", 5, "s", ":", is_open=True),
-    ("undue_delay", "kernel"): series("kernel stamps", 2, "o"),
-    ("undue_delay_read", "kernel"): series("same messages, by stamps at reading", 2, "o", ":", is_open=True),
+KEPT = {  # metric, and stamps of the runs
+    "undue_delay read": series("stamps at reading", 5, "s"),
+    "undue_delay_kernel read": series("same messages, by kernel stamps", 5, "s", ":", is_open=True),
+    "undue_delay kernel": series("kernel stamps", 2, "o"),
+    "undue_delay_read kernel": series("same messages, by stamps at reading", 2, "o", ":", is_open=True),
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Both series with both stamps; what they share is run once."""
     if scale.name == "tiny":
         return [_spec(connections, EACH_RPS, stamps, "2s") for connections, stamps in ((20, "kernel"), (60, "read"))]
@@ -55,17 +52,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 
 def _spec(connections: int, rate_rps: float, stamps: str, length: str) -> RunSpec:
-    return RunSpec(
-        system="lb",
-        workload="poisson",
-        workload_options={"publishers": connections, "rate_rps": rate_rps},
-        topology_options={"brokers": 1},
-        testbed="mininet",
-        calibration="small",
-        slo=CALIBRATED,
-        round=length,
-        study_options={"envelope": "conformant", "stamps": stamps},
-    )
+    return live_broker({"publishers": connections, "rate_rps": rate_rps}, length, stamps=stamps)
 
 
 def tables(data: Data) -> FigureTables:
@@ -99,10 +86,9 @@ def draw(tables: FigureTables) -> Drawing:
     titles = ("error of stamps taken at reading", "conformant messages that the bucket kept", "for how long")
     sheet, axes = drawing.panels(1, 3, titles, (9.0, 3.2))
     runs = tables["runs"]
-    in_ms = runs.assign(delayed_percent=100 * runs.delayed_share, mean_ms=runs.mean_us * MICROSECOND_NS / MILLISECOND_NS)
-    errors = in_ms[in_ms.metric == "stamp_error"]
-    kept = series_of(in_ms, "each")
-    kept = kept.assign(line=list(zip(kept.metric, kept.stamps, strict=True)))
+    errors, kept = runs[runs.metric == "stamp_error"], series_of(runs, "each")
+    kept = kept.assign(percent=100 * kept.delayed_share, mean_ms=kept.mean_us * MICROSECOND_NS / MILLISECOND_NS)
+    kept = kept.assign(line=kept.metric + " " + kept.stamps)
     for panel, label in zip(axes, ("read - arrived (ms)", "delayed messages (%)", "mean delay (ms)"), strict=True):
         ticks = sorted(set((errors if panel is axes[0] else kept).connections))
         drawing.log_axis(panel, "x", at=ticks)
@@ -110,7 +96,7 @@ def draw(tables: FigureTables) -> Drawing:
     drawing.log_axis(axes[0], steps=(1,))
     drawing.log_axis(axes[2], at=(0, *(10.0**n for n in range(-3, 4))), linear_below=FLOOR_MS)
     drawing.mean_lines(axes[0], _errors_by_line(errors), "connections", "ms", "line", ERRORS)
-    drawing.mean_lines(axes[1], kept, "connections", "delayed_percent", "line", KEPT)
+    drawing.mean_lines(axes[1], kept, "connections", "percent", "line", KEPT)
     drawing.mean_lines(axes[2], kept, "connections", "mean_ms", "line", KEPT)
     for panel in axes[1:]:
         panel.set_ylim(bottom=0)
@@ -123,10 +109,11 @@ def _errors_by_line(errors: Frame) -> Frame:
     import pandas as pd
 
     parts = []
-    for column, cause in ERRORS:
+    for line in ERRORS:
+        column, _, cause = line.partition(" ")
         both = series_of(errors, cause).groupby(["connections", "repetition"])[column].mean().reset_index()
         ms = both[column] * MICROSECOND_NS / MILLISECOND_NS
-        parts.append(both.assign(ms=ms, line=[(column, cause)] * len(both)))
+        parts.append(both.assign(ms=ms, line=line))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -8,13 +8,12 @@ counted.
 """
 
 import gzip
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
 from paper_figs.series import with_others
 from paper_figs.srtm.grids import CONFORMANT, at
@@ -37,7 +36,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The four systems on the trace; none without a trace."""
     if not options["trace"]:
         return []
@@ -55,7 +54,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
 
 
-def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def csv_options(options: Given) -> dict[str, Any]:
     """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
     header = {"yes": True, "no": False}.get(options["header"])
     if header is None:
@@ -64,7 +63,7 @@ def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"separator": separator, "decimal": options["decimal"], "header": header}
 
 
-def skip_reason(options: Mapping[str, Any]) -> str:
+def skip_reason(options: Given) -> str:
     """Why there are no points."""
     return "no trace given: pass --trace FILE"
 

@@ -4,16 +4,14 @@ The paper's brokers are on one LAN, and its distributors know rates and latencie
 latency is the network's: which broker a publisher has decides over more than its queue.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.srtm.grids import CONFORMANT
+from paper_figs.srtm.series import in_ms
 from paper_figs.style import Style, series, style_of
 
 BROKER_CITIES = "New York, London, Singapore, Sao Paulo"  # four of the five default cities of the topology
@@ -39,7 +37,7 @@ WHOLE = Style("", drawing.INK, "o", "-")
 EMULATED = Style("filled: emulated", drawing.GREY, "o", "-")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Each system on both testbeds; the physics is small at every scale: that is what a live machine carries."""
     tiny = scale.name == "tiny"
     cities = {"brokers": BROKER_CITIES, "publishers": PUBLISHER_CITIES, "subscribers": SUBSCRIBER_CITIES}
@@ -69,9 +67,7 @@ def tables(data: Data) -> FigureTables:
     from analysis import metrics
     from analysis.spark import collect
 
-    latency = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    spread = metrics.percentiles(latency, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
+    spread = in_ms(data.latency_histogram.where("metric = 'end_to_end_latency'"), QUANTILES, "run_id")
     came = data.messages.where("received_at_ns is not null and released_at_ns is not null")
     parts = [f"avg({end} - {begin}) / {MILLISECOND_NS} as {name}_ms" for name, (begin, end, _) in PARTS.items()]
     means = came.groupBy("run_id").agg(*(f.expr(text) for text in (*parts, "count(*) as message_count")))
@@ -110,7 +106,9 @@ def _draw_parts(axes: Axes, runs: Frame) -> None:
         height = 0.0 * stacks.mean_ms
         for name, (_, _, look) in PARTS.items():
             hatch = "" if testbed == "virtual" else "///"
-            axes.bar(height.index, stacks[f"{name}_ms"], 0.34, height, color=look.colour, edgecolor="white", hatch=hatch)
+            axes.bar(
+                height.index, stacks[f"{name}_ms"], 0.34, height, color=look.colour, edgecolor="white", hatch=hatch
+            )
             height = height + stacks[f"{name}_ms"]
         drawing.interval_points(axes, *intervals_by(part, "place", "mean_ms"), WHOLE, size=0.0)
         for row in stacks.itertuples():
