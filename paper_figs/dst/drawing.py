@@ -1,6 +1,6 @@
 """What the figures of the DST paper share: the two graphs' looks, graphs drawn, samples of what is computed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.experiment import Experiment
@@ -28,7 +28,7 @@ def sure(value: float) -> tuple[float, ...]:
     return (float(value),) * 5
 
 
-def frame(rows: Sequence[Mapping[str, Any]]) -> Frame:
+def frame(rows: Iterable[Mapping[str, Any]]) -> Frame:
     """A table of these rows."""
     import pandas as pd
 

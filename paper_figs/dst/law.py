@@ -32,23 +32,19 @@ RULES: dict[str, dict[str, bool]] = {  # Case IV
 }
 STARTS = 10  # of Case IV, on each graph
 FROZEN_CYCLES = 500  # of Case IV
-DIRECTED = {  # j -> i: i reads j's measure
-    "two-way tree": True,
-    "one-way ring": True,
-    "chain of followers": False,
-}
+DIRECTED = {"two-way tree": True, "one-way ring": True, "chain of followers": False}  # is it balanced?
 
 
 def tables(data: Data) -> FigureTables:
     """``sums`` and ``directed``: S1, S20; ``contraction``: S2, S11; ``frozen``, ``limits``: S12; ``logs``: S18."""
     frozen, limits = frozen_runs()
     return {
-        "sums": frame(list(sum_drifts())),
-        "directed": frame(list(directed_drifts())),
-        "contraction": frame(list(contractions())),
+        "sums": frame(sum_drifts()),
+        "directed": frame(directed_drifts()),
+        "contraction": frame(contractions()),
         "frozen": frame(frozen),
         "limits": frame(limits),
-        "logs": frame(list(logarithmic_gaps())),
+        "logs": frame(logarithmic_gaps()),
     }
 
 
@@ -125,10 +121,9 @@ def contractions() -> Iterator[dict[str, Any]]:
             measured = contraction(matrix, "throttled", g, LOAD, rng)
             yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, g)}
         for requests in REQUESTS:
-            g = RATIO_CYCLE
-            row = {"graph": name, "measure": "throttled-ratio", "share": np.nan, "g": g, "requests": requests}
-            measured = contraction(matrix, "throttled-ratio", g, requests, rng)
-            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, g / requests)}
+            row = {"graph": name, "measure": "throttled-ratio", "share": np.nan, "g": RATIO_CYCLE, "requests": requests}
+            measured = contraction(matrix, "throttled-ratio", RATIO_CYCLE, requests, rng)
+            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, RATIO_CYCLE / requests)}
 
 
 def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -17,7 +17,7 @@ from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS, analytic, frame, sure
 from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Data, Drawing, Frame
 from paper_figs.style import Style
 from systems.parts.laplacian import phi_cr, phi_ss
 from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, path, star, unweighted
@@ -107,26 +107,20 @@ def draw(tables: FigureTables) -> Drawing:
     small = tables["small"][tables["small"].nodes == most]
     titles = (f"all {len(trees)} trees of {NODES} nodes", f"all {len(small)} connected graphs of {most} nodes")
     sheet, axes = drawing.panels(1, 3, (*titles, f"{SAMPLED:,} sampled graphs of {NODES} nodes"), (7.8, 2.9))
-    x_axes = ("phi_cr", "links", "phi_cr")
-    for panel, graphs, x in zip(axes, (trees, small, sampled), x_axes, strict=True):
+    columns = ("phi_cr", "links", "phi_cr")
+    for panel, graphs, x in zip(axes, (trees, small, sampled), columns, strict=True):
         drawing.log_axis(panel)
-        _scatter(panel, graphs, x)
+        drawing.marks(panel, graphs[x], graphs.phi_ss, ANY, alpha=0.6)
+        for kind, look in EXTREMES.items():
+            part = graphs[graphs.kind == kind]
+            drawing.marks(panel, part[x], part.phi_ss, look, size=7)
         panel.set(xlabel=MEASURES.get(x, "links"), ylabel=MEASURES["phi_ss"] if panel is axes[0] else "")
-    for panel, named in ((axes[0], ("dst-1",)), (axes[2], tuple(LOOKS))):
-        for name in named:
-            point = _measures(graph_named(name))
-            drawing.marks(panel, [point["phi_cr"]], [point["phi_ss"]], LOOKS[name], size=5)
+    for panel, name in ((axes[0], "dst-1"), (axes[2], "dst-1"), (axes[2], "dst-2")):
+        point = _measures(graph_named(name))
+        drawing.marks(panel, [point["phi_cr"]], [point["phi_ss"]], LOOKS[name], size=5)
     looks = (*EXTREMES.values(), *LOOKS.values(), ANY)
     keys.legend_above(sheet, [keys.key(look, line=False) for look in looks])
     return sheet
-
-
-def _scatter(axes: Axes, graphs: Frame, x: str) -> None:
-    """Grey dots, the extremal graphs marked."""
-    drawing.marks(axes, graphs[x], graphs.phi_ss, ANY, alpha=0.6)
-    for kind, look in EXTREMES.items():
-        part = graphs[graphs.kind == kind]
-        drawing.marks(axes, part[x], part.phi_ss, look, size=7)
 
 
 def extreme(graphs: Frame, kind: str, measure: str, best: bool) -> float:

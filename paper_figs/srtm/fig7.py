@@ -119,12 +119,11 @@ CLAIMS = (
         "which one that is depends on how the cost of a burst and the DRL penalty balance in the broker model.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "srtm-fig7", "Impact of correlation-aware allocation", "SRTM, Fig. 7", points, open_to_systems=True
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{TAIL_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
+TITLE = "Impact of correlation-aware allocation"
+EXPERIMENT = Experiment("srtm-fig7", TITLE, "SRTM, Fig. 7", points, open_to_systems=True)
+NOTES = (
+    f"{TAIL_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
     "(c), in no claim, has the paper's literal rule, b from a 70 s trace before: what it shows is access delay of the "
-    "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it.",
-)  # fmt: skip
+    "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -206,7 +206,8 @@ CLAIMS = (
 EXPERIMENT = Experiment("srtm-table1", "Load distribution latency of SRTM", "SRTM, Table I", points)
 NOTES = (
     "Group: its publishers; k: iteration; cells: measurement rounds, then those of all iterations, and seconds; ours "
-    "as means over repetitions (0 where a search ended earlier). The paper does not say whether its table is about Poisson or periodic publishers: R17 uses Poisson. Time = rounds x "
+    "as means over repetitions (0 where a search ended earlier). The paper does not say "
+    "whether its table is about Poisson or periodic publishers: R17 uses Poisson. Time = rounds x "
     f"({ROUND_S} s + {OVERHEAD_S} s); the {OVERHEAD_S} s are what the published times leave beside the rounds (the "
     f"artifact's overhead of a round), not measured here. {ENVELOPE_NOTE}"
 )

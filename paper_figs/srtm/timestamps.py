@@ -68,9 +68,9 @@ def tables(data: Data) -> FigureTables:
     factors = {"connections": "workload.publishers", "rate_rps": "workload.rate_rps", "stamps": "study.stamps"}
     runs = with_point(data, both.where(both.metric.isin("stamp_error", *UNDUE)), factors)
     runs = runs.drop(columns=["run_id", "arrivals", "outcome"])
-    keys = ["metric", "stamps", "connections", "rate_rps"]
+    point = ["metric", "stamps", "connections", "rate_rps"]
     values = [f"{name}_us" for name in (*QUANTILES.values(), "mean")] + ["delayed_share"]
-    over = runs.groupby(keys)[values].agg(["mean", "std"]).fillna(0.0)
+    over = runs.groupby(point)[values].agg(["mean", "std"]).fillna(0.0)
     over.columns = ["_".join(each) for each in over.columns]
     return {"runs": runs, "points": over.reset_index()}
 
