@@ -16,13 +16,11 @@ LEAST_SHARE = 0.05  # of the mean: where a log axis cuts a whisker that reaches 
 
 def intervals_of(rows: "pd.DataFrame", factor: float = 1.0) -> list[Interval]:
     """The intervals of rows with mean, count, and low and high, or std (over the repetitions), times ``factor``."""
-    from scipy.stats import t
-
     intervals = []
     for row in rows.to_dict("records"):
         mean, count = row["mean"], int(row["count"])
         if "std" in row:
-            half = float(t.ppf(0.975, count - 1)) * row["std"] / count**0.5 if count > 1 else inf
+            half = half_width(count) * row["std"] if count > 1 else inf
             low, high = mean - half, mean + half
         else:
             low, high = (row["low"], row["high"]) if count > 1 else (-inf, inf)
@@ -44,6 +42,13 @@ def geometric(samples: Sequence[float]) -> Interval:
     return Interval(exp(logs.mean), exp(logs.low), exp(logs.high) if logs.high < inf else inf, logs.count)
 
 
+def half_width(count: int) -> float:
+    """Half of a mean's 95 % interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, count - 1)) / count**0.5 if count > 1 else 0.0
+
+
 def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> "NDArray[np.float64]":
     """How far intervals reach below and above their means, 2 x n; nothing (NaN) where one is infinite."""
     import numpy as np
@@ -59,8 +64,8 @@ def ends_on(is_log: bool) -> Callable[["pd.Series"], tuple[float, float]]:
     """What seaborn asks for: from values to the ends of their interval, on a log axis or another."""
 
     def ends(values: "pd.Series") -> tuple[float, float]:
-        point = t_interval(list(values))
-        below, above = whiskers([point], is_log)[:, 0]
-        return point.mean - below, point.mean + above
+        below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
+        mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
+        return mean - below, mean + above
 
     return ends
