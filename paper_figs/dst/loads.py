@@ -95,7 +95,7 @@ def overthrottling(data: Data, totals: SparkFrame) -> Frame:
     excess = f.transform("rows", lambda row: f.greatest(row["admitted"] - row["ideal"], f.lit(0.0)))
     last = f.element_at("rows", -1)["limit"] / f.element_at("rows", 1)["limit"]
     negatives, limits = (f.count(f.when(f.col("metric") == name, 1)) for name in ("negative_limit_count", "limit"))
-    negative = data.samples.groupBy("run_id").agg((100 * negatives / limits).alias("negative_percent"))
+    negative = data.samples.groupBy("run_id").agg((100 * (negatives / limits)).alias("negative_percent"))
     percents = runs.select(
         "run_id",
         (100 * over_cycles(missed)).alias("overthrottling_percent"),
