@@ -55,7 +55,7 @@ def test_titles_are_lettered_where_there_are_several() -> None:
 def test_lines_go_through_means_with_t_intervals(apart: float) -> None:
     _, (axes,) = drawing.panels(1, 1)
     drawing.mean_lines(axes, frame(), "x", "value", "who", LOOKS, apart_points=apart)
-    lines = [line for line in axes.lines if line.get_linestyle() in ("-", "--")]
+    lines: list[Any] = [line for line in axes.lines if line.get_linestyle() in ("-", "--")]
     assert [list(line.get_ydata()) for line in lines] == [[2.0, 6.0], [2.0]]
     assert whisker_ends(axes) == expected_ends()
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("", "")  # figures name their axes
@@ -74,7 +74,8 @@ def test_points_stand_beside_each_other_with_t_intervals() -> None:
     _, (axes,) = drawing.panels(1, 1)
     drawing.mean_points(axes, frame(), "x", "value", "who", LOOKS, (1, 2), dodge=0.4)
     drawing.categories(axes, ["first", "second"])
-    places = sorted({round(float(x), 6) for line in axes.lines for x in line.get_xdata()})
+    lines: list[Any] = list(axes.lines)
+    places = sorted({round(float(x), 6) for line in lines for x in line.get_xdata()})
     assert places == [-0.1, 0.1, 0.9]
     assert whisker_ends(axes) == expected_ends()
 
