@@ -79,7 +79,10 @@ def _loads(frame: Frame, factors: Mapping[str, str]) -> Frame:
 
 def draw(tables: FigureTables) -> Drawing:
     """Time in the ingress, time to the subscriber, and what the collector did."""
-    titles = (*(f"{label}: p99 (filled), p99.9 (open)" for label in METRICS.values()), "collections; ms: mean pause")
+    titles = (
+        *(f"{label}: p99 (filled), p99.9 (open)" for label in METRICS.values()),
+        "collections; numbers: mean pause (ms)",
+    )
     sheet, axes = drawing.panels(1, 3, titles, (9.0, 3.0))
     for panel, (metric, label) in zip(axes, METRICS.items(), strict=False):
         _draw_times(panel, tables["runs"][tables["runs"].metric == metric])

@@ -4,6 +4,8 @@ The paper's brokers are on one LAN, and its distributors know rates and latencie
 latency is the network's: which broker a publisher has decides over more than its queue.
 """
 
+from math import isfinite
+
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -110,9 +112,11 @@ def _draw_parts(axes: Axes, runs: Frame) -> None:
                 height.index, stacks[f"{name}_ms"], 0.34, height, color=look.colour, edgecolor="white", hatch=hatch
             )
             height = height + stacks[f"{name}_ms"]
-        drawing.interval_points(axes, *intervals_by(part, "place", "mean_ms"), WHOLE, size=0.0)
-        for row in stacks.itertuples():
-            drawing.label(axes, f"{testbed}\n{row.network_share:.1%}", (row.Index, row.mean_ms), points=(0, 5))
+        at, whole = intervals_by(part, "place", "mean_ms")
+        drawing.interval_points(axes, at, whole, WHOLE, size=0.0)
+        for place, interval, share in zip(at, whole, stacks.network_share, strict=True):
+            top = interval.high if isfinite(interval.high) else interval.mean
+            drawing.label(axes, f"{testbed}\n{share:.1%}", (place, top))
     axes.set_ylabel("mean latency (ms)")
     axes.margins(y=0.25)
     keys.key_above(axes, [keys.bar_key(look) for _, _, look in PARTS.values()])
