@@ -78,4 +78,5 @@ def draw_cases(
 ) -> tuple[Drawing, list[Axes]]:
     """(a) to (d), those that were run, and their strips; points above ``highest_ms`` are written at the upper edge."""
     layout = Layout("thousands", "publishers (thousands)", highest_ms=highest_ms, more_keys=more_keys)
-    return p99_sheet(list(cases(runs.assign(thousands=runs.publishers / 1_000))), systems, layout)
+    runs = runs.assign(thousands=runs.publishers / 1_000)
+    return p99_sheet(list(cases(runs)) if len(runs) else [("", runs)], systems, layout)

@@ -27,6 +27,6 @@ def by_arrivals(runs: Frame) -> Cases:
 
 def draw_cases(cases: Cases, x: str, label: str, systems: Sequence[str] = SYSTEMS) -> Drawing:
     """The cases side by side."""
-    beside = 0.02 * max(runs[x].max() for _, runs in cases if len(runs))
+    beside = 0.02 * max([0.0, *(runs[x].max() for _, runs in cases if len(runs))])
     panel_inches = (7.0 / max(2, len(cases)), 4.4)
     return p99_sheet(cases, systems, Layout(x, label, len(cases), True, beside=beside, panel_inches=panel_inches))[0]

@@ -74,7 +74,7 @@ def p99_sheet(cases: Cases, systems: Sequence[str], layout: Layout) -> tuple[Dra
     sheet, flat = drawing.panels(height * rows, columns, (), inches, None, heights, True, "row")
     every = pd.concat([runs for _, runs in cases])
     looks, at = looks_of(with_others(systems, every)), sorted(set(every[layout.x]))
-    gap = min([high - low for low, high in pairwise(at)] + [(at[-1] - at[0]) / 5 or 1.0])
+    gap = min([high - low for low, high in pairwise(at)] + [(at[-1] - at[0]) / 5 if len(at) > 1 else 1.0])
     places = [0.0] * len(looks) if layout.one_each else drawing.beside(len(looks), 0.7)
     shifts = {system: gap * place for system, place in zip(looks, places, strict=True)}
     panels = []
