@@ -1,7 +1,7 @@
 """95 % intervals as they are drawn: of what a figure's table holds, cut where an axis has no room for them."""
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import exp, inf, log
 from typing import TYPE_CHECKING
 
 from analysis.verdicts import Interval, t_interval
@@ -26,6 +26,20 @@ def intervals_of(rows: "pd.DataFrame", factor: float = 1.0) -> list[Interval]:
             low, high = (row["low"], row["high"]) if count > 1 else (-inf, inf)
         intervals.append(Interval(factor * mean, factor * low, factor * high, count))
     return intervals
+
+
+def intervals_by(
+    frame: "pd.DataFrame", x: str, y: str, measure: Callable[[Sequence[float]], Interval] = t_interval
+) -> tuple[list[float], list[Interval]]:
+    """Of a frame with a row a repetition: each ``x``, ascending, and the intervals of ``y`` there."""
+    groups = [(float(at), measure(list(values.astype(float)))) for at, values in frame.groupby(x)[y]]
+    return [at for at, _ in groups], [interval for _, interval in groups]
+
+
+def geometric(samples: Sequence[float]) -> Interval:
+    """Geometric mean and 95 % interval: the t-interval of the logarithms, for what has a long tail; all above 0."""
+    logs = t_interval([log(value) for value in samples])
+    return Interval(exp(logs.mean), exp(logs.low), exp(logs.high) if logs.high < inf else inf, logs.count)
 
 
 def half_width(count: int) -> float:

@@ -212,9 +212,9 @@ def test_fig5_draws_what_is_there() -> None:
     assert [label.get_text().replace("\n", " ") for label in loads_panel.get_xticklabels()] == [
         fig5.LOADS[load] for load in ("ar1", "iid", "log")
     ]
-    assert [line.get_label() for line in sums.lines] == ["crash of a server"]
+    assert [text.get_text() for text in sums.get_legend().texts] == ["crash of a server"] and len(sums.lines) == 1
     assert [label.get_text() for label in late.get_yticklabels()] == [
-        "CST: 200 ms late",
-        "CST: 100 ms late",
         "CST: ideal",
+        "CST: 100 ms late",
+        "CST: 200 ms late",
     ]
