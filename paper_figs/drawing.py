@@ -101,6 +101,33 @@ def note(axes: "Axes", text: str, at: tuple[float, float], right: bool = False, 
     )
 
 
+def label(
+    axes: "Axes",
+    text: str,
+    at: tuple[float, float],
+    colour: str = GREY,
+    shift: tuple[float, float] = (0.0, 0.0),
+    ha: Literal["left", "center", "right"] = "left",
+    va: Literal["bottom", "center", "top"] = "center",
+    size: float = SMALL,
+    rotation: float = 0.0,
+) -> None:
+    """Words at a point of the data, ``shift`` points to the right and up of it."""
+    axes.annotate(
+        text,
+        at,
+        shift,
+        textcoords="offset points",
+        fontsize=size,
+        color=colour,
+        ha=ha,
+        va=va,
+        rotation=rotation,
+        multialignment="center",
+        annotation_clip=False,
+    )
+
+
 # --- lines and points ----------------------------------------------------------------------------
 
 
@@ -132,6 +159,7 @@ def mean_lines(
     band: bool = False,
     nested: bool = False,
     apart_points: float = 0.0,
+    size: float = 4.5,
 ) -> None:
     """A line a value of ``by`` through the means of ``y`` at each ``x``, with their 95 % intervals.
 
@@ -151,7 +179,7 @@ def mean_lines(
         if band:
             line |= {"err_style": "band"}
         else:
-            line |= {"err_style": "bars", **marker_of(look)}
+            line |= {"err_style": "bars", **marker_of(look, size)}
             whisker = {"capsize": 2, "elinewidth": 0.8}
         with _labels_kept(axes), _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
             seaborn.lineplot(part, x=x, y=y, errorbar=ends, err_kws=whisker, legend=False, ax=axes, **line)
