@@ -123,7 +123,8 @@ WHY_E4 = (
     "worst case is a fifth to a quarter longer, because W(t, b) does not tell in which direction the farthest client "
     "is (see placement-other-matrices: much closer on the world's cities)."
 )
-E5 = (
+E5 = "MMOG: Pulsar's consistent hashing violates the bound for many pairs; AllPairs and ePulsar alike, and for fewer."
+WHY_E5 = (
     "Violations that the paper speaks of come of sums of round trips, as its formulas are printed: in one-way delays "
     "nobody violates 100 ms between these cities, wherever topics are (panel b; see placement-bound)."
 )

@@ -103,16 +103,16 @@ def _draw_lines(axes: "Axes", rates: "pd.DataFrame", x: str, line: str, unit: st
 
 def _of_code(system: str) -> Style:
     look = style_of(system)
-    return Style(f"{look.label}, the public code's records", look.colour, "_", "-")
+    return look._replace(label=f"{look.label}, the public code's records", is_open=True)
 
 
 def _draw_code(axes: "Axes", system: str, x: str, values: list[int], other: int) -> None:
-    """Bars across, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
+    """Open marks, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
     for value in values:
         topics, clients = (value, other) if x == "topics" else (other, value)
         if clients in CODE_BYTES[system]:
             kBps = topics * CODE_BYTES[system][clients] / (1_000 * REPORT_S)
-            marks(axes, [value], [kBps], _of_code(system), size=9)
+            marks(axes, [value], [kBps], _of_code(system), size=5.5)
 
 
 # --- the claim -----------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ CLAIMS = (Claim("E7", "ePulsar, Fig. 6", E7, ("epulsar-fig6",), measure_e7, mini
 NOTES = (
     "Bytes of the JSON that a broker writes into the store every 5 s, without the store's own protocol. One broker; of "
     "a topic's clients one publishes and the others subscribe. Numbers of topics and clients are ours: the text has "
-    "none. Bars across: records of the form that the public code (an earlier version) writes, every 5 s instead of its "
+    "none. Open marks: records of the form that the public code (an earlier version) writes, every 5 s instead of its "
     "1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and AllPairs "
-    "reports less. Error bars: 95 % intervals over repetitions, mostly smaller than the marks."
+    "reports less. Error bars: 95 % intervals over repetitions, of two repetitions only."
 )
 EXPERIMENT = Experiment(
     "epulsar-fig6", "What brokers report to the store", "ePulsar, Fig. 6", points, repetitions={"quick": 2, "paper": 5}

@@ -149,8 +149,8 @@ def measure_e9(tables: Tables) -> Evidence:
 E8 = "Client downtime is far lower under ePulsar, and the gain grows with the WAN latency."
 E9 = "The time to migrate a topic falls with the number of executors, under ePulsar alone."
 WHY_E9 = (
-    'By the paper\'s own definition ("Release Topic" to "Release Complete") a migration does not get shorter when others '
-    "run beside it, panel (b); what is judged counts from the decision, panel (c)."
+    'By the paper\'s own definition ("Release Topic" to "Release Complete") a migration does not get shorter '
+    "when others run beside it, panel (b); what is judged counts from the decision, panel (c)."
 )
 CLAIMS = (
     Claim("E8", "5.7, Fig. 7a", E8, ("epulsar-fig7",), measure_e8, minimum_repetitions=2),
