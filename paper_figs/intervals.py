@@ -45,8 +45,8 @@ def ends_on(is_log: bool) -> Callable[["pd.Series"], tuple[float, float]]:
     """What seaborn asks for: from values to the ends of their interval, on a log axis or another."""
 
     def ends(values: "pd.Series") -> tuple[float, float]:
-        point = t_interval(list(values))
-        below, above = whiskers([point], is_log)[:, 0]
-        return point.mean - below, point.mean + above
+        below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
+        mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
+        return mean - below, mean + above
 
     return ends
