@@ -105,7 +105,7 @@ def draw(tables: FigureTables) -> "Drawing":
     inches = 2.45 * len(shown) + 0.4, 4.8
     drawing, axes = panels(2, len(shown), inches=inches, share_x=True, share_y="row")
     log_axis(axes[0], at=(1, 1.2, 1.5, 2, 3, 5))
-    log_axis(axes[len(shown)])
+    log_axis(axes[len(shown)], steps=(1,))
     log_axis(axes[0], "x", at=sorted(set(runs.sites)) or SITES)
     for number, matrix in enumerate(shown):
         above, below = axes[number :: len(shown)]
@@ -132,7 +132,7 @@ def _draw_errors(axes: "Axes", estimates: "pd.DataFrame") -> None:
     """Each run a small mark, lines through the medians: errors of few repetitions span decades, their means do not."""
     for measure, look in ERRORS.items():
         percent = (100 * estimates[measure]).clip(lower=LEAST_PERCENT)
-        marks(axes, estimates.sites, percent, look, size=2.5, alpha=0.5)
+        marks(axes, estimates.sites, percent, look, size=3.5, alpha=0.5)
         middle = percent.groupby(estimates.sites).median()
         curve(axes, middle.index, middle, look)
 
