@@ -40,7 +40,7 @@ def label_points(
             taken += [_around(start + share * (end - start), 1.5 * scale) for share in shares]
     for text, x, y, colour in sorted(points, key=lambda point: (-point[2], point[1])):
         at_x, at_y = to_pixels((x, y))
-        extent = 0.56 * size * scale * len(text), 1.2 * size * scale
+        extent = 0.6 * size * scale * len(text), 1.2 * size * scale
         places: list[tuple[float, int, Box]] = []  # cost, ring, box
         for ring, angle in product(range(len(_REACHES)), range(0, 360, 30)):
             box = _box(at_x, at_y, _REACHES[ring] * scale, angle, extent)

@@ -26,13 +26,20 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
+NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
 VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
+FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
+
+
+def is_live(testbed: str) -> bool:
+    """Whether a run had real processes."""
+    return testbed != VIRTUAL
 
 
 def point(name: str, scale: Scale, testbed: str) -> RunSpec:
@@ -102,7 +109,7 @@ def runs_of(data: "Data") -> "pd.DataFrame":
     from analysis.metrics import percentiles
     from analysis.spark import collect
 
-    found = points_of(data)
+    runs = points_of(data)
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
     convergence = usage.convergence(data.samples, data.runs)
     frames = [
@@ -113,11 +120,11 @@ def runs_of(data: "Data") -> "pd.DataFrame":
         convergence.select("run_id", (f.col("convergence_ns") / 1e9).alias("convergence_s")),
     ]
     for frame in frames:
-        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    found["error_share"] = found.false_admit_share + found.false_reject_share
-    found["bytes_per_request"] = found.pop("sent_bytes").fillna(0) / found.offered_count
-    found = found[(found.name != "oracle") & found.offered_count.notna()]
-    return found.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    runs["error_share"] = runs.false_admit_share + runs.false_reject_share
+    runs["bytes_per_request"] = runs.pop("sent_bytes").fillna(0) / runs.offered_count
+    runs = runs[(runs.name != "oracle") & runs.offered_count.notna()]
+    return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
 def _totals(samples: "DataFrame") -> "DataFrame":
@@ -146,9 +153,9 @@ def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
     keys = ["virtual_run_id", "live_run_id", "testbed"]
     rows = [tuple(row) for row in pairs[keys].itertuples(index=False)]
     frame = data.spark.createDataFrame(rows, ", ".join(f"{key} string" for key in keys))
-    found = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
-    found["admitted_ratio"] = found.live_admitted_count / found.virtual_admitted_count
-    return found
+    flips = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
+    flips["admitted_ratio"] = flips.live_admitted_count / flips.virtual_admitted_count
+    return flips
 
 
 def twins(data: "Data") -> "pd.DataFrame":
@@ -170,9 +177,8 @@ def latency_curves(data: "Data") -> "pd.DataFrame":
     from analysis.spark import collect
 
     rows = data.latency_histogram.where("metric = 'decision_latency'").groupBy("run_id", "high_ns")
-    found = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")
-    found = found[found.name != "oracle"]
-    counts = found.groupby(["name", "testbed", "high_ns"], as_index=False)["count"].sum()
+    runs = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")
+    counts = runs[runs.name != "oracle"].groupby(["name", "testbed", "high_ns"], as_index=False)["count"].sum()
     by = counts.groupby(["name", "testbed"])["count"]
     counts["share"] = by.cumsum() / by.transform("sum")
     counts["value_ms"] = counts.high_ns / 1e6
