@@ -12,23 +12,19 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
 from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
-from paper_figs.beyond.wan_runs import FEWEST, FLIPPED, LIVE, NAMES, REPETITIONS, VIRTUAL, is_live
+from paper_figs.beyond.wan_runs import FLIPPED, LIVE, LIVE_CLAIM, NAMES, REPETITIONS, VIRTUAL, is_live
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.keys import bar_key, key, key_above, legend_above
+from paper_figs.keys import key, key_above, legend_above
 from paper_figs.series import samples, where
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 TOTALS = 0.05  # ours, set before results: admitted totals of both testbeds
 FLOOR_MS = 0.01  # of a log axis: virtual time decides at once
-WHISKER, HATCHED = Style("", "#333333", "", "-"), Style("rejected wrongly", "#cccccc", "", "-")
+WHISKER = Style("", "#333333", "", "-")
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -49,7 +45,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def gaps_of(data: "Data") -> "pd.DataFrame":
+def gaps_of(data: "Data") -> "Frame":
     """Admitted beyond the oracle by second: name, testbed, t_s, mean, low, high (over repetitions)."""
     from analysis import limiting
     from analysis.spark import collect
@@ -90,7 +86,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_gaps(axes: "Axes", gaps: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_gaps(axes: "Axes", gaps: "Frame", names: Sequence[str]) -> None:
     """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
     for place, name in enumerate(names):
         for testbed, line in gaps[gaps.name == name].groupby("testbed"):
@@ -100,8 +96,10 @@ def _draw_gaps(axes: "Axes", gaps: "pd.DataFrame", names: Sequence[str]) -> None
     axes.set(xlabel="time (s)", ylabel="requests")
 
 
-def _draw_errors(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
     """Bars: wrongly admitted below, wrongly rejected above it; intervals of the sum.  Open: virtual time."""
+    from matplotlib.patches import Patch
+
     for place, name in enumerate(names):
         for testbed, group in runs[runs.name == name].groupby("testbed"):
             live, colour = is_live(str(testbed)), style_of(name).colour
@@ -114,12 +112,11 @@ def _draw_errors(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> No
     categories(axes, [style_of(name).label for name in names])
     axes.set_ylabel("of all requests (%)")
     axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 0.1))
-    plain, hatched = bar_key(Style("admitted wrongly", "#888888", "", "-")), bar_key(HATCHED)
-    hatched.set(hatch="////", facecolor="#cccccc", edgecolor="#888888")
-    key_above(axes, [plain, hatched])
+    hatched = Patch(facecolor="#cccccc", hatch="////", edgecolor="#888888", label="rejected wrongly")
+    key_above(axes, [Patch(facecolor="#888888", label="admitted wrongly"), hatched])
 
 
-def _draw_latency(axes: "Axes", latency: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_latency(axes: "Axes", latency: "Frame", names: Sequence[str]) -> None:
     """Distribution functions of the emulated runs, on a log axis."""
     log_axis(axes, "x", steps=(1,))
     for name in names:
@@ -128,7 +125,7 @@ def _draw_latency(axes: "Axes", latency: "pd.DataFrame", names: Sequence[str]) -
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests", ylim=(0, 1.02))
 
 
-def _draw_pairs(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str], value: str, text: str) -> None:
+def _draw_pairs(axes: "Axes", runs: "Frame", names: Sequence[str], value: str, text: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
     for place, name in enumerate(names):
         for testbed, group in runs[runs.name == name].groupby("testbed"):
@@ -141,7 +138,7 @@ def _draw_pairs(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str], value:
     axes.set_ylabel(text)
 
 
-def _draw_convergence(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) -> None:
+def _draw_convergence(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
     """How long after the last request; below the names, in how many emulated runs all replicas were equal."""
     _draw_pairs(axes, runs, names, "convergence_s", "time (s)")
     live = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
@@ -156,7 +153,7 @@ def _draw_convergence(axes: "Axes", runs: "pd.DataFrame", names: Sequence[str]) 
 # --- claims --------------------------------------------------------------------------------------
 
 
-def live_runs(tables: Tables) -> "pd.DataFrame":
+def live_runs(tables: Tables) -> "Frame":
     """The rows of ``crdt-wan/runs`` that had real processes and replicas; KeyError if there are none."""
     runs = tables["crdt-wan/runs"]
     runs = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
@@ -199,7 +196,7 @@ def measure_w3(tables: Tables) -> Evidence:
     )
 
 
-def _names(flips: "pd.DataFrame") -> list[str]:
+def _names(flips: "Frame") -> list[str]:
     if flips.empty:
         raise KeyError("pairs of runs")
     return sorted(set(flips.name))
@@ -208,7 +205,6 @@ def _names(flips: "pd.DataFrame") -> list[str]:
 W1 = "Counter and queue as real processes over five cities: once nothing is left to send, all replicas are equal."
 W2 = "They admit as many requests as in virtual time, within 5 %."
 W3 = "At most 5 % of their decisions differ from those of virtual time, request by request."
-LIVE_CLAIM: dict[str, Any] = {"needs": "mininet", "testbed": "mininet", "minimum_repetitions": FEWEST}
 CLAIMS = tuple(
     Claim(name, "Ratebed", sentence, ("crdt-wan",), measure, **LIVE_CLAIM)
     for name, sentence, measure in (("W1", W1, measure_w1), ("W2", W2, measure_w2), ("W3", W3, measure_w3))

@@ -20,11 +20,7 @@ from paper_figs.series import plain
 from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 REPETITIONS = {"tiny": 1, "small": 1, "quick": 3, "paper": 5}  # live runs take the time of their load
 METRICS = {"access_delay": "access delay", "end_to_end_latency": "end-to-end latency"}
@@ -66,7 +62,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _points_of(data: "Data") -> "pd.DataFrame":
+def _points_of(data: "Data") -> "Frame":
     """live_run_id, name (of the limiter, or the system), k (missing for limiters), repetition, validity."""
     from pyspark.sql import functions as f
 
@@ -107,7 +103,7 @@ def _look(quantile: str, side: str) -> Style:
     return series(words, place, "o^D"[place], "--" if is_open else "-", is_open)
 
 
-def _draw_percentiles(axes: "Axes", latency: "pd.DataFrame") -> None:
+def _draw_percentiles(axes: "Axes", latency: "Frame") -> None:
     """Means over repetitions with their intervals, virtual beside emulated."""
     for quantile in QUANTILES:
         for side, points in zip(SIDES, (-2.5, 2.5), strict=True):
@@ -117,7 +113,7 @@ def _draw_percentiles(axes: "Axes", latency: "pd.DataFrame") -> None:
             mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
 
 
-def _draw_distances(axes: "Axes", latency: "pd.DataFrame") -> None:
+def _draw_distances(axes: "Axes", latency: "Frame") -> None:
     """Wasserstein's distance by k with its interval, each repetition a dot; Kolmogorov's beside its mean."""
     looks = {metric: series(text, place + 3, "sv"[place]) for place, (metric, text) in enumerate(METRICS.items())}
     mean_lines(axes, latency, "k", "wasserstein_ms", "metric", looks)

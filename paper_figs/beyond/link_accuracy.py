@@ -20,11 +20,7 @@ from paper_figs.style import SERIES, Style
 from testbed.mininet.site import NETEM, USER_SPACE, check_mechanism
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 HOSTS = 4
 POINT = ["testbed", "delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability"]
@@ -77,7 +73,7 @@ def tables(data: "Data") -> FigureTables:
     return {"paths": paths, "points": over_paths(paths)}
 
 
-def over_paths(paths: "pd.DataFrame") -> "pd.DataFrame":
+def over_paths(paths: "Frame") -> "Frame":
     """One row a point: error of the median (its median and extremes over paths), spread, loss with its interval."""
     import pandas as pd
     from scipy.stats import binomtest
@@ -121,7 +117,7 @@ def _words(way: str, text: str) -> str:
     return f"{LABELS[way]}: {text}" if way else text
 
 
-def _draw_delays(axes: "Axes", paths: "pd.DataFrame", ways: list[str]) -> None:
+def _draw_delays(axes: "Axes", paths: "Frame", ways: list[str]) -> None:
     """Each direction a dot at its median's error, with a line from the 5th to the 95th percentile of its probes."""
     delays = sorted(set(paths.requested_delay_ms))
     axes.axhspan(-TARGET_MS, TARGET_MS, color=TARGET.colour, alpha=0.15, linewidth=0)
@@ -139,7 +135,7 @@ def _draw_delays(axes: "Axes", paths: "pd.DataFrame", ways: list[str]) -> None:
     axes.set_ylim(min(bottom, 1.3 * min(errors)), max(top, 1.5 * max(errors)))
 
 
-def _draw_jitter(axes: "Axes", points: "pd.DataFrame", ways: list[str]) -> None:
+def _draw_jitter(axes: "Axes", points: "Frame", ways: list[str]) -> None:
     """5th and 95th percentile of the probes around the request, against those of a uniform jitter."""
     points = points[points.requested_delay_ms.isin(points[points.requested_jitter_ms > 0].requested_delay_ms)]
     points = points.sort_values("requested_jitter_ms")
@@ -154,7 +150,7 @@ def _draw_jitter(axes: "Axes", points: "pd.DataFrame", ways: list[str]) -> None:
     axes.margins(y=0.3)
 
 
-def _draw_loss(axes: "Axes", points: "pd.DataFrame", ways: list[str]) -> None:
+def _draw_loss(axes: "Axes", points: "Frame", ways: list[str]) -> None:
     """Lost probes, of all directions of a point, with 95 % intervals (Wilson's)."""
     points = points[points.requested_delay_ms.isin(points[points.requested_loss_probability > 0].requested_delay_ms)]
     most = 100 * float(points.requested_loss_probability.max()) if len(points) else 1.0

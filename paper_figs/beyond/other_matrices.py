@@ -21,11 +21,7 @@ from paper_figs.keys import key, legend_above
 from paper_figs.style import series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SITES = (4, 8, 16, 32)
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"
@@ -122,13 +118,13 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _title(runs: "pd.DataFrame", matrix: str) -> str:
+def _title(runs: "Frame", matrix: str) -> str:
     """A table's is its file's name."""
     files = sorted(set(runs.file) - {""})
     return files[0][:28] if files else TITLES[matrix]
 
 
-def _draw_errors(axes: "Axes", estimates: "pd.DataFrame") -> None:
+def _draw_errors(axes: "Axes", estimates: "Frame") -> None:
     """Each run a small mark, lines through the medians: errors of few repetitions span decades, their means do not."""
     for measure, look in ERRORS.items():
         percent = (100 * estimates[measure]).clip(lower=LEAST_PERCENT)

@@ -21,12 +21,7 @@ from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5
@@ -91,7 +86,7 @@ def tables(data: "Data") -> FigureTables:
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def scenarios_of(data: "Data") -> "pd.DataFrame":
+def scenarios_of(data: "Data") -> "Frame":
     """``points_of`` with each run's scenario and its oracle_run_id; runs without an oracle are left out.
 
     The oracle of a crash loses what reaches the node while that is down: a limiter is not to blame for tokens that
@@ -105,7 +100,7 @@ def scenarios_of(data: "Data") -> "pd.DataFrame":
     return runs.dropna(subset="oracle_run_id")
 
 
-def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
+def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
     """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
 
     Within an interval and user, requests that were decided: how many more were admitted than by the oracle
@@ -131,7 +126,7 @@ def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
     )
 
 
-def error_curves(data: "Data") -> "pd.DataFrame":
+def error_curves(data: "Data") -> "Frame":
     """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
 
     Counts are sums over the ``runs`` (repetitions).
@@ -160,7 +155,7 @@ def _scenario(faults: str) -> str:
     return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == wanted)
 
 
-def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame") -> "Frame":
     """One row a limiter and scenario of which there is a run without a fault, too.
 
     name, scenario; recovery_s: from the fault's end to that of the last interval whose errors are more than
@@ -207,7 +202,7 @@ def draw(tables: FigureTables) -> "Drawing":
             _note(panel, back[(back.name == name) & (back.scenario == scenario)])
             panel.set_ylim(-reach, ROOM * reach)
         words = look.label.replace(", ", ",\n").replace("centralised t", "centralised\nt")
-        beside = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
+        beside: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
         axes[row * columns].set_ylabel(words, color=look.colour, **beside)
     for number, (panel, scenario) in enumerate(zip(axes, scenarios, strict=False)):
         title(panel, f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
@@ -220,14 +215,14 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _reach(curves: "pd.DataFrame") -> float:
+def _reach(curves: "Frame") -> float:
     """How far the y axis goes, in %."""
     if curves.empty:
         return 1.0
     return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
 
 
-def _draw_curve(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", look: Style) -> None:
+def _draw_curve(axes: "Axes", part: "Frame", usual: "Frame", look: Style) -> None:
     """Both kinds of errors as areas of steps, and without a fault as lines."""
     axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
     for (kind, (_, alpha)), sign in zip(AREAS.items(), (1, -1), strict=True):
@@ -245,7 +240,7 @@ def _draw_curve(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", look:
     axes.grid(visible=False)
 
 
-def _note(axes: "Axes", rows: "pd.DataFrame") -> None:
+def _note(axes: "Axes", rows: "Frame") -> None:
     """How long it takes to recover, and what was lost."""
     if rows.empty:
         return

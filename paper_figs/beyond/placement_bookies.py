@@ -19,11 +19,7 @@ from paper_figs.series import with_point
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 QUORUMS = ((2, 1), (2, 2), (3, 2), (3, 3))  # bookies, acknowledgements
 SITES = {"same": "on the broker's site, racks apart", "any": "on sites drawn at random"}
@@ -81,7 +77,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_bar(axes: "Axes", runs: "pd.DataFrame", x: float, look: Style) -> None:
+def _draw_bar(axes: "Axes", runs: "Frame", x: float, look: Style) -> None:
     interval_bars(axes, [x], [t_interval(list(runs.mean_ms))], look, width=0.36)
     marks(axes, [x], [runs.worst_ms.mean()], WORST)
 

@@ -18,11 +18,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 ZONES, CITIES = 16, 12
 # In ms, the access delays one way; of each the quick scale's values, and what the paper scale has besides.
@@ -95,21 +91,21 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_violations(axes: "Axes", runs: "pd.DataFrame", x: str) -> None:
+def _draw_violations(axes: "Axes", runs: "Frame", x: str) -> None:
     """Estimates and truth, in percent of the pairs."""
     draw_policies(axes, runs, x, "true_violation_ratio", 100.0, is_true=True)
     draw_policies(axes, runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
     axes.set(xlabel=LABELS[x], ylabel="pairs above the bound (%)", ylim=(-4, 104))
 
 
-def _draw_feasible(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_feasible(axes: "Axes", runs: "Frame") -> None:
     """Topics for which a policy sees a broker within the bound: Pulsar does not look, the best one knows."""
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, is_true=True, policies=("optimal",))
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, policies=("epulsar", "all-pairs"))
     axes.set(xlabel=LABELS["access"], ylabel="topics (%)", ylim=(-4, 104))
 
 
-def _draw_moving(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_moving(axes: "Axes", runs: "Frame") -> None:
     """Over the bound: all topics placed at their best brokers, or (dotted) only those that violate it at Pulsar's."""
     bounds = sorted(set(runs.bound))
     moving = runs.only_violated.astype(bool)

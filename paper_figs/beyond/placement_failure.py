@@ -18,11 +18,7 @@ from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("pulsar", "epulsar")
 SITES, TOPICS = 4, 12
@@ -93,7 +89,7 @@ def tables(data: "Data") -> FigureTables:
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
-def _scenarios(data: "Data", frame: Any, order: list[str]) -> "pd.DataFrame":
+def _scenarios(data: "Data", frame: Any, order: list[str]) -> "Frame":
     """``frame`` with system, scenario and repetition of its runs."""
     from pyspark.sql import functions as f
 
@@ -109,7 +105,7 @@ def _scenario(faults: str) -> str:
     return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == json.loads(faults))
 
 
-def _curves(data: "Data") -> "pd.DataFrame":
+def _curves(data: "Data") -> "Frame":
     """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
 
     due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
@@ -131,7 +127,7 @@ def _curves(data: "Data") -> "pd.DataFrame":
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: "Data") -> "pd.DataFrame":
+def _elections(data: "Data") -> "Frame":
     """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
     from pyspark.sql import functions as f
 
@@ -140,7 +136,7 @@ def _elections(data: "Data") -> "pd.DataFrame":
     return _scenarios(data, data.samples.where(late).groupBy("run_id").agg(after_s), ["run_id"])
 
 
-def recovery(curves: "pd.DataFrame", elections: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame", elections: "Frame") -> "Frame":
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
@@ -165,7 +161,7 @@ def recovery(curves: "pd.DataFrame", elections: "pd.DataFrame") -> "pd.DataFrame
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
 
 
-def _last_s(bad: "pd.Series") -> float | None:
+def _last_s(bad: "Series") -> float | None:
     """From the fault to the end of the last bad step; None where that is the run's."""
     if not bad.any():
         return 0.0
@@ -204,7 +200,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_panel(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", look: Style, passes: bool) -> None:
+def _draw_panel(axes: "Axes", part: "Frame", usual: "Frame", look: Style, passes: bool) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
     axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
@@ -212,14 +208,14 @@ def _draw_panel(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", look:
         return
     edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    area = {"fill": True, "color": look.colour, "linewidth": 0}
+    area: dict[str, Any] = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, edges, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, edges, alpha=0.9, **area)
     share = [*(100 * usual.in_bound / usual.due)]
     curve(axes, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], [*share, share[-1]], USUAL, width=0.8, stairs=True)
 
 
-def _words(row: "pd.DataFrame") -> str:
+def _words(row: "Frame") -> str:
     """How long nobody leads, messages are held up, and fewer are in bound."""
     if row.empty:
         return ""

@@ -33,11 +33,7 @@ from paper_figs.series import with_point
 from paper_figs.style import Style, looks_of, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
@@ -170,7 +166,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_moves(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_moves(axes: "Axes", runs: "Frame") -> None:
     """Bars a bound and rule of ePulsar's: moves a minute when all could be settled; an open mark a run."""
     bounds = [f"{bound_ms}ms" for bound_ms in RULE_BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
     for name, shift in zip(RULES, beside(len(RULES), 0.8), strict=True):
@@ -188,19 +184,19 @@ def _draw_moves(axes: "Axes", runs: "pd.DataFrame") -> None:
     title(axes, f"(g) ePulsar's rules, demand {RULE_LOAD:g}")
 
 
-def _draw_shares(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_shares(axes: "Axes", runs: "Frame") -> None:
     shares = runs.assign(percent=100 * runs.in_bound)
     mean_lines(axes, shares, "load", "percent", "system", looks_of(SYSTEMS), apart_points=3)
     _name_loads(axes, runs)
     axes.set(ylabel=f"messages within the bound\nin the last {LAST_S} s (%)", ylim=(-4, 104))
 
 
-def _name_loads(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _name_loads(axes: "Axes", runs: "Frame") -> None:
     rule(axes, 1, "x", reference=True)
     axes.set_xticks(loads := sorted(set(runs["load"])), [f"{load:g}" for load in loads])
 
 
-def _draw_latencies(axes: "Axes", runs: "pd.DataFrame", bound_ms: float) -> None:
+def _draw_latencies(axes: "Axes", runs: "Frame", bound_ms: float) -> None:
     """Means as lines, the worst message as open marks above them."""
     log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
@@ -212,7 +208,7 @@ def _draw_latencies(axes: "Axes", runs: "pd.DataFrame", bound_ms: float) -> None
     axes.set_ylabel(f"latency in the\nlast {LAST_S} s (ms)")
 
 
-def _draw_places(axes: "Axes", places: "pd.DataFrame", runs: "pd.DataFrame") -> None:
+def _draw_places(axes: "Axes", places: "Frame", runs: "Frame") -> None:
     """A bar a system and load: topics by city, the nearest at the bottom; above it the number of moves."""
     loads = sorted(set(runs["load"]))
     for x, load in enumerate(loads):

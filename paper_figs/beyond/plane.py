@@ -22,9 +22,7 @@ from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_me
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Frame
 
 OPTIONS = (
     *LOAD_OPTIONS,
@@ -39,14 +37,14 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     if nodes < 2:
         raise SpecError(f"--nodes {nodes}", "give at least 2")
     load = load_of(options, nodes)
-    found = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
+    specs = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
     for sweep in SWEEPS:
         values = node_counts(scale, nodes) if sweep.column == "nodes" else values_of(scale, sweep)
         for value in values:
             if sweep.column == "nodes":
-                found.append(oracle(load, value))
-            found += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
-    return found
+                specs.append(oracle(load, value))
+            specs += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
+    return specs
 
 
 def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
@@ -61,7 +59,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "sweeps": sweep_means(runs), "facts": facts(data, runs)}
 
 
-def facts(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+def facts(data: "Data", runs: "Frame") -> "Frame":
     """What was offered: log ("" = synthetic), requests, users, capacity, rate, threshold, rejected_share, and of a log.
 
     start, duration, speed, spread (truth value), skipped (lines, by reason, as text).

@@ -13,7 +13,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
 from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
-from paper_figs.beyond.wan_runs import CITIES, FEWEST, FLIPPED, LIVE, REDIS, REPETITIONS, VIRTUAL, is_live
+from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL, is_live
 from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
@@ -21,11 +21,7 @@ from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 MODEL = "centralised"
 SERIES = ((MODEL, VIRTUAL), (MODEL, LIVE), (REDIS, LIVE))  # what is shown, in this order
@@ -58,7 +54,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _pairs(runs: "pd.DataFrame") -> "pd.DataFrame":
+def _pairs(runs: "Frame") -> "Frame":
     """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
@@ -72,7 +68,7 @@ def _pairs(runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.concat(pairs, ignore_index=True)
 
 
-def cities_of(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+def cities_of(data: "Data", runs: "Frame") -> "Frame":
     """A row a run and city: name, testbed, repetition, city, rtt_ms, p50_ms, p95_ms, beyond_ms.
 
     rtt_ms: the round trip to the server that is wanted; beyond_ms: the median of the decision latency less that.
@@ -128,13 +124,13 @@ def _look(name: str, testbed: str) -> Style:
     return look._replace(label=style_of(name).label) if name == REDIS else look
 
 
-def _of(frame: "pd.DataFrame", name: str, testbed: str) -> "pd.DataFrame":
+def _of(frame: "Frame", name: str, testbed: str) -> "Frame":
     """The rows of one series."""
     live = frame.testbed != VIRTUAL
     return frame[(frame.name == name) & (live if is_live(testbed) else ~live)]
 
 
-def _draw_latency(axes: "Axes", latency: "pd.DataFrame") -> None:
+def _draw_latency(axes: "Axes", latency: "Frame") -> None:
     """Distribution functions: stairs, a step a city."""
     most = 1.0
     for series in SERIES:
@@ -146,7 +142,7 @@ def _draw_latency(axes: "Axes", latency: "pd.DataFrame") -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests")
 
 
-def _draw_cities(axes: "Axes", cities: "pd.DataFrame") -> None:
+def _draw_cities(axes: "Axes", cities: "Frame") -> None:
     """Medians less what the links take, by city: means over repetitions with intervals."""
     order = cities.drop_duplicates("city").sort_values("rtt_ms")
     for shift, series in zip(beside(len(SERIES), 0.6), SERIES, strict=True):
@@ -160,7 +156,7 @@ def _draw_cities(axes: "Axes", cities: "pd.DataFrame") -> None:
     axes.set_ylabel("median − round trip (ms)")
 
 
-def _draw_bytes(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_bytes(axes: "Axes", runs: "Frame") -> None:
     """Errors against the oracle over bytes a request: means with intervals both ways."""
     for series in SERIES:
         group, look = _of(runs, *series), _look(*series)
@@ -195,7 +191,6 @@ def measure_w5(tables: Tables) -> Evidence:
 
 W4 = "A real Redis over five cities decides as its model does: at most 5 % of the decisions differ, request by request."
 W5 = "Half of its decisions take as long as the model's, within 25 %."
-LIVE_CLAIM: dict[str, Any] = {"needs": "mininet", "testbed": "mininet", "minimum_repetitions": FEWEST}
 CLAIMS = (
     Claim("W4", "Ratebed", W4, ("redis-wan",), measure_w4, **LIVE_CLAIM),
     Claim("W5", "Ratebed", W5, ("redis-wan",), measure_w5, **LIVE_CLAIM),

@@ -13,6 +13,7 @@ import msgspec
 from analysis.verdicts import Claim, Evidence, Tables, at_least
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
+from paper_figs.beyond.wan_runs import LIVE, LIVE_CLAIM, VIRTUAL
 from paper_figs.drawing import INK, curve, log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import point
 from paper_figs.figure import Figure, FigureTables
@@ -21,14 +22,8 @@ from paper_figs.series import samples
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
 
-    from analysis.spark import Data
-
-VIRTUAL, LIVE = "virtual", "mininet"
 NODES = 8  # of the topology wan: its five cities in turn, so that three have two nodes
 ROUNDS = 180  # seconds, or probes a node
 EVERY = 15
@@ -36,7 +31,6 @@ BAND = (0.05, 0.95)  # of the model's errors
 INSIDE = 0.8  # ours, set before results: of the pairs of a run
 LIVE_RUNS = {"tiny": 1, "small": 5, "quick": 5, "paper": 10}  # each takes its three minutes
 MODEL_RUNS = 100  # of 20, a run like all others would find but 81 % of its pairs inside; of 100, 88 %
-FEWEST = 3
 SPREAD, MEDIAN = series("model, 5 to 95 % of runs", 4), series("model, median", 0, "", "--")
 REAL = {True: Style("real, inside", INK, ".", "-"), False: series("real, outside", 5, ".")}
 
@@ -72,7 +66,7 @@ def tables(data: "Data") -> FigureTables:
     return compared(collect(_errors(data), ["testbed", "repetition", "at_s", "pair"]))
 
 
-def compared(errors: "pd.DataFrame") -> FigureTables:
+def compared(errors: "Frame") -> FigureTables:
     """The tables of ``tables``, from a row a run, read and pair."""
     keys = ["testbed", "repetition", "at_s"]
     errors = errors.assign(size_ms=errors.error_ms.abs())
@@ -94,7 +88,7 @@ def compared(errors: "pd.DataFrame") -> FigureTables:
     return {"pairs": pairs, "bands": bands, "shares": shares, "times": times}
 
 
-def _errors(data: "Data") -> "DataFrame":
+def _errors(data: "Data") -> "SparkFrame":
     """A row a run, read and pair: testbed, repetition, at_s, pair, estimated_ms, error_ms.
 
     And rtt_ms: the round trip as it was measured, or, in virtual time, as the topology says.
@@ -137,7 +131,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_estimates(axes: "Axes", pairs: "pd.DataFrame") -> None:
+def _draw_estimates(axes: "Axes", pairs: "Frame") -> None:
     most = float(pairs.rtt_ms.max()) if len(pairs) else 1.0
     look = series("a pair of a run", 0, "o")
     curve(axes, [0, most], [0, most], Style("", INK, "", ":"), width=0.8)
@@ -146,7 +140,7 @@ def _draw_estimates(axes: "Axes", pairs: "pd.DataFrame") -> None:
     key_above(axes, [rule_key("exact", reference=True), key(look, line=False)])
 
 
-def _draw_bands(axes: "Axes", pairs: "pd.DataFrame", bands: "pd.DataFrame") -> None:
+def _draw_bands(axes: "Axes", pairs: "Frame", bands: "Frame") -> None:
     """Pairs in the order of their round trips; a bar each, and the real runs' errors as points."""
     order = bands.sort_values(["rtt_ms", "pair"], ignore_index=True)
     places = {pair: place for place, pair in enumerate(order.pair)}
@@ -165,7 +159,7 @@ def _draw_bands(axes: "Axes", pairs: "pd.DataFrame", bands: "pd.DataFrame") -> N
     key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN._replace(marker="_"), line=False), *real])
 
 
-def _draw_times(axes: "Axes", times: "pd.DataFrame") -> None:
+def _draw_times(axes: "Axes", times: "Frame") -> None:
     log_axis(axes)
     model = times[times.testbed == VIRTUAL].groupby("at_s").mean_ms
     low, high = (model.quantile(share) for share in BAND)
@@ -198,7 +192,6 @@ WHY_W6 = (
     "Errors of one run hang together: an agent that is misplaced is so for all its seven pairs. A few runs tell little "
     "of their mean."
 )
-LIVE_CLAIM: dict[str, Any] = {"needs": "mininet", "testbed": "mininet", "minimum_repetitions": FEWEST}
 CLAIMS = (Claim("W6", "Ratebed", W6, ("serf-model",), measure_w6, **LIVE_CLAIM, why=WHY_W6),)
 NOTES = (
     "Eight nodes in New York, London, Singapore, Sao Paulo, Sydney; Debian's Serf 0.9.4, profile lan. Real errors are "

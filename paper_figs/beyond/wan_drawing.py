@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 from analysis.verdicts import Interval, t_interval
 from paper_figs.beyond.wan_runs import is_live
-from paper_figs.drawing import categories, interval_points, label, marks
+from paper_figs.drawing import SMALL, categories, interval_points, label, marks
 from paper_figs.series import samples
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+    from paper_figs.kinds import Axes, Frame
 
 
 def look_of(name: str, testbed: str) -> Style:
@@ -27,7 +26,7 @@ def floored(values: Sequence[float]) -> Interval:
     return Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
 
 
-def flipped(flips: "pd.DataFrame") -> Interval:
+def flipped(flips: "Frame") -> Interval:
     """The share of flipped decisions and its 95 % interval: over repetitions; of one run alone, Wilson's."""
     if len(flips) == 1:
         run = flips.iloc[0]
@@ -35,13 +34,13 @@ def flipped(flips: "pd.DataFrame") -> Interval:
     return floored(samples(flips.flipped_share))
 
 
-def change_text(flips: "pd.DataFrame") -> str:
+def change_text(flips: "Frame") -> str:
     """By how much the admitted total of all repetitions changes."""
     change = f"{flips.live_admitted_count.sum() / flips.virtual_admitted_count.sum() - 1:+.2%}"
     return f"admitted {'±0' if float(change[:-1]) == 0 else change.replace('-', '−')}"
 
 
-def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "pd.DataFrame"]]) -> None:
+def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "Frame"]]) -> None:
     """Of each (name, look, flips) the share with its interval, runs as dots beside it, the admitted total as text."""
     for place, (_, look, flips) in enumerate(groups):
         if flips.empty:
@@ -51,7 +50,7 @@ def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "pd.DataFrame"]]
         marks(axes, [place - 0.22] * len(flips), 100 * flips.flipped_share, look, size=2.5, alpha=0.5)
         interval_points(axes, [place], [percent], look)
         label(axes, change_text(flips), (place, percent.high), look.colour, (0, 4), "center", "bottom")
-    categories(axes, [name for name, _, _ in groups])
+    categories(axes, [name for name, _, _ in groups], size=SMALL)
     from_zero(axes, 0.3)
     axes.set_ylabel("of all decisions (%)")
 

@@ -21,10 +21,7 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, name_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Frame, SparkFrame
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
@@ -32,6 +29,7 @@ VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
+LIVE_CLAIM: dict[str, Any] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
 FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
@@ -85,7 +83,7 @@ def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def points_of(data: "Data") -> "pd.DataFrame":
+def points_of(data: "Data") -> "Frame":
     """One row a run: run_id, name (as in ``limiters.name_of``: the oracle too), testbed, validity, repetition."""
     from analysis.spark import collect
 
@@ -96,7 +94,7 @@ def points_of(data: "Data") -> "pd.DataFrame":
     return raw[["run_id", "name", "testbed", "validity", "repetition"]]
 
 
-def runs_of(data: "Data") -> "pd.DataFrame":
+def runs_of(data: "Data") -> "Frame":
     """``points_of``, and what each run decided and what that cost; the oracle's runs are left out.
 
     Columns of ``limiting.precision`` and error_share (false admissions and rejections, of the requests), excess_tokens,
@@ -127,7 +125,7 @@ def runs_of(data: "Data") -> "pd.DataFrame":
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _totals(samples: "DataFrame") -> "DataFrame":
+def _totals(samples: "SparkFrame") -> "SparkFrame":
     """run_id, sent_bytes of all nodes, REPLICA_COUNTS."""
     from pyspark.sql import functions as f
 
@@ -140,7 +138,7 @@ def _totals(samples: "DataFrame") -> "DataFrame":
     )
 
 
-def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
+def flips_of(data: "Data", pairs: "Frame") -> "Frame":
     """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
 
     ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
@@ -158,7 +156,7 @@ def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
     return flips
 
 
-def twins(data: "Data") -> "pd.DataFrame":
+def twins(data: "Data") -> "Frame":
     """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
     import pandas as pd
 
@@ -170,7 +168,7 @@ def twins(data: "Data") -> "pd.DataFrame":
     return pairs.merge(named, on="live_run_id")
 
 
-def latency_curves(data: "Data") -> "pd.DataFrame":
+def latency_curves(data: "Data") -> "Frame":
     """Distribution functions of the decision latency: name, testbed, value_ms, share; over all repetitions."""
     from pyspark.sql import functions as f
 

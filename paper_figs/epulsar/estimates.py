@@ -10,22 +10,24 @@ from paper_figs.epulsar.published import SETTLED_MIN
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Frame, SparkFrame
 
 SETTLED_S = 60.0 * SETTLED_MIN
 
 
 def point(topology: str, topology_options: dict[str, Any], **study: Any) -> RunSpec:
     """Agents alone: nothing is offered, so system and workload are idle."""
-    place = {"topology": topology, "topology_options": topology_options}
-    return RunSpec(system="static-split", workload="requests", study="coordinates", study_options=study, **place)
+    return RunSpec(
+        system="static-split",
+        workload="requests",
+        topology=topology,
+        topology_options=topology_options,
+        study="coordinates",
+        study_options=study,
+    )
 
 
-def errors(data: "Data") -> "DataFrame":
+def errors(data: "Data") -> "SparkFrame":
     """A row a run, read and pair: run_id, at_s, pair, true_ms, error_ms (estimate less truth, without its sign)."""
     from pyspark.sql import functions as f
 
@@ -39,12 +41,12 @@ def errors(data: "Data") -> "DataFrame":
     )  # fmt: skip
 
 
-def draw_columns(axes: "Axes", runs: "pd.DataFrame", x: str, looks: Mapping[str, Style]) -> None:
+def draw_columns(axes: "Axes", runs: "Frame", x: str, looks: Mapping[str, Style]) -> None:
     """A line a column of ``looks``: its means over repetitions at each ``x``, with 95 % intervals."""
     mean_lines(axes, runs.melt([x], list(looks), "column", "drawn"), x, "drawn", "column", looks)
 
 
-def draw_each(axes: "Axes", runs: "pd.DataFrame", x: str, y: str, look: Style) -> None:
+def draw_each(axes: "Axes", runs: "Frame", x: str, y: str, look: Style) -> None:
     """The median of ``y`` over repetitions against ``x``, and each repetition as a thin line."""
     for _, run in runs.sort_values(x).groupby("repetition"):
         curve(axes, run[x], run[y], look._replace(dashes="-"), width=0.5, alpha=0.35)

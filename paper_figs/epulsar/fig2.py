@@ -16,11 +16,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "epulsar")
 CLIENT, TOPIC = "producer-1-1", "topic-1"
@@ -72,11 +68,11 @@ def tables(data: "Data") -> FigureTables:
     from analysis.spark import collect
 
     systems = data.runs.where(f.col("repetition") == 0).select("run_id", "system")
-    found = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])
+    messages = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])
     mine = data.samples.where(f.col("metric").isin("client_downtime_ns", "migration_ns")).join(systems, "run_id")
     spans = mine.groupBy("system").pivot("metric", ["client_downtime_ns", "migration_ns"]).agg(f.first("value"))
     spans = spans.selectExpr("system", "client_downtime_ns / 1e6 downtime_ms", "migration_ns / 1e6 migration_ms")
-    return {"arrows": _arrows(found), "spans": collect(spans, ["system"])}
+    return {"arrows": _arrows(messages), "spans": collect(spans, ["system"])}
 
 
 def _messages(data: "Data") -> Any:
@@ -98,13 +94,14 @@ def _messages(data: "Data") -> Any:
     return ways[0].join(ways[1], ["run_id", "source", "target", "text", "number"])
 
 
-def _arrows(found: "pd.DataFrame") -> "pd.DataFrame":
+def _arrows(messages: "Frame") -> "Frame":
     """The messages of the first migration, from its release to the client's connection."""
     import pandas as pd
 
     columns = ["system", "message", "step", "source", "target", "sent_ms", "got_ms"]
     parts = []
-    for system, part in found.assign(message=[text.partition("(")[0] for text in found.text]).groupby("system"):
+    words = [text.partition("(")[0] for text in messages.text]
+    for system, part in messages.assign(message=words).groupby("system"):
         release = part[part.message == "Release"].iloc[0]
         new = re.search(r"next_broker='(\w+)'", release.text)
         assert new is not None, release.text
@@ -157,7 +154,7 @@ def draw(tables: FigureTables) -> "Drawing":
 
 def _boxed(axes: "Axes", text: str, at: tuple[float, float], size: float, colour: str, box: dict[str, Any]) -> None:
     """Words in a box about a point."""
-    middle = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 
 
@@ -181,7 +178,7 @@ def _draw_arrow(axes: "Axes", arrow: Any, is_baseline: bool) -> None:
         _boxed(axes, str(kind.step), along(1 - BEFORE_HEAD / abs(end - start)), 6, "#ffffff", circle)
 
 
-def _draw_spans(axes: "Axes", part: "pd.DataFrame") -> None:
+def _draw_spans(axes: "Axes", part: "Frame") -> None:
     """Per-topic migration time at the load manager, from (1) to (5); downtime at the client."""
     at = part.set_index("message")
     if not {"Release", "Released", "Close", "Connected"} <= set(at.index):

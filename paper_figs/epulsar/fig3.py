@@ -20,11 +20,7 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 COUNTS = {  # the span is that of 5.3's measurement of overhead
     "quick": (FEWEST_NODES, 8, 16, 32, MOST_NODES),
@@ -78,24 +74,24 @@ def tables(data: "Data") -> FigureTables:
     at_once = f.percentile("error_ms", f.array(*map(f.lit, levels.values()))).alias("levels")
     single = [f.col("levels")[place].alias(name) for place, name in enumerate(levels)]
     every = pairs.agg(rtt_ms, mean, most, at_once).select("run_id", "at_s", "rtt_ms", "mean_ms", "max_ms", *single)
-    found = with_point(data, every, {"nodes": "topology.fanout"})
-    found["percent"] = 100 * found.mean_ms / found.rtt_ms
-    last = settled(found[found.rtt_ms == RTT_MS])
+    reads = with_point(data, every, {"nodes": "topology.fanout"})
+    reads["percent"] = 100 * reads.mean_ms / reads.rtt_ms
+    last = settled(reads[reads.rtt_ms == RTT_MS])
     shares = last.melt(["nodes", "repetition"], list(levels)[: SHARES + 1], "share", "error_ms")
     shares["share"] = shares.share.map(levels)
     columns = ["nodes", "rtt_ms", "repetition", "at_s", "mean_ms", "median_ms", "p95_ms", "max_ms", "percent"]
     kept = ["nodes", "repetition", "share", "error_ms"]
     return {
-        "errors": found[columns].sort_values(columns[:4], ignore_index=True),
+        "errors": reads[columns].sort_values(columns[:4], ignore_index=True),
         "shares": shares[kept].sort_values(kept[:3], ignore_index=True),
     }
 
 
-def settled(found: "pd.DataFrame") -> "pd.DataFrame":
+def settled(reads: "Frame") -> "Frame":
     """The reads that count: after ten minutes, or the last one where runs are shorter."""
-    early = found[found.at_s <= SETTLED_S]
+    early = reads[reads.at_s <= SETTLED_S]
     last = early.groupby(["nodes", "rtt_ms", "repetition"]).at_s.transform("max")
-    chosen: pd.DataFrame = early[early.at_s == last]
+    chosen: Frame = early[early.at_s == last]
     return chosen
 
 
@@ -129,7 +125,7 @@ def _draw_star(axes: "Axes") -> None:
     axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.15))
 
 
-def _draw_counts(axes: "Axes", last: "pd.DataFrame") -> None:
+def _draw_counts(axes: "Axes", last: "Frame") -> None:
     log_axis(axes, "x", at=sorted(set(last.nodes)))
     draw_columns(axes, last, "nodes", LOOKS)
     rule(axes, ERROR_MS)
@@ -137,7 +133,7 @@ def _draw_counts(axes: "Axes", last: "pd.DataFrame") -> None:
     axes.set_ylim(bottom=0)
 
 
-def _draw_rtts(axes: "Axes", shares: "Axes", last: "pd.DataFrame") -> None:
+def _draw_rtts(axes: "Axes", shares: "Axes", last: "Frame") -> None:
     rtts_ms = sorted(set(last.rtt_ms))
     log_axis(axes)
     for panel in (axes, shares):
@@ -151,7 +147,7 @@ def _draw_rtts(axes: "Axes", shares: "Axes", last: "pd.DataFrame") -> None:
     shares.set(ylim=(0, max(1.35 * ERROR_PERCENT, shares.get_ylim()[1])), ylabel="error over the round trip (%)")
 
 
-def _draw_time(axes: "Axes", errors: "pd.DataFrame", base: int) -> None:
+def _draw_time(axes: "Axes", errors: "Frame", base: int) -> None:
     part = errors[(errors.nodes == base) & (errors.rtt_ms == RTT_MS)]
     at_s = [second for second in (15, 60, 180, 600, 3600) if second <= part.at_s.max()]
     names = [f"{second} s" if second < 60 else f"{second // 60} min" for second in at_s]
@@ -162,7 +158,7 @@ def _draw_time(axes: "Axes", errors: "pd.DataFrame", base: int) -> None:
     axes.set(xlabel="since the agents began", ylabel="error of the estimate (ms)")
 
 
-def _draw_shares(axes: "Axes", shares: "pd.DataFrame") -> None:
+def _draw_shares(axes: "Axes", shares: "Frame") -> None:
     """Distribution functions over pairs, each the mean over repetitions of the error at a share."""
     counts = sorted(set(shares.nodes))[-3:] if len(shares) else []
     looks = {nodes: Style(f"{nodes} nodes", GREYS[n], "", "-") for n, nodes in enumerate(counts)}

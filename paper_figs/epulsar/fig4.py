@@ -20,9 +20,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Drawing
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}

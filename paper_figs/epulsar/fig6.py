@@ -19,16 +19,14 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values
 FROM_S = 3  # everybody is connected and located
-CODE_BYTES = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
+CODE_BYTES: dict[
+    str, dict[int, float]
+] = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
     "epulsar": dict.fromkeys(CLIENTS, CODE_CENTROID_BYTES),
     "all-pairs": {8: 1_000 * CODE_PAIRS_8_KB, 16: 1_000 * CODE_PAIRS_16_KB},
 }
@@ -83,7 +81,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_lines(axes: "Axes", rates: "pd.DataFrame", x: str, line: str, unit: str) -> None:
+def _draw_lines(axes: "Axes", rates: "Frame", x: str, line: str, unit: str) -> None:
     """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
     for system in SYSTEMS:
         look, part = style_of(system), rates[rates.system == system]
@@ -142,7 +140,7 @@ def measure_e7(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(growth))
 
 
-def _growth(pairs: "pd.DataFrame", ours: "pd.DataFrame", topics: list[int], clients: list[int]) -> list[Check]:
+def _growth(pairs: "Frame", ours: "Frame", topics: list[int], clients: list[int]) -> list[Check]:
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
     checks: list[Check] = []
     for each in clients:
@@ -159,10 +157,10 @@ def _growth(pairs: "pd.DataFrame", ours: "pd.DataFrame", topics: list[int], clie
     return checks
 
 
-def _slope(part: "pd.DataFrame", few: int, many: int) -> "pd.Series":
+def _slope(part: "Frame", few: int, many: int) -> "Series":
     """kB/s for each topic more, by repetition."""
     rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
-    slope: pd.Series = rise / (many - few)
+    slope: Series = rise / (many - few)
     return slope
 
 

@@ -20,11 +20,7 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
@@ -88,7 +84,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_downtime(axes: "Axes", migrations: "pd.DataFrame") -> None:
+def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
     """Medians filled and joined; around them the worst client, open."""
     rows = migrations[(migrations.metric == DOWNTIME) & (migrations.topics == migrations.topics.max())]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
@@ -104,7 +100,7 @@ def _draw_downtime(axes: "Axes", migrations: "pd.DataFrame") -> None:
     key_above(axes, [*medians, worst_key], columns=3)
 
 
-def _draw_times(axes: "Axes", rows: "pd.DataFrame") -> None:
+def _draw_times(axes: "Axes", rows: "Frame") -> None:
     """Lines set side by side, as some are equal: ePulsar's by executors, and Pulsar's."""
     threads = sorted(set(rows[rows.system == "epulsar"].executors))
     looks = {one: series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}

@@ -26,11 +26,7 @@ from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(SWARM_BOUND_MS)
 SETTLED_S = 20  # first placements, by clients that have not said where they are, are over by then
@@ -94,7 +90,7 @@ def swarm_of(name: str) -> str:
     return name.split("-")[1] if name.startswith("uav-") else name.rsplit("-", 1)[1]
 
 
-def _named(changes: "pd.DataFrame") -> "pd.DataFrame":
+def _named(changes: "Frame") -> "Frame":
     """One handover a swarm, whose members fly together."""
     named = changes.rename(columns={"first": "name", "second": "to"}).drop(columns=["third"])
     named["swarm"] = named.name.map(swarm_of)
@@ -102,7 +98,7 @@ def _named(changes: "pd.DataFrame") -> "pd.DataFrame":
     return named[shown | (named.name.str.endswith("-1") & (named.kind != "owned"))]
 
 
-def _of_run(seconds: "pd.DataFrame", changes: "pd.DataFrame") -> dict[str, float]:
+def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
     later = seconds[seconds.second >= SETTLED_S]
     until_s = int(seconds.second.max()) + 1
     leaders = changes["first"].str.endswith("-1") & (changes.kind == "handover")
@@ -168,7 +164,7 @@ def _draw_swarm(axes: "Axes", tables: FigureTables, swarm: str) -> None:
         marks(axes, at_s, [11.5] * len(at_s), look, size=5)
 
 
-def _draw_shares(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_shares(axes: "Axes", runs: "Frame") -> None:
     """Shares of topics' seconds without a late message, with intervals over repetitions."""
     for place, system in enumerate(SYSTEMS):
         share = t_interval(list(100 * runs[runs.system == system].in_bound))

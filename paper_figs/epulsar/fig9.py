@@ -20,11 +20,7 @@ from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
@@ -89,7 +85,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs.sort_values(["variant", "repetition"]).reset_index(drop=True), "lines": pd.concat(lines)}
 
 
-def _in_interest(every: "pd.DataFrame", changes: "pd.DataFrame", run_id: str) -> "pd.DataFrame":
+def _in_interest(every: "Frame", changes: "Frame", run_id: str) -> "Frame":
     """Seconds of the topics that the avatar shown subscribes to, while it does: topic, spell, second, max_ms."""
     import pandas as pd
 
@@ -125,7 +121,7 @@ def _label(variant: str) -> str:
     return style_of(system).label + (f", {more}" if more else "")
 
 
-def _draw_lines(axes: "Axes", lines: "pd.DataFrame", look: Style) -> None:
+def _draw_lines(axes: "Axes", lines: "Frame", look: Style) -> None:
     log_axis(axes)
     for _, line in lines.groupby(["topic", "spell"]):
         curve(axes, line.second, line.max_ms, look._replace(dashes="-"), width=0.8, alpha=0.7)
@@ -133,7 +129,7 @@ def _draw_lines(axes: "Axes", lines: "pd.DataFrame", look: Style) -> None:
     axes.set_xlabel("time (s)")
 
 
-def _draw_late(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_late(axes: "Axes", runs: "Frame") -> None:
     """Shares of topics' seconds with a late message, with intervals; above them how often topics move."""
     most = 0.1
     for place, variant in enumerate(VARIANTS):

@@ -23,9 +23,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import series
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Drawing
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
@@ -149,7 +147,7 @@ WHY_E3 = (
     "there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than half of it "
     "are pages of the program, which all agents of a machine share."
 )
-LIVE = {"needs": "mininet", "testbed": "mininet"}
+LIVE: dict[str, Any] = {"needs": "mininet", "testbed": "mininet"}
 CLAIMS = (
     Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, minimum_repetitions=FEWEST, why=WHY_E3),
 )

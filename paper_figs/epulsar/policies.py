@@ -21,10 +21,8 @@ from paper_figs.epulsar.published import (
 from paper_figs.series import by_repetition, plain, where
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
     from paper_figs.figure import FigureTables
+    from paper_figs.kinds import Data, Frame, Series
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 MEMBERS = GAME_CLIENTS // GAME_GROUPS
@@ -96,14 +94,14 @@ def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
     of_agents = data.samples.where(f.col("node") == "coordinates").groupBy("run_id")
     estimates = of_agents.agg(*(f.max(of(name)).alias(name) for name in _ERRORS))
     order = ["topology", *factors, "repetition"]
-    found = {
+    frames = {
         "runs": collect(runs.join(points, "run_id"), [*order, "policy"]),
         "estimates": collect(estimates.join(points, "run_id"), order),
     }
-    return {name: plain(frame, factors).drop(columns="run_id") for name, frame in found.items()}
+    return {name: plain(frame, factors).drop(columns="run_id") for name, frame in frames.items()}
 
 
-def gap(runs: "pd.DataFrame", value: str, policy: str, other: str, **point: Any) -> "pd.Series":
+def gap(runs: "Frame", value: str, policy: str, other: str, **point: Any) -> "Series":
     """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
     return by_repetition(where(runs, **point), value, policy=policy) - by_repetition(
         where(runs, **point), value, policy=other

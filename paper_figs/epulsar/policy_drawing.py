@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 
 from paper_figs.drawing import GREY, mean_lines, rule, sentence
 from paper_figs.keys import key, legend_above, rule_key
-from paper_figs.style import Style, style_of
+from paper_figs.style import Dashes, Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
+    from paper_figs.kinds import Axes, Drawing, Frame
 
 SHOWN = ("pulsar", "optimal", "epulsar", "all-pairs")  # in the order of drawing
 ESTIMATING = tuple(policy for policy in SHOWN if policy != "optimal")  # that one knows the truth
@@ -20,13 +18,13 @@ TITLES = ("worst case", "violations", "worst case, as printed", "violations, as 
 
 def look_of(policy: str, is_true: bool = False) -> Style:
     """A policy's look: dashes for what lies on a solid line, open and dotted for the truth."""
-    dashes = ":" if is_true or policy == "optimal" else "--" if policy == "all-pairs" else "-"
+    dashes: Dashes = ":" if is_true or policy == "optimal" else "--" if policy == "all-pairs" else "-"
     return style_of(policy)._replace(dashes=dashes, is_open=is_true)
 
 
 def draw_policies(
     axes: "Axes",
-    runs: "pd.DataFrame",
+    runs: "Frame",
     x: str,
     y: str,
     scaled: float = 1.0,
@@ -40,9 +38,7 @@ def draw_policies(
         mean_lines(axes, drawn, x, "drawn", "policy", {policy: look_of(policy, is_true)}, size=size)
 
 
-def draw_four(
-    axes: "Sequence[Axes]", runs: "pd.DataFrame", x: str, bound_ms: float, printed: "pd.DataFrame | None" = None
-) -> None:
+def draw_four(axes: "Sequence[Axes]", runs: "Frame", x: str, bound_ms: float, printed: "Frame | None" = None) -> None:
     """Worst delay and violations over ``x``: above one way, below as printed (of the runs ``printed``, if given)."""
     printed = runs if printed is None else printed
     for panel, value, scaled in ((axes[0], "worst_ms", 1.0), (axes[1], "violation_ratio", 100.0)):

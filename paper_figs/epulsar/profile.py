@@ -23,11 +23,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import SERIES, Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
     (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
@@ -112,7 +108,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": frame, "correlations": correlations(frame), "knee": knee(frame)}
 
 
-def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
+def correlations(runs: "Frame") -> "Frame":
     """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
 
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
@@ -131,7 +127,7 @@ def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
 
 
-def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
+def over_repetitions(runs: "Frame") -> "Frame":
     """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
     import numpy as np
 
@@ -139,7 +135,7 @@ def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
     return means.assign(p95_ms=np.exp(means.p95_ms)).sort_values("out_rps", ignore_index=True)
 
 
-def knee(runs: "pd.DataFrame") -> "pd.DataFrame":
+def knee(runs: "Frame") -> "Frame":
     """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
     import pandas as pd
 
@@ -163,7 +159,7 @@ def _look(topics: int, size_bytes: int) -> Style:
     return Style("", COLOURS[topics], MARKERS[size_bytes], "-")
 
 
-def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> None:
+def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
     """Repetitions are small marks, their geometric mean is a large one."""
     means = over_repetitions(runs)
     _log_rates(axes)
@@ -179,7 +175,7 @@ def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> 
     axes.set_ylabel("p95 end-to-end latency (ms)")
     by_topics = [key(Style(f"topics: {topics}", colour, "o", "-"), line=False) for topics, colour in COLOURS.items()]
     by_size = [key(Style(f"{size:,} B", GREY, marker, "-"), line=False) for size, marker in MARKERS.items()]
-    key_above(axes, [*by_topics, *by_size], columns=5)
+    key_above(axes, [*by_topics, *by_size], columns=3)
 
 
 def _log_rates(axes: "Axes") -> None:
@@ -187,7 +183,7 @@ def _log_rates(axes: "Axes") -> None:
     axes.set_xlabel("messages out (1/s)")
 
 
-def _draw_correlations(axes: "Axes", rhos: "pd.DataFrame") -> None:
+def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
     """Bars of the mean |rho| over repetitions with 95 % intervals, the largest at the top."""
     sizes = rhos.assign(size=rhos.rho.abs()).dropna().groupby("parameter")["size"].apply(list).to_dict()
     intervals = {parameter: t_interval(sizes[parameter]) for parameter in PARAMETERS if parameter in sizes}
@@ -196,13 +192,13 @@ def _draw_correlations(axes: "Axes", rhos: "pd.DataFrame") -> None:
         look = Style("", SERIES[0] if parameter == "out_rps" else "#999999", "", "-")
         interval_bars(axes, [place], [intervals[parameter]], look, width=0.75, lying=True)
     categories(axes, [PARAMETERS[parameter] for parameter in order], "y")
-    rule(axes, STRONG, "x", text="strong")
+    rule(axes, STRONG, "x")
     axes.set_xlim(0, 1)
-    axes.set_xlabel("|Spearman's rho|")
+    axes.set_xlabel("|Spearman's rho|; dashed: strong")
     axes.set_axisbelow(True)
 
 
-def _draw_processor(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_processor(axes: "Axes", runs: "Frame") -> None:
     """The broker's and, all together, its clients'."""
     looks = {
         "broker_cores": series("broker", 0, "o"),
@@ -242,7 +238,7 @@ E12 = (
     "Of all traffic parameters the aggregate output message rate of a broker is the one most correlated with the p95 "
     "end-to-end latency, with a knee beyond which latency deteriorates."
 )
-LIVE = {"needs": "mininet or local", "testbed": "mininet"}
+LIVE: dict[str, Any] = {"needs": "mininet or local", "testbed": "mininet"}
 CLAIMS = (Claim("E12", "5.4", E12, ("epulsar-profile",), measure_e12, **LIVE, minimum_repetitions=MINIMUM_REPETITIONS),)
 NOTES = (
     "Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "

@@ -19,11 +19,7 @@ from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
@@ -86,16 +82,16 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": _told(runs), "curves": _told(curves)}
 
 
-def _base(runs: "pd.DataFrame") -> int:
+def _base(runs: "Frame") -> int:
     """The number of clients that is judged, or the only one there is."""
     return CLIENTS if CLIENTS in set(runs.clients) else int(runs.clients.min())
 
 
-def _handover(runs: "pd.DataFrame") -> str:
+def _handover(runs: "Frame") -> str:
     return HANDOVER if HANDOVER in set(runs.handover) else str(runs.handover.max())
 
 
-def _told(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _told(frame: "Frame") -> "Frame":
     """Without what all figures' points have; handovers as seconds, 0 where there are none."""
     told = frame.drop(columns=["arrivals", "system", "outcome", "run_id"], errors="ignore").copy()
     told["handover_s"] = [float(str(text).removesuffix("s") or 0) for text in told.handover]
@@ -128,16 +124,17 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _seconds(runs: "pd.DataFrame") -> float:
+def _seconds(runs: "Frame") -> float:
     """The time between handovers that is judged, or the longest there is."""
     judged = float(HANDOVER.removesuffix("s"))
     return judged if judged in set(runs.handover_s) else float(runs.handover_s.max())
 
 
-def _draw_sweep(axes: "Axes", runs: "pd.DataFrame", x: str) -> None:
+def _draw_sweep(axes: "Axes", runs: "Frame", x: str) -> None:
     mobile = runs[runs.mobile.astype(bool)]
     log_axis(axes, "x", at=sorted(set(mobile[x])))
-    mean_lines(axes, mobile, x, "error_ms", "proxied", {proxied: SIDES[proxied, True] for proxied in (False, True)})
+    looks = {str(proxied): SIDES[proxied, True] for proxied in (False, True)}
+    mean_lines(axes, mobile.assign(side=mobile.proxied.astype(bool).astype(str)), x, "error_ms", "side", looks)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("error, client to broker (ms)")
 
@@ -147,7 +144,7 @@ def measure_e13(tables: Tables) -> Evidence:
     runs = tables["epulsar-proxies/runs"]
     seconds, judged = float(HANDOVER.removesuffix("s")), runs[runs.clients == CLIENTS]
 
-    def of(value: str, proxied: bool, mobile: bool) -> "pd.Series":
+    def of(value: str, proxied: bool, mobile: bool) -> "Series":
         return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
 
     worse: list[Check] = []

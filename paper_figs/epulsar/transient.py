@@ -20,11 +20,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SITES, TOPICS = 4, 8
 FROM_S, UNTIL_S, END_S = 40, 70, 150
@@ -117,10 +113,10 @@ def tables(data: "Data") -> FigureTables:
     shares = sums.select("run_id", "t_s", (1 - f.col("late_pair_count") / f.col("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
     whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
-    found = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
-    found["scenario"] = [_scenario(*key) for key in zip(found.faults, found.warm_up_rounds, strict=True)]
+    steps = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
+    steps["scenario"] = [_scenario(*key) for key in zip(steps.faults, steps.warm_up_rounds, strict=True)]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
-    curves = found[columns].sort_values(columns[:3], ignore_index=True)
+    curves = steps[columns].sort_values(columns[:3], ignore_index=True)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
@@ -129,7 +125,7 @@ def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
     return next(key for key, of in SCENARIOS.items() if json.dumps([list(of.faults), of.warm_up_rounds]) == wanted)
 
 
-def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame") -> "Frame":
     """A row a disturbed run that has an undisturbed one beside it: scenario, repetition, dip, last, back_s, ...
 
     Of ``best``: dip, how far it falls below the undisturbed run, at most; last, over the last seconds, divided by the
@@ -180,7 +176,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_share(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", value: str, span_s: tuple[int, int]) -> None:
+def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s: tuple[int, int]) -> None:
     """Each repetition thin, their mean thick."""
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
@@ -192,7 +188,7 @@ def _draw_share(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", value
     axes.set_xticks(range(0, END_S + 1, 30))
 
 
-def _words(back: "pd.DataFrame") -> str:
+def _words(back: "Frame") -> str:
     """How far down topics on their best broker are, and how long it takes."""
     if back.empty:
         return ""
@@ -226,7 +222,7 @@ def measure_e14(tables: Tables) -> Evidence:
     return Evidence((*dips, *returns), tuple(dips))
 
 
-def _of(back: "pd.DataFrame", value: str, scenario: str) -> list[float]:
+def _of(back: "Frame", value: str, scenario: str) -> list[float]:
     return samples(by_repetition(back, value, scenario=scenario))
 
 
