@@ -6,7 +6,7 @@ prints; a key stands above the panels or above its own, never among data.  A loo
 colour, marker, dashes, and whether the marker is open.  A frame has one row a repetition; what a figure's table
 has made of them already comes as ``Interval``s (``intervals_of``).
 
-It rests on seaborn (theme, means with intervals, bars by hue, distributions), and on matplotlib for the rest.
+It rests on seaborn (theme, means with intervals, bars by hue), and on matplotlib for the rest.
 What is logarithmic is made so before anything is drawn: whiskers that reach 0 are cut there at a twentieth of the
 mean.  Neither library is imported at module level.
 """
@@ -48,7 +48,8 @@ def sheet(width_inches: float, height_inches: float) -> "Drawing":
 
     look = {"svg.hashsalt": "ratebed", "svg.fonttype": "none", "axes.spines.top": False, "axes.spines.right": False}
     grid = {"axes.grid": True, "grid.linewidth": 0.4, "grid.color": "#dddddd", "legend.frameon": False}
-    seaborn.set_theme(context="paper", style="ticks", rc=look | grid)
+    sizes = {"axes.labelsize": 8.5, "xtick.labelsize": 8, "ytick.labelsize": 8}
+    seaborn.set_theme(context="paper", style="ticks", rc=look | grid | sizes)
     return pyplot.figure(figsize=(width_inches, height_inches), layout="constrained")
 
 
@@ -90,42 +91,26 @@ def sentence(axes: "Axes", text: str) -> None:
 
 def note(axes: "Axes", text: str, at: tuple[float, float], right: bool = False, top: bool = False) -> None:
     """Small text at ``at``, shares of the panel's width and height: from there to the right (left) and up (down)."""
-    axes.annotate(
-        text,
-        at,
-        xycoords="axes fraction",
-        fontsize=SMALL,
-        color=GREY,
-        ha="right" if right else "left",
-        va="top" if top else "bottom",
-    )
+    ha, va = "right" if right else "left", "top" if top else "bottom"
+    axes.annotate(text, at, xycoords="axes fraction", fontsize=SMALL, color=GREY, ha=ha, va=va)
 
 
 def label(
     axes: "Axes",
     text: str,
     at: tuple[float, float],
-    colour: str = GREY,
-    shift: tuple[float, float] = (0.0, 0.0),
-    ha: Literal["left", "center", "right"] = "left",
-    va: Literal["bottom", "center", "top"] = "center",
+    colour: str = INK,
+    points: tuple[float, float] = (0.0, 2.0),
+    ha: Literal["left", "center", "right"] | None = None,
+    va: Literal["bottom", "center", "top"] | None = None,
     size: float = SMALL,
     rotation: float = 0.0,
 ) -> None:
-    """Words at a point of the data, ``shift`` points to the right and up of it."""
-    axes.annotate(
-        text,
-        at,
-        shift,
-        textcoords="offset points",
-        fontsize=size,
-        color=colour,
-        ha=ha,
-        va=va,
-        rotation=rotation,
-        multialignment="center",
-        annotation_clip=False,
-    )
+    """Small text so many ``points`` beside a place among the data: right, left, above or below, as these say."""
+    ha = ha or ("left" if points[0] > 0 else "right" if points[0] < 0 else "center")
+    va = va or ("bottom" if points[1] > 0 else "top" if points[1] < 0 else "center")
+    look: dict[str, Any] = {"fontsize": size, "color": colour, "ha": ha, "va": va, "rotation": rotation}
+    axes.annotate(text, at, points, "data", "offset points", multialignment="center", annotation_clip=False, **look)
 
 
 # --- lines and points ----------------------------------------------------------------------------
@@ -156,33 +141,26 @@ def mean_lines(
     y: str,
     by: str,
     looks: Mapping[str, Style],
-    band: bool = False,
-    nested: bool = False,
     apart_points: float = 0.0,
     size: float = 4.5,
 ) -> None:
     """A line a value of ``by`` through the means of ``y`` at each ``x``, with their 95 % intervals.
 
-    ``looks``: in the order of drawing; what the frame lacks is left out.  ``band``: intervals as a band, no markers.
-    For lines that lie on each other: ``nested`` makes each narrower than the one before, so that all are seen;
-    ``apart_points`` sets them side by side.
+    ``looks``: in the order of drawing; what the frame lacks is left out.  Lines that would lie on each other stand so
+    many ``apart_points`` side by side.
     """
     import seaborn
 
     ends = ends_on(_is_log(axes, "y"))
+    if apart_points:
+        axes.margins(x=0.08)
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
     for n, (name, look) in enumerate(present.items()):
         part = frame[frame[by] == name].astype({y: float})
-        width = 1.2 if not nested else 1.2 + 1.6 * (len(present) - 1 - n)
-        line: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": width}
-        whisker: dict[str, Any] = {"alpha": 0.2, "linewidth": 0}
-        if band:
-            line |= {"err_style": "band"}
-        else:
-            line |= {"err_style": "bars", **marker_of(look, size)}
-            whisker = {"capsize": 2, "elinewidth": 0.8}
+        line: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2}
+        line |= {"err_style": "bars", "err_kws": {"capsize": 2, "elinewidth": 0.8}, **marker_of(look, size)}
         with _labels_kept(axes), _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
-            seaborn.lineplot(part, x=x, y=y, errorbar=ends, err_kws=whisker, legend=False, ax=axes, **line)
+            seaborn.lineplot(part, x=x, y=y, errorbar=ends, legend=False, ax=axes, **line)
 
 
 def mean_points(
@@ -257,15 +235,6 @@ def rule(axes: "Axes", at: float, side: Side = "y", reference: bool = False, tex
         axes.axvline(at, color=colour, linewidth=0.8, linestyle=dashes)
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (-1.5, -2), "va": "top"}
         axes.annotate(text, (at, 1.0), rotation=90, **place, **small)
-
-
-def distribution(axes: "Axes", values: "Values", look: Style, weights: "Values | None" = None) -> None:
-    """The distribution function of ``values`` as stairs, in percent; ``weights``: how often each counts."""
-    import seaborn
-
-    with _labels_kept(axes):
-        line = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2}
-        seaborn.ecdfplot(x=values, weights=weights, stat="percent", ax=axes, **line)
 
 
 # --- bars ----------------------------------------------------------------------------------------

@@ -16,18 +16,23 @@ LEAST_SHARE = 0.05  # of the mean: where a log axis cuts a whisker that reaches 
 
 def intervals_of(rows: "pd.DataFrame", factor: float = 1.0) -> list[Interval]:
     """The intervals of rows with mean, count, and low and high, or std (over the repetitions), times ``factor``."""
-    from scipy.stats import t
-
     intervals = []
     for row in rows.to_dict("records"):
         mean, count = row["mean"], int(row["count"])
         if "std" in row:
-            half = float(t.ppf(0.975, count - 1)) * row["std"] / count**0.5 if count > 1 else inf
+            half = half_width(count) * row["std"] if count > 1 else inf
             low, high = mean - half, mean + half
         else:
             low, high = (row["low"], row["high"]) if count > 1 else (-inf, inf)
         intervals.append(Interval(factor * mean, factor * low, factor * high, count))
     return intervals
+
+
+def half_width(count: int) -> float:
+    """Half of a mean's 95 % interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, count - 1)) / count**0.5 if count > 1 else 0.0
 
 
 def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> "NDArray[np.float64]":

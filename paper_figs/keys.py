@@ -64,10 +64,10 @@ def key_above(axes: "Axes", keys: Sequence["Artist"], columns: int = 2) -> None:
         bbox_to_anchor=(0.0, 1.0),
         ncols=columns,
         fontsize=SMALL,
-        borderaxespad=0.2,
+        borderaxespad=0.5,
         borderpad=0.1,
         labelspacing=0.3,
         columnspacing=1.2,
         handlelength=2.0,
     )
-    axes.set_title(axes.get_title(loc="left"), loc="left", fontsize=8, pad=6 + lines * 1.45 * SMALL)
+    axes.set_title(axes.get_title(loc="left"), loc="left", fontsize=8, pad=8 + lines * 1.45 * SMALL)

@@ -79,6 +79,11 @@ def series(label: str, place: int, marker: str = "", dashes: Dashes = "-", is_op
     return Style(label, SERIES[n], marker or MARKERS[n], dashes, is_open)
 
 
+def neutral(label: str, marker: str = "o", is_open: bool = False) -> Style:
+    """A grey look, for what is of no system or of all."""
+    return Style(label, "#555555", marker, "-", is_open)
+
+
 def panels(rows: int, columns: int, **options: Any) -> tuple["Drawing", Any]:
     """A grid of axes in the house style; ``options`` go to ``matplotlib.pyplot.subplots``."""
     import matplotlib

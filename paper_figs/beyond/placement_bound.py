@@ -113,7 +113,7 @@ def _draw_moving(axes: "Axes", runs: "Frame") -> None:
     draw_policies(axes, runs[~moving], "bound", "true_worst_ms", policies=ESTIMATING)
     curve(axes, bounds, bounds, Style("", GREY, "", "--"), width=0.8)
     if bounds:
-        label(axes, "the bound", (bounds[0], bounds[0]), shift=(4, -4), va="top")
+        label(axes, "the bound", (bounds[0], bounds[0]), GREY, (4, -4))
     axes.set_ylim(bottom=0)
     axes.set(xlabel=LABELS["bound"], ylabel="worst true delay (ms)")
 

@@ -176,7 +176,7 @@ def _draw_moves(axes: "Axes", runs: "Frame") -> None:
                 continue
             interval_bars(axes, [place + shift], [t_interval([rates.mean()])], RULE_LOOKS[name], width=0.24)
             marks(axes, [place + shift] * len(rates), rates, RUN, size=3)
-            label(axes, f"{rates.mean():.0f}", (place + shift, rates.max()), INK, (0, 3), "center", "bottom")
+            label(axes, f"{rates.mean():.0f}", (place + shift, rates.max()), points=(0, 3))
     categories(axes, [bound.removesuffix("ms") for bound in bounds])
     axes.set_xlabel("bound (ms)", fontsize=8)
     axes.set_ylabel("moves/min, second half")
@@ -221,8 +221,8 @@ def _draw_places(axes: "Axes", places: "Frame", runs: "Frame") -> None:
                 axes.bar(at, height, 0.22, bottom=bottom, color=look.colour, linewidth=0)
                 bottom += height
             moves = runs[(runs.system == system) & (runs["load"] == load)].moves.mean()
-            label(axes, f"{moves:.0f}", (at, bottom), INK, (0, 2), "center", "bottom", 6)
-            label(axes, style_of(system).label, (at, 0), "#ffffff", (0, 2), "center", "bottom", 6, rotation=90)
+            label(axes, f"{moves:.0f}", (at, bottom), size=6)
+            label(axes, style_of(system).label, (at, 0), "#ffffff", size=6, rotation=90)
         full = MARK * TOPICS / load
         if full < TOPICS:
             curve(axes, [x - 0.4, x + 0.4], [full, full], Style("", INK, "", "--"))

@@ -1,7 +1,7 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Interval
 from paper_figs.beyond.labels import label_points
@@ -190,8 +190,7 @@ def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str])
                 interval_bars(panel, [place], [signed], style_of(name), 0.7, True, 1.0 if sign > 0 else 0.55)
                 end = sign * (mean.high if mean.count > 1 else mean.mean)
                 text = f"{mean.mean:.2g}" if mean.mean < 9.95 else f"{mean.mean:.0f}"
-                side: Literal["left", "right"] = "left" if sign > 0 else "right"
-                label(panel, text, (end, place), "#333333", (3 * sign, 0), side, size=5.5)
+                label(panel, text, (end, place), "#333333", (3 * sign, 0), size=5.5)
     for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
         panel.set_xlim(*reach)
         rule(panel, 0, "x", reference=True)

@@ -49,7 +49,7 @@ def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "Frame"]]) -> No
         percent = Interval(100 * share.mean, 100 * share.low, 100 * share.high, share.count)
         marks(axes, [place - 0.22] * len(flips), 100 * flips.flipped_share, look, size=2.5, alpha=0.5)
         interval_points(axes, [place], [percent], look)
-        label(axes, change_text(flips), (place, percent.high), look.colour, (0, 4), "center", "bottom")
+        label(axes, change_text(flips), (place, percent.high), look.colour, (0, 4))
     categories(axes, [name for name, _, _ in groups], size=SMALL)
     from_zero(axes, 0.3)
     axes.set_ylabel("of all decisions (%)")

@@ -192,15 +192,8 @@ def _draw_spans(axes: "Axes", part: "Frame") -> None:
         near, edge = x + 0.08 * side, x + 0.16 * side
         curve(axes, [near, edge, edge, near], [from_ms, from_ms, to_ms, to_ms], look, width=1.1)
         words, middle_ms = f"{text}\n{to_ms - from_ms:.0f} ms", (from_ms + to_ms) / 2
-        label(
-            axes,
-            words,
-            (edge + 0.08 * side, middle_ms),
-            look.colour,
-            ha="left" if side > 0 else "right",
-            size=TEXT,
-            rotation=90,
-        )
+        at = (edge + 0.08 * side, middle_ms)
+        label(axes, words, at, look.colour, (0.1 * side, 0), size=TEXT, rotation=90)
 
 
 NOTES = (

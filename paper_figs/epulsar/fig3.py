@@ -11,7 +11,7 @@ import numpy as np
 
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, below
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.drawing import GREY, INK, TEXT, curve, label, log_axis, marks, panels, rule
+from paper_figs.drawing import GREY, TEXT, curve, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import SETTLED_S, draw_columns, errors, point
 from paper_figs.epulsar.published import ERROR_MS, ERROR_PERCENT, FEWEST_NODES, MOST_NODES, STABLE_MIN
 from paper_figs.figure import Figure, FigureTables
@@ -119,9 +119,9 @@ def _draw_star(axes: "Axes") -> None:
         curve(axes, [0, np.cos(angle)], [0, np.sin(angle)], link, width=0.9)
         marks(axes, [np.cos(angle)], [np.sin(angle)], agent, size=11)
     marks(axes, [0], [0], Style("", "#333333", "s", "-"), size=14)
-    label(axes, "switch", (0, 0), INK, (0, -9), "center", "top", TEXT)
-    label(axes, "agent", (np.cos(np.pi / 8), np.sin(np.pi / 8)), INK, (9, 4), size=TEXT)
-    label(axes, "each link: a quarter of\nthe round trip, one way", (0, -1.25), INK, ha="center", va="top", size=TEXT)
+    label(axes, "switch", (0, 0), points=(0, -12), size=TEXT)
+    label(axes, "agent", (np.cos(np.pi / 8), np.sin(np.pi / 8)), points=(9, 4), size=TEXT)
+    label(axes, "each link: a quarter of\nthe round trip, one way", (0, -1.25), points=(0, -1), size=TEXT)
     axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.15))
 
 

@@ -93,7 +93,7 @@ def _draw_lines(axes: "Axes", rates: "Frame", x: str, line: str, unit: str) -> N
         last = part[part[x] == part[x].max()].groupby(line).kBps.mean()
         if system == "epulsar" and line == "clients":  # they coincide
             words = f"{look.label}: {values[0]} to {values[-1]} {unit}"
-            label(axes, words, (part[x].max(), 0.0), look.colour, (0, 5), "right", "bottom")
+            label(axes, words, (part[x].max(), 0.0), look.colour, (0, 5), "right")
             continue
         for value, height in last.items():
             label(axes, f"{value} {unit}", (part[x].max(), height), look.colour, (6, 0))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
 from harness.experiment import Experiment, Option, RunSpec, Scale
-from paper_figs.drawing import INK, categories, curve, interval_bars, label, log_axis, marks, panels, rule
+from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import (
     CODE_LOCATE_S,
     CODE_PLACE_MS,
@@ -169,7 +169,7 @@ def _draw_shares(axes: "Axes", runs: "Frame") -> None:
     for place, system in enumerate(SYSTEMS):
         share = t_interval(list(100 * runs[runs.system == system].in_bound))
         interval_bars(axes, [place], [share], style_of(system), width=0.6)
-        label(axes, f"{share.mean:.1f}", (place - 0.15, share.mean), INK, (0, 2), "center", "bottom")
+        label(axes, f"{share.mean:.1f}", (place - 0.15, share.mean))
     categories(axes, [style_of(system).label for system in SYSTEMS])
     axes.set(ylim=(0, 115), yticks=(0, 50, 100), ylabel="seconds in bound (%)")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.drawing import INK, categories, curve, interval_bars, label, log_axis, panels, rule
+from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, panels, rule
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.published import GAME_BOUND_MS, GAME_CITIES, GAME_RUN_MIN
 from paper_figs.epulsar.runs import placed
@@ -139,7 +139,7 @@ def _draw_late(axes: "Axes", runs: "Frame") -> None:
         look = style_of(VARIANTS[variant][0])
         interval_bars(axes, [place], [late], look, width=0.6, alpha=0.6 if "printed" in variant else 1.0)
         text = f"{late.mean:.2g} %\n{part.moves_per_minute.mean():.1f} moves\na minute"
-        label(axes, text, (place, late.mean if late.count < 2 else late.high), INK, (0, 3), "center", "bottom")
+        label(axes, text, (place, late.mean if late.count < 2 else late.high), points=(0, 3))
     categories(axes, [_label(variant).replace(", ", "\n") for variant in VARIANTS])
     axes.set(ylabel="seconds with a late\nmessage (%)", ylim=(0, 1.6 * most))
 

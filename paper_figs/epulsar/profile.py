@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.units import MILLISECOND_NS
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
-from paper_figs.drawing import GREY, INK, categories, interval_bars, label, log_axis, marks, panels, rule
+from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above
@@ -168,7 +168,7 @@ def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
         for row in frame.itertuples():
             marks(axes, [row.out_rps], [row.p95_ms], _look(int(row.topics), int(row.size_bytes)), size, alpha)
     for row in means.itertuples():
-        label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), INK, (5, 0), size=5)
+        label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), points=(5, 0), size=5)
     knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
     rule(axes, knee_rps, "x", text=f"knee: {knee_rps:,.0f}/s")
     rule(axes, KNEE * idle_ms, reference=True, text=f"{KNEE:g} x idle")
