@@ -95,12 +95,7 @@ def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), serv
 
 
 def _spec(
-    system: str,
-    options: dict[str, Any],
-    load: Load,
-    topology: str,
-    topology_options: dict[str, Any],
-    study: dict[str, Any],
+    system: str, options: dict[str, Any], load: Load, topology: str, place: dict[str, Any], study: dict[str, Any]
 ) -> RunSpec:
     return RunSpec(
         system=system,
@@ -108,7 +103,7 @@ def _spec(
         workload=load.workload,
         workload_options=load.options,
         topology=topology,
-        topology_options=topology_options,
+        topology_options=place,
         study="limiting",
         study_options=study,
         inputs=load.inputs,

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
-from paper_figs.epulsar.published import (
-    CODE_LOCATE_S,
-    CODE_PLACE_MS,
-    CODE_REPORT_MS,
-    SWARM_BOUND_MS,
-    SWARM_RUN_MIN,
-    SWARM_ZONES,
-)
+from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import ends_after, events, excursions, starts_at, windows
 from paper_figs.figure import Figure, FigureTables
@@ -28,13 +21,14 @@ from paper_figs.style import Style, style_of
 if TYPE_CHECKING:
     from paper_figs.kinds import Axes, Data, Drawing, Frame
 
-BOUND_MS = float(SWARM_BOUND_MS)
+BOUND_MS = float(paper.SWARM_BOUND_MS)
 SETTLED_S = 20  # first placements, by clients that have not said where they are, are over by then
 SHOWN = "follow-leader"  # the topic of each swarm that is drawn
 SYSTEMS = ("pulsar", "epulsar")
 SMALL_CITY_KM = 8.0  # of scale small: swarms that cross a border now and then within its three minutes
 # Periods of the public code, with which scale small reacts.
-PUBLIC_CODE = {"locate": f"{CODE_LOCATE_S}s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
+PUBLIC_CODE = {"report": f"{paper.CODE_REPORT_MS}ms", "place": f"{paper.CODE_PLACE_MS}ms"}
+PUBLIC_CODE["locate"] = f"{paper.CODE_LOCATE_S}s"
 CHANGES = {
     "handover": Style("enters a zone", "#000000", "|", "-"),
     "owned": Style("topic at new broker", "#CC79A7", "o", "-"),
@@ -43,9 +37,9 @@ CHANGES = {
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
-    duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * SWARM_RUN_MIN}s")
+    duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * paper.SWARM_RUN_MIN}s")
     small = scale.physics == "small"
-    swarms: dict[str, Any] = {"zones": SWARM_ZONES}
+    swarms: dict[str, Any] = {"zones": paper.SWARM_ZONES}
     if small:
         swarms = {"swarms": 2, "members": 3, "zones": 2, "rate_rps": 25.0, "city_km": SMALL_CITY_KM}
     load: dict[str, Any] = {**swarms, "towers": options["towers"]}

@@ -14,9 +14,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import draw_columns, point
-from paper_figs.epulsar.published import AGENT_CPU_PERCENT as CPU_PERCENT
-from paper_figs.epulsar.published import AGENT_MEMORY_MB as MEMORY_MB
-from paper_figs.epulsar.published import QUERY_S
+from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.series import by_repetition, plain, samples
@@ -38,6 +36,7 @@ MEMORY = {
     "most_mb": series("at most", 5, "v", ":"),
     "anonymous_mb": series("without the program's pages", 2, "s"),
 }
+LABELS = ("processor time (% of a core)", "resident memory (MB)", "bytes a second")
 TRAFFIC = {"sent_bytes": series("sent", 0, "o"), "received_bytes": series("received", 1, "s")}
 
 
@@ -107,16 +106,14 @@ def draw(tables: FigureTables) -> "Drawing":
             marks(panel, agents.nodes, agents[column], AGENT, size=2, alpha=0.25)
         draw_columns(panel, runs, "nodes", looks)
         panel.set_xlabel("agents")
-    rule(axes[0], CPU_PERCENT, text=f"published: < {CPU_PERCENT} %")
+    rule(axes[0], AGENT_CPU_PERCENT, text=f"published: < {AGENT_CPU_PERCENT} %")
     for unit in (1.0, MEBI):
-        rule(axes[1], MEMORY_MB * unit)
-    for panel, text in zip(
-        axes, ("processor time (% of a core)", "resident memory (MB)", "bytes a second"), strict=True
-    ):
+        rule(axes[1], AGENT_MEMORY_MB * unit)
+    for panel, text in zip(axes, LABELS, strict=True):
         panel.set_ylabel(text)
         panel.set_ylim(bottom=0)
     key_above(axes[0], [key(AGENT, line=False), *map(key, CPU.values())])
-    published = rule_key(f"published: < {MEMORY_MB} MB, or MiB")
+    published = rule_key(f"published: < {AGENT_MEMORY_MB} MB, or MiB")
     key_above(axes[1], [*map(key, MEMORY.values()), published])
     key_above(axes[2], [key(look) for look in TRAFFIC.values()])
     return drawing
@@ -135,9 +132,9 @@ def measure_e3(tables: Tables) -> Evidence:
     for nodes in counts:
         cpu_percent = by_repetition(runs, "cpu_percent", nodes=nodes)
         memory_mb = by_repetition(runs, "memory_mb", nodes=nodes)
-        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), CPU_PERCENT, "%"))
-        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), MEMORY_MB, "MB"))
-        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), MEMORY_MB, "MiB"))
+        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), AGENT_CPU_PERCENT, "%"))
+        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), AGENT_MEMORY_MB, "MB"))
+        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), AGENT_MEMORY_MB, "MiB"))
     return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 
@@ -157,7 +154,6 @@ NOTES = (
     " time is counted in ticks of 10 ms, memory once a second; bytes are those of the host's interface with all "
     "headers. The paper says 2 to 128 nodes; 32 are what two cores carry beside the processes that measure links."
 )
-EXPERIMENT = Experiment(
-    "epulsar-overhead", "What a coordinate agent costs", "ePulsar, 5.3", points, repetitions=REPETITIONS
-)
+TITLE = "What a coordinate agent costs"
+EXPERIMENT = Experiment("epulsar-overhead", TITLE, "ePulsar, 5.3", points, repetitions=REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
-from paper_figs.epulsar.published import (
-    GAME_BOUND_MS,
-    GAME_CLIENTS,
-    GAME_GROUPS,
-    PERMUTATIONS,
-    SWARM_BOUND_MS,
-    SWARM_MEMBERS,
-    SWARMS,
-)
+from paper_figs.epulsar import published as paper
 from paper_figs.series import by_repetition, plain, where
 
 if TYPE_CHECKING:
@@ -25,14 +17,10 @@ if TYPE_CHECKING:
     from paper_figs.kinds import Data, Frame, Series
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
-MEMBERS = GAME_CLIENTS // GAME_GROUPS
-GAME: dict[str, Any] = {"scenario": "game", "groups": GAME_GROUPS, "members": MEMBERS, "bound": f"{GAME_BOUND_MS}ms"}
-UAVS: dict[str, Any] = {
-    "scenario": "swarms",
-    "groups": SWARMS,
-    "members": SWARM_MEMBERS,
-    "bound": f"{SWARM_BOUND_MS}ms",
-}
+_GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
+_UAVS = {"groups": paper.SWARMS, "members": paper.SWARM_MEMBERS}
+GAME: dict[str, Any] = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
+UAVS: dict[str, Any] = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
 ACCESS_MS = 8  # of UAVs, one way: ours, the paper gives none
 ACCESS = f"{ACCESS_MS}ms"
 _WORST = ("estimated_worst", "true_worst")
@@ -42,7 +30,7 @@ _ERRORS = ("median_error_ratio", "p90_error_ratio")
 
 def permutations(scale: Scale) -> int:
     """Random placements a run; the paper's at its scale."""
-    count: int = scale.pick(tiny=50, quick=200, paper=PERMUTATIONS)
+    count: int = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)
     return count
 
 

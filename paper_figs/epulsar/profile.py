@@ -200,10 +200,8 @@ def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
 
 def _draw_processor(axes: "Axes", runs: "Frame") -> None:
     """The broker's and, all together, its clients'."""
-    looks = {
-        "broker_cores": series("broker", 0, "o"),
-        "clients_cores": Style("all clients", "#999999", "^", "-"),
-    }
+    clients = Style("all clients", "#999999", "^", "-")
+    looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}
     _log_rates(axes)
     for column, look in looks.items():
         marks(axes, runs.out_rps, runs[column], look, size=3)
@@ -248,7 +246,6 @@ NOTES = (
     "The quota stops the broker for up to 3 ms at a time. (a): small marks are repetitions. (b): error bars are 95 "
     "% intervals over repetitions."
 )
-EXPERIMENT = Experiment(
-    "epulsar-profile", "Profile of a broker's data plane", "ePulsar, 5.4", points, repetitions=REPETITIONS
-)
+TITLE = "Profile of a broker's data plane"
+EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, repetitions=REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)
