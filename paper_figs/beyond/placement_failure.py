@@ -71,16 +71,10 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
     load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0}
     load |= {"bound": "40ms", "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}
-    return [
-        placed(
-            system,
-            ("topic-churn", load),
-            ("city-mec", {"sites": SITES, "managers": 2}),
-            {"duration": f"{END_S}s", "window": f"{STEP_S}s", "faults": list(SCENARIOS[key].faults)},
-        )
-        for system in SYSTEMS
-        for key in chosen
-    ]
+    offered, city = ("topic-churn", load), ("city-mec", {"sites": SITES, "managers": 2})
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
+    studies = [{**times, "faults": list(SCENARIOS[key].faults)} for key in chosen]
+    return [placed(system, offered, city, study) for system in SYSTEMS for study in studies]
 
 
 def tables(data: "Data") -> FigureTables:

@@ -97,24 +97,18 @@ def facts(data: "Data", runs: "Frame") -> "Frame":
     }])  # fmt: skip
 
 
-EXPERIMENT = Experiment(
-    "limiters-plane",
-    "All limiters: precision, bytes and latency, and what moves them",
-    "ours; thesis 5.5 and chapter 7 leave it open",
-    points,
-    OPTIONS,
-    open_to_systems=True,
-    repetitions=FEWER,
+NOTES = (
+    "The error is the share of requests that are decided otherwise than by the oracle, the centralised limiter without "
+    "delay, on the same requests; requests without a decision are not in it. A request admitted in place of another "
+    "counts on both sides. Error bars: 95 % intervals over the repetitions. Of a log, the busiest ten minutes unless "
+    "--start and --duration say otherwise. Base: 8 cities, a node each, a period of 1 s for every protocol, full mesh, "
+    "no loss, true clocks; in each sweep one of them differs. A sweep has the limiters that it can touch; the plain "
+    "queue and the urgent counter are only where the period varies. Distances stretch the delays of the network, up to "
+    "4 x, where the centralised limiter runs into its timeout of 1 s and then admits. Frequency analysis (F, and the "
+    "urgent counter) has windows of at least two tokens and the threshold that the thesis' procedure (4.3.3) derives "
+    "from these requests."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, plane_drawing.draw,
-    notes="The error is the share of requests that are decided otherwise than by the oracle, the centralised limiter "
-    "without delay, on the same requests; requests without a decision are not in it. A request admitted in place of "
-    "another counts on both sides. Intervals: 95 % over the repetitions. Of a log, the busiest ten "
-    "minutes unless --start and --duration say otherwise. Base: 8 cities, a node each, a period of 1 s "
-    "for every protocol, full mesh, no loss, true clocks; in each sweep one of them differs. A sweep has the limiters "
-    "that it can touch; the plain queue and the urgent counter are only where the period varies. Distances stretch "
-    "the delays of the network, up to 4 x, where the centralised limiter runs into its timeout of 1 s and then "
-    "admits. Frequency analysis (F, and the urgent counter) has windows of at least two tokens and the threshold that "
-    "the thesis' procedure (4.3.3) derives from these requests.",
-)  # fmt: skip
+TITLE = "All limiters: precision, bytes and latency, and what moves them"
+SOURCE = "ours; thesis 5.5 and chapter 7 leave it open"
+EXPERIMENT = Experiment("limiters-plane", TITLE, SOURCE, points, OPTIONS, open_to_systems=True, repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, plane_drawing.draw, notes=NOTES)

@@ -71,20 +71,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(SCENARIOS))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
-    return [
-        placed(
-            "epulsar",
-            ("static-topics", load),
-            ("city-mec", {"sites": SITES}),
-            {
-                "duration": f"{END_S}s",
-                "window": f"{STEP_S}s",
-                "warm_up_rounds": SCENARIOS[key].warm_up_rounds,
-                "faults": list(SCENARIOS[key].faults),
-            },
-        )
-        for key in chosen
-    ]
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
+    chosen = [SCENARIOS[key] for key in chosen]
+    studies = [{**times, "warm_up_rounds": one.warm_up_rounds, "faults": list(one.faults)} for one in chosen]
+    offered, city = ("static-topics", load), ("city-mec", {"sites": SITES})
+    return [placed("epulsar", offered, city, study) for study in studies]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -113,16 +104,17 @@ def tables(data: "Data") -> FigureTables:
     shares = sums.select("run_id", "t_s", (1 - f.col("late_pair_count") / f.col("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
     whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
-    steps = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
-    steps["scenario"] = [_scenario(*key) for key in zip(steps.faults, steps.warm_up_rounds, strict=True)]
+    shown = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
+    shown["scenario"] = [_scenario(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
-    curves = steps[columns].sort_values(columns[:3], ignore_index=True)
+    curves = shown[columns].sort_values(columns[:3], ignore_index=True)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
 def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
     wanted = json.dumps([faults, warm_up_rounds])
-    return next(key for key, of in SCENARIOS.items() if json.dumps([list(of.faults), of.warm_up_rounds]) == wanted)
+    known = {json.dumps([list(scenario.faults), scenario.warm_up_rounds]): key for key, scenario in SCENARIOS.items()}
+    return known[wanted]
 
 
 def recovery(curves: "Frame") -> "Frame":
