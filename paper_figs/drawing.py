@@ -324,7 +324,7 @@ def log_axis(
 
 def plain(value: float) -> str:
     """A number as it is read, without a power of ten: 1,000 or 0.05."""
-    return f"{value:,.10g}"
+    return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 
 def categories(axes: "Axes", names: Sequence[str], side: Side = "x", size: float = TEXT, between: bool = True) -> None:

@@ -237,4 +237,4 @@ def test_every_switch_is_an_option_of_its_system_and_found_again_in_its_run() ->
 
 def test_the_smaller_sets_have_the_traffic_of_the_full_one_for_each_user() -> None:
     for options in C_SMALLER.values():
-        assert options["requests"] / options["users"] == 500_000 / C_USERS
+        assert int(options["requests"]) / int(options["users"]) == 500_000 / C_USERS
