@@ -71,15 +71,10 @@ def draw(tables: FigureTables) -> "Drawing":
     runs = tables["runs"]
     moving = runs.only_violated.astype(bool)
     swarms, game = (runs[(runs.scenario == scenario) & ~moving] for scenario in ("swarms", "game"))
-    titles = (
-        f"swarms, bound {SWARM_BOUND_MS} ms",
-        f"swarms, access {ACCESS_MS} ms",
-        f"swarms, bound {SWARM_BOUND_MS} ms: feasible, as seen",
-        f"game, bound {GAME_BOUND_MS} ms",
-        "game, access 0 ms",
-        "game; dotted: only violated topics move",
-    )
-    drawing, axes = panels(2, 3, titles, inches=(9.8, 5.4))
+    bound = f"swarms, bound {SWARM_BOUND_MS} ms"
+    above = (bound, f"swarms, access {ACCESS_MS} ms", f"{bound}: feasible, as seen")
+    below = (f"game, bound {GAME_BOUND_MS} ms", "game, access 0 ms", "game; dotted: only violated topics move")
+    drawing, axes = panels(2, 3, (*above, *below), inches=(9.8, 5.4))
     _draw_violations(axes[0], swarms[swarms.bound == SWARM_BOUND_MS], "access")
     _draw_violations(axes[1], swarms[swarms.access == ACCESS_MS], "bound")
     _draw_feasible(axes[2], swarms[swarms.bound == SWARM_BOUND_MS])

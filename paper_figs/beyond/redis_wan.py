@@ -103,13 +103,9 @@ def rtts_ms() -> dict[str, float]:
 
 def draw(tables: FigureTables) -> "Drawing":
     """Latency in all and by city, decisions that differ, bytes."""
-    titles = (
-        "decision latency",
-        "beyond the round trip to New York",
-        "decisions that differ",
-        "errors against the oracle, and what was sent",
-    )
-    drawing, axes = panels(2, 2, titles)
+    above = ("decision latency", "beyond the round trip to New York")
+    below = ("decisions that differ", "errors against the oracle, and what was sent")
+    drawing, axes = panels(2, 2, (*above, *below))
     flips = tables["flips"]
     _draw_latency(axes[0], tables["latency"])
     _draw_cities(axes[1], tables["cities"])
