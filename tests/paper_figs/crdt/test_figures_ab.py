@@ -145,14 +145,31 @@ def test_panels_without_a_rejection_are_one_sentence() -> None:
     assert not rest.axison and "Nobody rejects anything" in rest.texts[0].get_text()
 
 
+def usage_tables(factor: float) -> dict[str, pd.DataFrame]:
+    """A queue that sends so many times what the counter sends."""
+    runs = usage.with_seconds(usage_runs())
+    rows = [
+        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
+        for variant in (COUNTER, FL)
+        for t in range(61)
+    ]
+    return {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
+
+
 @pytest.mark.parametrize("factor", [2.0, 60.0])
 def test_usage_is_drawn_on_a_log_axis_where_the_counter_would_be_flat(factor: float) -> None:
-    runs = usage.with_seconds(usage_runs())
-    rows = [{"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
-            for variant in (COUNTER, FL) for t in range(61)]  # fmt: skip
-    found = {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
-    drawing = usage.draw(found, (COUNTER, FL), RATIOS["B-extreme"])
+    drawing = usage.draw(usage_tables(factor), (COUNTER, FL), RATIOS["B-extreme"])
     assert [panel.get_yscale() for panel in drawing.axes[:2]] == ["linear", "symlog" if factor > 10 else "linear"]
+
+
+@pytest.mark.parametrize(("key", "tables", "size"), [("5.5", precision_tables, 250.0), ("5.8", usage_tables, 2.0)])
+def test_no_mark_of_a_key_can_be_read_as_data(key: str, tables: Any, size: float) -> None:
+    drawing = load_figure(f"crdt-fig{key}").draw(tables(size))
+    drawing.canvas.draw()
+    keys = [*drawing.legends, *filter(None, (panel.get_legend() for panel in drawing.axes))]
+    assert len(keys) >= 2
+    boxes = [(one.get_window_extent(), panel.get_window_extent()) for one in keys for panel in drawing.axes]
+    assert not any(key_box.overlaps(data_box) for key_box, data_box in boxes)
 
 
 def test_the_table_of_decisions_names_what_differs() -> None:
