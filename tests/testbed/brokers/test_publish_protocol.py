@@ -80,8 +80,7 @@ def test_commands_as_the_protocol_writes_them() -> None:
     assert nsq.sub("t#ephemeral", "c-1") == b"SUB t#ephemeral c-1\n"
     assert nsq.rdy(25) == b"RDY 25\n"
     its_id = b"0123456789abcdef"
-    assert nsq.fin(its_id) + nsq.touch(its_id) == b"FIN 0123456789abcdef\nTOUCH 0123456789abcdef\n"
-    assert nsq.req(its_id, 50) == b"REQ 0123456789abcdef 50\n"
+    assert nsq.fin(its_id) == b"FIN 0123456789abcdef\n"
     line, _, sized = nsq.identify(client_id="p7", output_buffer_size=-1).partition(b"\n")
     assert line == b"IDENTIFY"
     assert struct.unpack(">i", sized[:4])[0] == len(sized) - 4
