@@ -19,12 +19,12 @@ from core.errors import MachineError
 from core.records import Block, Envelope, Int32, Schedule
 from core.units import SECOND_NS
 from studies.distribution.asked import Controlled, DeploymentConfig
+from studies.distribution.window import Window, put_together
 from studies.distribution.windows import Counts, TopicWindows, sub_buckets
 from systems.api import UNASSIGNED, System
 from systems.parts.assignment import rates_of
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.traffic import Publishers, Subscribers
-from testbed.brokers.window import Window, put_together
 from testbed.faults import Crash, Fault, Heal, Partition, read_faults
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology

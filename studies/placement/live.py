@@ -10,20 +10,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-from collectors.probes import Probes
+from collectors.probes import Probes, Together
 from collectors.writer import read_logs
-from core.clients import ClientLoad, Happening, Moved
+from core.clients import ClientLoad, Happening, Joined, Moved
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.placement.accounts import read_accounts, read_ownership
-from studies.placement.asked import PlacementJournal, Placing, wanted_report
-from studies.placement.script import SERVICE, Deed, Script, TopicAt, write_script
+from studies.placement.accounts import Event, accounts, ownership, read_events, read_records
+from studies.placement.asked import PlacementJournal, Placing
+from studies.placement.script import SERVICE, BrokerAt, Deed, Script, TopicAt, write_script
 from studies.placement.servers import Servers, profile_of
 from systems.api import System
 from systems.placement.cast import cast_of
+from systems.placement.options import Options
 from testbed.brokers import nsq
 from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.loop import Clock
@@ -57,7 +56,7 @@ def check_wishes(placing: Placing, has_links: bool) -> None:
             raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet, or virtual")
 
 
-def check_names(load: ClientLoad, config: Any) -> None:
+def check_names(load: ClientLoad, config: Options) -> None:
     """SpecError for what the servers of a run do not take."""
     if not profile_of(config):
         raise SpecError(f"probe = {config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
@@ -68,7 +67,9 @@ def check_names(load: ClientLoad, config: Any) -> None:
             raise SpecError(str(error), "name topics and clients so that NSQ takes them") from None
 
 
-def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad, placing: Placing) -> PlacementJournal:
+def run_placement_live(
+    site: Site, system: System, config: Options, load: ClientLoad, placing: Placing
+) -> PlacementJournal:
     """As ``run_placement`` of virtual time, on a site whose topology has the clients' hosts.
 
     LinkError where a path is not as the topology wants it; MachineError where a process ends on its own.
@@ -78,54 +79,46 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
     findings = Findings(min(SCALE_MOST_NS, tightest_ns // _SCALE_SHARE), site.verify())
     options = replace(config, drain=True)
     with ExitStack() as stack:
-        servers = Servers(site, options, site.memory())
+        servers = Servers(site, options)
         stack.callback(servers.close)
         joined_s = time.monotonic()
         fleet = NodeFleet(site, system, options, placing.seed)
         stack.callback(fleet.stop)
         fleet.start([fault for fault in placing.faults if isinstance(fault, Restart)])
-        script = _script(site, servers, places, load, happenings, placing, options)
-        path = site.folder / "placement.json"
-        write_script(path, script)
-        fleet.services[SERVICE] = [str(path)]
+        script = _script(servers, places, load, placing, options)
+        fleet.files[SERVICE] = site.folder / "clients" / "script.json"
+        write_script(fleet.files[SERVICE], script)
         fleet.connect()
         _sleep(joined_s + placing.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic())
         with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
             run = _Run(site, servers, fleet, places, happenings, placing)
             run.play()
             fleet.statuses("finish")
-            findings.broker_stats = {name: broker.stats() for name, broker in servers.brokers.items()}
+            findings.broker_stats = {
+                broker.name: servers.brokers.stats(number) for number, broker in enumerate(servers.brokers)
+            }
             findings.site_counters = site.counters()
-        return _journal(run, script, load, happenings, placing, findings, probes)
+        journal = _journal(run, script, load, placing, findings)
+        findings.notes = site.notes
+        evidence = findings.evidence(Together(probes, site.probes()), read_logs(site.folder / "logs"))
+        return replace(journal, evidence=evidence)
 
 
-def _script(
-    site: Site,
-    servers: Servers,
-    places: Sequence[Place],
-    load: ClientLoad,
-    happenings: Iterable[Happening],
-    placing: Placing,
-    options: Any,
-) -> Script:
+def _script(servers: Servers, places: Sequence[Place], load: ClientLoad, placing: Placing, options: Options) -> Script:
     deeds = {client: [Deed(0, proxy=places[home].proxy)] for client, home in load.homes.items()}
-    for happening in happenings:
+    for happening in load.happenings(placing.duration_ns):
         if isinstance(happening, Moved):
             deed = Deed(happening.at_ns, proxy=places[happening.site].proxy)
         else:
-            report = wanted_report(happening, places)
-            deed = Deed(happening.at_ns, "", happening.topic, happening.role, getattr(report, "wanted", True))
+            deed = Deed(happening.at_ns, "", happening.topic, happening.role, isinstance(happening, Joined))
         deeds[happening.client].append(deed)
-    folder = site.folder / "clients"
-    folder.mkdir(exist_ok=True)
     return Script(
         placing.seed,
         placing.duration_ns,
-        str(folder.resolve()),
-        servers.token,
+        servers.brokers.token,
         {topic.name: TopicAt(topic.rate_rps, topic.size_bytes) for topic in load.topics},
-        {client: tuple(its) for client, its in deeds.items()},
-        {name: broker.at for name, broker in servers.brokers.items()},
+        {client: tuple(theirs) for client, theirs in deeds.items()},
+        {broker.name: BrokerAt(broker.ingress, broker.nsqd, broker.control_port) for broker in servers.brokers},
         servers.store,
         servers.zookeeper.at,
         options.span("session"),
@@ -145,12 +138,13 @@ class _Run:
         happenings: Iterable[Happening],
         placing: Placing,
     ):
-        self._site, self._servers, self.fleet, self._placing = site, servers, fleet, placing
-        moves = [(its.at_ns, self._mover(its.client, places[its.site].name))
-                 for its in happenings if isinstance(its, Moved)]  # fmt: skip
+        self.site, self._servers, self.fleet, self._placing = site, servers, fleet, placing
+        self.folder = fleet.files[SERVICE].parent  # of what clients and brokers write
+        moved = [happening for happening in happenings if isinstance(happening, Moved)]
+        moves = [(each.at_ns, self._mover(each.client, places[each.site].name)) for each in moved]
         faults = [(fault.at_ns, self._failer(fault)) for fault in placing.faults]
         self._to_come = deque(sorted([*moves, *faults], key=lambda row: row[0]))
-        self.faults: list[tuple[int, Any]] = []
+        self.faults: list[tuple[int, Fault]] = []
         self.handover_lateness_ns: list[tuple[int, str, int]] = []
         self.epoch_ns = 0
         self._clock: Clock
@@ -172,7 +166,7 @@ class _Run:
 
     def _mover(self, client: str, point: str) -> Callable[[int], None]:
         def move(at_ns: int) -> None:
-            move_host = getattr(self._site, "move_host", None)
+            move_host = getattr(self.site, "move_host", None)
             if move_host is not None:  # a site without links has nothing to move
                 move_host(client, point)
             self.handover_lateness_ns.append((at_ns, client, self._clock.now_ns() - at_ns))
@@ -191,25 +185,18 @@ class _Run:
                     self._servers.restart(node)
                     self.fleet.restart(fault)
                 case _:
-                    self._site.apply(fault)
+                    self.site.apply(fault)
             self.faults.append((self._clock.now_ns(), fault))
 
         return fail
 
 
-def _journal(
-    run: _Run,
-    script: Script,
-    load: ClientLoad,
-    happenings: list[Happening],
-    placing: Placing,
-    findings: Findings,
-    probes: Probes,
-) -> PlacementJournal:
-    accounts = read_accounts(script)
-    fates = accounts.fates(load.topics)
-    crashes = [(at_ns, fault.node) for at_ns, fault in run.faults if isinstance(fault, Crash)]
-    ownership = read_ownership(script, [(at_ns, node) for at_ns, node in crashes if node in script.brokers])
+def _journal(run: _Run, script: Script, load: ClientLoad, placing: Placing, findings: Findings) -> PlacementJournal:
+    """What everybody wrote down, brought home."""
+    told = accounts(script, read_records(run.site, run.folder, script.clients), load.topics)
+    crashes = [Event(at_ns, fault.node, "crash") for at_ns, fault in run.faults if isinstance(fault, Crash)]
+    events = read_events(run.site, run.folder, script.brokers)
+    owned = ownership([*events, *(crash for crash in crashes if crash.broker in script.brokers)], script.until_ns)
     samples = [
         (at_ns, name, metric, value)
         for name in run.fleet.names
@@ -218,15 +205,14 @@ def _journal(
     samples += [
         (at_ns, client, "handover_lateness_ns", float(late)) for at_ns, client, late in run.handover_lateness_ns
     ]
-    samples = [row for row in [*samples, *ownership.samples] if row[0] <= placing.duration_ns] + accounts.samples()
+    samples = [row for row in [*samples, *owned.samples] if row[0] <= placing.duration_ns] + told.samples
+    samples.sort(key=lambda row: row[:3])
     findings.played(run.epoch_ns, run.epoch_ns + placing.duration_ns)
-    findings.late(accounts.lateness_ns())
-    findings.account = accounts.account
+    findings.late(told.lateness_ns)
+    findings.account = told.account
     findings.faulty = bool(run.faults)
     findings.broker_killed = bool(crashes)  # or the store, without which brokers begin anew
-    evidence = findings.evidence(probes, read_logs(Path(script.folder).parent / "logs"))
-    samples.sort(key=lambda row: row[:3])
-    return PlacementJournal(samples, ownership.spells, happenings, fates, run.faults, evidence=evidence)
+    return PlacementJournal(samples, owned.spells, load.happenings(placing.duration_ns), told.fates, run.faults)
 
 
 def _sleep(span_s: float) -> None:

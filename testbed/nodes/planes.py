@@ -10,7 +10,7 @@ it sends.  It may have ``go(clock)``, called when the run's time 0 is agreed, an
 from typing import Any, Protocol
 
 PLANES = {
-    "tb-adaptor": "testbed.brokers.plane:BrokerPlane",
+    "tb-adaptor": "testbed.brokers.plane:bucket_plane",
     "redis-gcra": "testbed.servers.redis_plane:RedisPlane",
     "pulsar": "studies.placement.planes:placement_plane",
     "all-pairs": "studies.placement.planes:placement_plane",

@@ -124,6 +124,10 @@ class SshSite(ProcessSite):
         """See ``testbed.hosts.site.Site.fetch``."""
         path.write_bytes(self.remote(host).fetch(self._relative(path)))
 
+    def memory(self) -> Path:
+        """A folder of the run's: its machines have disks of their own."""
+        return self.folder / "memory"
+
     def clock_offset_ns(self, host: str) -> int:
         """As measured when the connection was made."""
         return self.remote(host).offset.offset_ns

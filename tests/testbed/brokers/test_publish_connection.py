@@ -13,8 +13,9 @@ from core.records import Block
 from core.units import MILLISECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.publish_engine import Engine
-from testbed.brokers.publish_load import ABSENT, Load
+from testbed.brokers.publish_load import Load
 from testbed.brokers.publisher import State
+from testbed.trust.accounts import ABSENT
 from tests.live import needs
 from tests.testbed.brokers.with_clients import until
 

@@ -10,9 +10,7 @@ import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers.brokerd.client import BrokerClient
-from testbed.brokers.consumer import STAY_NS, Consumer
-from testbed.brokers.producer import Producer
-from testbed.brokers.wires import Spares
+from testbed.brokers.clients import STAY_NS, Consumer, Producer, Spares
 from testbed.hosts.loop import Clock, Loop
 from tests.live import needs
 from tests.testbed.brokers.running import Broker, broker
