@@ -72,6 +72,10 @@ def test_nothing_is_owed_before_the_subscription() -> None:
     assert list(made.fates["t"].born_ns) == [n * STEP_NS for n in range(4, COUNT)]
 
 
+def of_first(*events: tuple[int, str]) -> list[Event]:
+    return [Event(at_ns, "broker1", kind, "t") for at_ns, kind in events]
+
+
 def test_who_had_the_topic() -> None:
     first = [
         Event(10, "broker1", "open", "t"),
