@@ -130,9 +130,10 @@ class _Run:
     def _play(self) -> dict[str, float]:
         """Hand out the loads and wait until all is due; returns processor time in the measured span, by node."""
         messages = sum(block.message_count for block in self._blocks.values())
-        self._begin_ns = time.time_ns() + LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * messages
         for tag, topic in enumerate(self._topics, 1):
             self._publishers.bring(self._blocks[topic.name], tag)
+        self._begin_ns = time.time_ns() + LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * messages
+        for tag, topic in enumerate(self._topics, 1):
             self._publishers.load(self._begin_ns, topic.name, tag)
         _sleep_until(self._begin_ns + self._profiling.warm_up_ns)
         before = self._cpu_ns()
