@@ -132,11 +132,6 @@ def message(data: bytes) -> Message:
     return Message(timestamp_ns, attempts, message_id, data[_MESSAGE.size :])
 
 
-def message_data(whole: Message) -> bytes:
-    """The data of a ``MESSAGE`` frame, put together, as a server does."""
-    return _MESSAGE.pack(whole.timestamp_ns, whole.attempts, whole.id) + whole.body
-
-
 def text(data: bytes) -> str:
     """The words of an error, or of what should not be there."""
     return data.decode("ascii", "replace")[:200]

@@ -5,7 +5,6 @@
     {"do": "move", "publishers": [1], "targets": ...}     all sent is acknowledged first; null: stop
     {"do": "status"}                                      what is left of each load; publishers, counters
     {"do": "collect", "path": ROWS, "tag": 0}             ends the load; its rows as .npz
-    {"do": "stop"}                                        ends all loads, closes all connections
 
 Each message has the header of ``nsq.HEADER``; a tag names a load in it.  Loads with different tags may
 overlap.  Publishers of a block that have no broker at the time of ``load`` are another's business.
@@ -111,11 +110,6 @@ class PublishHost:
             "unacknowledged_count": int((sent & ~acknowledged).sum()),
         }
 
-    def stop(self) -> dict[str, Any]:
-        """End everything; what is not collected is lost."""
-        self.engine.stop()
-        return {}
-
 
 def _unsettled(publishers: Sequence[Publisher]) -> list[Publisher]:
     """Those that are neither open nor without a target."""
@@ -155,7 +149,7 @@ def main() -> None:
     engine = Engine(**({"spin_ns": int(sys.argv[1])} if len(sys.argv) > 1 else {}))
     host = PublishHost(engine)
     engine.start()
-    names = ("connect", "load", "status", "collect", "stop")
+    names = ("connect", "load", "status", "collect")
     serve({"move": host.connect, **{name: getattr(host, name) for name in names}})
 
 

@@ -9,13 +9,15 @@ import time
 from collections import deque
 from enum import Enum
 from time import time_ns
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.connection import Connection, Retries
 from testbed.brokers.publish_load import Load
-from testbed.hosts.loop import Loop
+
+if TYPE_CHECKING:
+    from testbed.brokers.publish_engine import Engine
 
 DRAIN_TIMEOUT_NS = 5 * SECOND_NS  # until a broker that is left has acknowledged everything
 RETRY_FIRST_NS = 50 * MILLISECOND_NS  # doubles with every try that fails
@@ -32,37 +34,16 @@ class State(Enum):
     DRAINING = "draining"  # will move: writes nothing new, waits for answers
 
 
-class Office(Protocol):
-    """What a publisher needs of the process that it lives in."""
-
-    loop: Loop
-    tries_maximum: int
-    tally: dict[str, int]
-    last_problem: str
-
-    def enqueue(self, publisher: "Publisher") -> None:
-        """Have the publisher's ``begin`` called when there is room."""
-        ...
-
-    def settled(self) -> None:
-        """Hear that a connection attempt is over."""
-        ...
-
-    def broker_number(self, address: str) -> int:
-        """The number of a broker in the records."""
-        ...
-
-
 class Publisher:
     """The publisher with a number, and its connection, while there is one."""
 
     __slots__ = (
-        *("_attempt", "_in_flight", "_office", "_retries", "_waiting"),
+        *("_attempt", "_in_flight", "_engine", "_retries", "_waiting"),
         *("broker", "connection", "is_partial", "number", "state", "target"),
     )
 
-    def __init__(self, office: Office, number: int):
-        self._office, self.number = office, number
+    def __init__(self, engine: "Engine", number: int):
+        self._engine, self.number = engine, number
         self.target: str | None = None
         self.broker = -1
         self.state = State.IDLE
@@ -70,7 +51,7 @@ class Publisher:
         self.connection: Connection | None = None
         self._waiting: deque[tuple[Load, int]] = deque()  # due, not written whole
         self._in_flight: deque[tuple[Load, int]] = deque()  # written, not answered
-        self._retries = Retries(office.tries_maximum, RETRY_FIRST_NS, doubles=True)  # until something is acknowledged
+        self._retries = Retries(engine.tries_maximum, RETRY_FIRST_NS, doubles=True)  # until something is acknowledged
         self._attempt = 0  # number of the connection, so that old timers know themselves
 
     # --- what is due ------------------------------------------------------------------------------
@@ -130,7 +111,7 @@ class Publisher:
         if kind == nsq.RESPONSE and data == nsq.OK and self._in_flight:
             self._acknowledged()
         elif kind == nsq.ERROR:
-            self._office.tally["error_frames"] += 1
+            self._engine.tally["error_frames"] += 1
             self._fail(nsq.text(data))
         elif data.startswith(nsq.MIGRATE):
             host, port = nsq.migrate_target(data)
@@ -138,8 +119,8 @@ class Publisher:
         elif data == nsq.CLOSE:
             self.move(None)
         else:
-            self._office.tally["unknown_frames"] += 1
-            self._office.last_problem = f"publisher {self.number} was sent {data[:60]!r}"
+            self._engine.tally["unknown_frames"] += 1
+            self._engine.last_problem = f"publisher {self.number} was sent {data[:60]!r}"
 
     def _acknowledged(self) -> None:
         assert self.connection is not None
@@ -165,7 +146,7 @@ class Publisher:
         self.target = target
         self._retries.succeeded()
         if self.state in (State.OPEN, State.DRAINING):
-            self._office.tally["moves"] += 1
+            self._engine.tally["moves"] += 1
             if self.state is State.OPEN:
                 self.state = State.DRAINING
                 assert self.connection is not None
@@ -174,7 +155,7 @@ class Publisher:
         elif self.state is not State.STARTING:
             if self.state is State.CONNECTING:
                 self._drop()
-                self._office.settled()
+                self._engine.settled()
             self._restart()
 
     def _maybe_leave(self) -> None:
@@ -188,7 +169,7 @@ class Publisher:
             self._stop()
         else:
             self.state = State.STARTING
-            self._office.enqueue(self)
+            self._engine.enqueue(self)
 
     def _stop(self) -> None:
         """What waits will not be sent."""
@@ -201,12 +182,12 @@ class Publisher:
         """Start a connection attempt; ``settled`` will follow."""
         if self.target is None:
             self._stop()
-            self._office.settled()
+            self._engine.settled()
             return
         self._attempt += 1
         self.state, name = State.CONNECTING, f"p{self.number}"
         self.connection = Connection(
-            self._office.loop, self.target, client_id=name, hostname=name, user_agent="ratebed"
+            self._engine.loop, self.target, client_id=name, hostname=name, user_agent="ratebed"
         )
         self.connection.on_open, self.connection.on_close = self._opened, self._broken
         self.connection.on_frame, self.connection.on_drained = self._take, self._drained
@@ -217,20 +198,20 @@ class Publisher:
             self._fail(f"no answer to IDENTIFY: {answer[:60]!r}")
             return
         self.state = State.OPEN
-        self.broker = self._office.broker_number(self.target)
-        self._office.tally["connections"] += 1
-        self._office.settled()
+        self.broker = self._engine.broker_number(self.target)
+        self._engine.tally["connections"] += 1
+        self._engine.settled()
         self._flush()
 
     def _broken(self, why: str) -> None:
         """The connection is gone: try again, a bounded number of times."""
         if self.state is State.CONNECTING:
-            self._office.settled()
+            self._engine.settled()
         else:
-            self._office.tally["broken"] += 1
-        self._office.last_problem = f"publisher {self.number} at {self.target}: {why}"
+            self._engine.tally["broken"] += 1
+        self._engine.last_problem = f"publisher {self.number} at {self.target}: {why}"
         was_leaving = self.state is State.DRAINING
-        self._office.tally["unacknowledged_emissions"] += len(self._in_flight)
+        self._engine.tally["unacknowledged_emissions"] += len(self._in_flight)
         self._drop()
         if was_leaving:  # for another broker: no reason to wait
             self._restart()
@@ -238,11 +219,11 @@ class Publisher:
         pause_ns = self._retries.next_ns()
         if pause_ns is None:
             self.target = None
-            self._office.tally["given_up"] += 1
+            self._engine.tally["given_up"] += 1
             self._stop()
             return
         self.state = State.RETRYING
-        self._office.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
+        self._engine.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
 
     def _retry(self, attempt: int) -> None:
         if self._attempt == attempt and self.state is State.RETRYING:

@@ -3,7 +3,6 @@
     {"do": "subscribe", "brokers": ["ip:port"], "topic": T, "channel": "sub", "rdy": 2500, "tries": 10}
     {"do": "status"}                      deliveries so far, states, errors
     {"do": "collect", "path": ROWS}       the rows as .npz, sequence accounts per topic and tag; begins anew
-    {"do": "stop"}                        closes all connections
 
 Arguments: the number of rows to make room for (default a million).
 """
@@ -202,12 +201,11 @@ class SubscribeHost:
         write_columns(Path(path), {**columns, **names})
         return {**counters, "rows": len(columns["message"]), "sequences": self._sequences(columns)}
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> None:
         """Close everything."""
         self._thread.stop()
         for subscription in self.subscriptions:
             subscription.close()
-        return {}
 
     def _counters(self) -> dict[str, int]:
         rows = self.rows
@@ -245,7 +243,7 @@ def main() -> None:
     """Serve until standard input ends."""
     allow_descriptors()
     host = SubscribeHost(*(int(argument) for argument in sys.argv[1:2]))
-    serve({name: getattr(host, name) for name in ("subscribe", "status", "collect", "stop")})
+    serve({name: getattr(host, name) for name in ("subscribe", "status", "collect")})
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """Publishers and subscribers of a live run: one process on each of their hosts, commanded all at once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -69,30 +68,17 @@ class Crew:
         self.agents[host].process.kill()
         self.lost.append(host)
 
-    def _or_lost(self, host: str) -> "_OrLost":
-        return _OrLost(self, host)
-
-
-class _OrLost:
-    """Takes a MachineError of an agent that has ended for its end; raises that of one that lives and refuses."""
-
-    def __init__(self, crew: Crew, host: str):
-        self.crew, self.host = crew, host
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if not isinstance(error, MachineError):
-            return False
-        with suppress(Exception):
-            self.crew.agents[self.host].process.wait(1.0)
-        said_no = self.crew.agents[self.host].alive and "in time" not in str(error)
-        if not said_no:
-            self.crew.lost.append(self.host)
-        return not said_no
+    @contextmanager
+    def _or_lost(self, name: str) -> Iterator[None]:
+        """Takes a MachineError of an agent that has ended for its end; raises that of one that lives and refuses."""
+        try:
+            yield
+        except MachineError as error:
+            with suppress(Exception):
+                self.agents[name].process.wait(1.0)
+            if self.agents[name].alive and "in time" not in str(error):
+                raise
+            self.lost.append(name)
 
 
 class Publishers(Crew):
@@ -193,7 +179,7 @@ class Subscribers(Crew):
 class Deliveries:
     """Rows of all subscribers."""
 
-    parts: list[Columns] = field(default_factory=list)
+    parts: list[Columns]
     dropped_rows: int = 0
     out_of_order_count: int = 0
 

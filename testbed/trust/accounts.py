@@ -216,7 +216,7 @@ def exact_releases_ns(stamps_ns: Int64, envelope: Envelope) -> Int64:
 
 
 def has_waited(stamp_ns: Int64, bucket: Envelope | None) -> Bools:
-    """Which messages found no token, in the order in which tokens were taken; none without a bucket."""
+    """Which messages had no token, in the order in which tokens were taken; none without a bucket."""
     return np.zeros(len(stamp_ns), bool) if bucket is None else exact_releases_ns(stamp_ns, bucket) != stamp_ns
 
 
@@ -368,29 +368,10 @@ def fate(sent: Sent, receipts: Iterable[Receipt], bound_ns: int) -> tuple[Fate, 
     there, is_missed = owed_count > 0, last_ns >= _MISSING_NS
     latency_ns = np.where(is_missed, ABSENT, last_ns - sent.born_ns)
     rows = Fate(sent.born_ns[there], latency_ns[there], late_count[there], owed_count[there])
-    return rows, _account_of(sent, is_missed, copy_count, most)
-
-
-def _account_of(sent: Sent, is_missed: Bools, copy_count: Int64, most: Int64) -> DeliveryAccount:
-    """``copy_count``: deliveries to all, ``most``: to the one who got most."""
-    not_sent, acknowledged = sent.sent_ns == ABSENT, sent.answered_ns != ABSENT
-    unacknowledged = ~not_sent & ~acknowledged & (copy_count == 0)
-    undelivered = acknowledged & is_missed
-    duplicated = ~not_sent & ~undelivered & (most > 1)
-    counts = [_count(part) for part in (not_sent, unacknowledged, undelivered, duplicated)]
-    return DeliveryAccount(
-        not_sent_count=counts[0],
-        unacknowledged_count=counts[1],
-        undelivered_count=counts[2],
-        delivered_count=len(not_sent) - sum(counts),
-        duplicated_count=counts[3],
-        offered_count=len(not_sent),
-        unacknowledged_at_broker_count=0,  # brokers keep no rows here
-        undelivered_released_count=0,
-        delivered_unacknowledged_count=_count(~acknowledged & (copy_count > 0)),
-        surplus_count=int(np.maximum(0, most - 1).sum()),
-        foreign_count=0,
-    )
+    numbers, acknowledged = np.arange(len(last_ns)), sent.answered_ns != ABSENT
+    is_away = is_missed | (~acknowledged & (copy_count == 0))
+    delivered = np.repeat(numbers, np.where(is_away, 0, np.maximum(most, 1)))
+    return rows, account(numbers, np.flatnonzero(sent.sent_ns != ABSENT), np.flatnonzero(acknowledged), delivered)
 
 
 def of_topic(fates: Iterable[Fate]) -> Fate:

@@ -80,7 +80,7 @@ class BrokerClient:
         self._ask("record", topic=topic, on=rows > 0, rows=rows)
 
     def collect(self, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
-        """The rows recorded of a topic, or of all: its columns, and how many messages found no room.
+        """The rows recorded of a topic, or of all: its columns, and how many messages had no room.
 
         The broker, which runs on this machine, writes them to ``path``; see ``read_rows``.
         """
@@ -88,7 +88,7 @@ class BrokerClient:
         return read_rows(path, row_count), dropped_rows
 
     def write_rows(self, path: str, topic: str = "") -> tuple[int, int]:
-        """Let the broker write those rows to a file of its machine: how many, and how many found no room."""
+        """Let the broker write those rows to a file of its machine: how many, and how many had no room."""
         answer = self._ask("collect", path=path, topic=topic)
         return answer["rows"], answer["dropped_rows"]
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.brokers import nsq
+from tests.testbed.brokers.running import message_data
 
 FRAMES = st.lists(st.tuples(st.sampled_from([nsq.RESPONSE, nsq.ERROR, nsq.MESSAGE]), st.binary(max_size=200)))
 
@@ -55,9 +56,9 @@ def test_sizes_and_kinds_that_cannot_be_are_refused(size: int, kind: int) -> Non
 )
 def test_messages_come_apart_as_they_were(stamp_ns: int, attempts: int, its_id: bytes, body: bytes) -> None:
     whole = nsq.Message(stamp_ns, attempts, its_id, body)
-    assert nsq.message(nsq.message_data(whole)) == whole
+    assert nsq.message(message_data(whole)) == whole
     with pytest.raises(nsq.ProtocolError, match="too short"):
-        nsq.message(nsq.message_data(whole)[:25])
+        nsq.message(message_data(whole)[:25])
 
 
 @given(bodies=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=9))
