@@ -90,10 +90,9 @@ class _Run:
         usable = sorted(os.sched_getaffinity(0))
         if self._is_here:
             return ((usable[-1],), tuple(usable[:-1])) if len(usable) > 1 else ((), ())
-        note = "the broker has no core to itself on its machine"
-        if self._profiling.core_share < 1:
-            note += f", and all of one instead of {self._profiling.core_share:g}"
-        self._site.notes.append(note)
+        share = self._profiling.core_share
+        confined_to = "" if share == 1 else f", nor confined to {share:g} of one"
+        self._site.notes.append(f"the broker is not pinned to a core of its machine{confined_to}")
         return (), ()
 
     # --- who is there ----------------------------------------------------------------------------------

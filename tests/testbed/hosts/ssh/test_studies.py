@@ -64,4 +64,4 @@ def test_a_profile_there(machines: Lab, tmp_path: Path) -> None:
     assert len(profiled.latency_ns) == values["broker1", "span_offered_count"]
     assert 0 < np.median(profiled.latency_ns) < SECOND_NS
     assert values["broker1", "span_cpu_ns"] > 0 and values["clients", "span_cpu_ns"] > 0
-    assert any("no core to itself" in note and "instead of 0.5" in note for note in profiled.evidence.notes)
+    assert any("not pinned" in note and "confined to 0.5" in note for note in profiled.evidence.notes)
