@@ -17,6 +17,15 @@ from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns
 UNDUE_DELAYS = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was written down about a window's messages: rows of each publisher process, of each broker, of deliveries."""
+
+    sent: Sequence[Mapping[str, np.ndarray]]
+    passed: Sequence[Mapping[str, Int64]]
+    received: Mapping[str, Int64]  # in order of their arrival
+
+
 @dataclass
 class Window:
     """What became of a window's messages.  ``offered``: bool, those of publishers that had a broker."""
@@ -33,9 +42,7 @@ class Window:
     received_at_ns: Int64  # the first time
     access_delay_ns: Int64
     stamp_error_ns: Int64  # of a stamp taken at reading: when the broker's process had read it, less its arrival
-    undue_delay_ns: Mapping[
-        str, Int64
-    ]  # of messages that conform by their arrivals: see ``trust.accounts.undue_delays``
+    undue_delay_ns: Mapping[str, Int64]  # of messages that conform by their arrivals: ``trust.accounts.undue_delays``
     account: DeliveryAccount
 
     def counts(self, from_ns: int, until_ns: int, brokers: int) -> Counts:
@@ -83,25 +90,23 @@ def put_together(
     start_ns: int,
     epoch_ns: int,
     assignment: Int32,
-    sent: Sequence[Mapping[str, np.ndarray]],
-    passed: Sequence[Mapping[str, Int64]],
+    written: Written,
     buckets: Sequence[Envelope | None] | None,
-    received: Mapping[str, Int64],
 ) -> Window:
     """Join the records by message number.
 
-    ``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0 · ``passed``: the rows of each broker ·
-    ``buckets``: of each broker, full at the start and the same throughout, or None where they changed.
+    ``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0 · ``buckets``: of each broker, full at the start and the
+    same throughout, or None where they changed.
     """
     at_ns, publisher, _ = block.messages()
     count = len(at_ns)
     broker = assignment[publisher]
     names = ("sent", "acknowledged", "arrived", "released", "received", "access_delay", "stamp_error", *UNDUE_DELAYS)
     columns = {name: np.full(count, ABSENT, np.int64) for name in names}
-    for part in sent:
+    for part in written.sent:
         columns["sent"][part["message"]] = shifted(part["sent_at_ns"], epoch_ns)
         columns["acknowledged"][part["message"]] = shifted(part["acknowledged_at_ns"], epoch_ns)
-    for number, rows in enumerate(passed):
+    for number, rows in enumerate(written.passed):
         through = passage(_ours(rows, count), None if buckets is None else buckets[number], buckets is not None)
         columns["arrived"][through.message] = through.arrived_at_ns - epoch_ns
         columns["released"][through.message] = shifted(through.released_at_ns, epoch_ns)
@@ -109,7 +114,7 @@ def put_together(
         columns["stamp_error"][through.message] = through.stamp_error_ns
         for name, delay_ns in through.undue_delay_ns.items():
             columns[name][through.message] = delay_ns
-    deliveries = _ours(received, count)
+    deliveries = _ours(written.received, count)
     numbers, first = np.unique(deliveries["message"], return_index=True)
     columns["received"][numbers] = deliveries["received_at_ns"][first] - epoch_ns
     offered = broker >= 0
@@ -117,7 +122,7 @@ def put_together(
         np.flatnonzero(offered).astype(np.int64),
         np.flatnonzero(columns["sent"] != ABSENT),
         np.flatnonzero(columns["acknowledged"] != ABSENT),
-        received["message"],
+        written.received["message"],
         np.flatnonzero(columns["arrived"] != ABSENT),
         np.flatnonzero(columns["released"] != ABSENT),
     )

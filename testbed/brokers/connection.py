@@ -28,12 +28,12 @@ class Connection:
     """
 
     __slots__ = (
-        *("address", "heartbeat_count", "is_closed", "is_open", "on_close", "on_drained", "on_frame", "on_open"),
+        *("heartbeat_count", "is_closed", "is_open", "on_close", "on_drained", "on_frame", "on_open"),
         *("read_at_ns", "_hello", "_is_reading", "_is_watched", "_loop", "_outgoing", "_parser", "_socket"),
     )
 
     def __init__(self, loop: Loop, address: str, **features: object):
-        self.address, self.is_open, self.is_closed = address, False, False
+        self.is_open = self.is_closed = False
         self.heartbeat_count = 0
         self.read_at_ns = 0  # CLOCK_REALTIME, when the latest bytes had been read
         self.on_open: Callable[[bytes], None] = ignore
