@@ -19,7 +19,7 @@ UNDUE_DELAYS = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 
 @dataclass(frozen=True)
 class Written:
-    """What was written down about a window's messages: rows of each publisher process, of each broker, of deliveries."""
+    """What was written down about a window's messages: by each publisher process, each broker, the subscribers."""
 
     sent: Sequence[Mapping[str, np.ndarray]]
     passed: Sequence[Mapping[str, Int64]]
