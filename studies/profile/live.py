@@ -26,6 +26,7 @@ from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
 from testbed.hosts.core_share import confined
+from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.process import python_agent
 from testbed.hosts.site import Site
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
@@ -83,7 +84,7 @@ class _Run:
     @property
     def _is_here(self) -> bool:
         """Whether the hosts are on this machine, so that their processes can be pinned and confined."""
-        return bool(self._site.processes())
+        return all(isinstance(agent.process, PipedProcess) for agent in self._publishers.agents.values())
 
     def _cores(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The broker's, the last one that we may use, and the clients'; none where there is no choice."""
