@@ -29,7 +29,6 @@ class Controllers:
         self._fleet.services.update(
             {broker.name: [broker.control_port, self._brokers.token] for broker in self._brokers},
             topic=[self._topic],
-            begin=[begin_ns],
         )
         self._fleet.connect()
         self._fleet.go(begin_ns, {})

@@ -60,12 +60,12 @@ class _Service:
 class NodeFleet:
     """One process a node; one more, loaded and waiting, for each restart that is planned.
 
-    ``services``: what the nodes' planes are told of servers, name -> plain values.  ``names``: the nodes, where they
-    are not all of the topology's.
+    ``services``: what the nodes' planes are told of servers, name -> plain values; ``files``: the same, each a file
+    that they find on their host.  ``names``: the nodes, where they are not all of the topology's.
     """
 
     def __init__(self, site: Site, system: System, config: Any, seed: int, names: Sequence[str] = ()):
-        self.token, self.services = token_hex(16), dict[str, list[object]]()
+        self.token, self.services, self.files = token_hex(16), dict[str, list[object]](), dict[str, Path]()
         self._site, self._system, self._seed = site, system, seed
         self._loading = {"system": name_of(system), "options": msgspec.to_builtins(config)}
         self.transport = system.transport
@@ -258,12 +258,10 @@ class NodeFleet:
         return self._epoch_ns + self._site.clock_offset_ns(name)
 
     def _introduction(self, name: str) -> dict[str, Any]:
-        """What a node is told of the others and of the services; the instant "begin" is by its host's clock."""
+        """What a node is told of the others and of the services; files of these are brought to its host."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
-        services = dict(self.services)
-        if "begin" in services:
-            services["begin"] = [int(str(at_ns)) + self._site.clock_offset_ns(name) for at_ns in services["begin"]]
-        return {"token": self.token, "addresses": addresses, "services": services}
+        files = {key: [self._site.put(name, path)] for key, path in self.files.items()}
+        return {"token": self.token, "addresses": addresses, "services": {**self.services, **files}}
 
     def _copy(self, restart: Restart) -> str:
         """The file with the state of the peer to copy from; "" where there is none, or it is down."""

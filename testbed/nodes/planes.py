@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from testbed.hosts.loop import Clock
 
 PLANES = {
-    "tb-adaptor": "testbed.brokers.plane:BrokerPlane",
+    "tb-adaptor": "testbed.brokers.plane:bucket_plane",
     "redis-gcra": "testbed.servers.redis_plane:RedisPlane",
     "pulsar": "studies.placement.planes:placement_plane",
     "all-pairs": "studies.placement.planes:placement_plane",
