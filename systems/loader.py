@@ -1,6 +1,7 @@
 """Systems by name: a key of the registry, or a file outside the tree, ``path.py:SYSTEM``."""
 
 import hashlib
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -30,17 +31,38 @@ def load_system(name: str) -> System:
     SpecError names the file, line or attribute that is wrong, or the closest registered name.
     """
     if not is_file(name):
-        found = lookup("system", SYSTEMS, name)
+        system = lookup("system", SYSTEMS, name)
     else:
         file, _, attribute = name.partition(":")
-        module = _load_file(Path(file))
         attribute = attribute or "SYSTEM"
-        if not hasattr(module, attribute):
+        system = vars(_load_file(Path(file))).get(attribute)
+        if system is None:
             raise SpecError(f"{file} has no {attribute}", "define one System object of that name")
-        found = getattr(module, attribute)
-    if not isinstance(found, System):
-        raise SpecError(f"{name} is a {type(found).__name__}", "it must be a systems.api.System")
-    return found
+    if not isinstance(system, System):
+        raise SpecError(f"{name} is a {type(system).__name__}", "it must be a systems.api.System")
+    return system
+
+
+def declared(system: System, name: str) -> object:
+    """What a system names: ``"module:OBJECT"``, ``"path.py:OBJECT"``, or ``":OBJECT"`` of the system's own file.
+
+    SpecError, with the fix, where there is no such thing.
+    """
+    place, colon, attribute = name.partition(":")
+    fix = f"{system.key} declares it: name an object there is, as module:OBJECT, path.py:OBJECT or :OBJECT"
+    if not colon or not attribute:
+        raise SpecError(f"{name!r} names no object", fix)
+    if is_file(name):
+        module = _load_file(Path(place))
+    else:
+        try:
+            module = importlib.import_module(place or system.config.__module__)
+        except ImportError as error:
+            raise SpecError(f"{name!r}: {error}", fix) from error
+    if attribute not in vars(module):
+        raise SpecError(f"{name!r}: {module.__name__} has no {attribute}", fix)
+    thing: object = vars(module)[attribute]
+    return thing
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -84,7 +106,7 @@ def name_of(system: System) -> str:
         return system.key
     module = sys.modules.get(system.config.__module__)
     file = getattr(module, "__file__", None)
-    for attribute, found in vars(module).items() if file else ():
-        if found is system:
+    for attribute, thing in vars(module).items() if file else ():
+        if thing is system:
             return f"{file}:{attribute}"
     raise SpecError(f"system {system.key} is in no file", "a live testbed loads it by name: keep it in its module")

@@ -7,7 +7,7 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,7 @@ from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.topologies.topology import Topology
+from testbed.trust.answers import AnswerAccount, account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import Journal
 
@@ -42,12 +43,15 @@ class LiveRequestJournal(RequestJournal):
     """A request run with real processes.
 
     ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
-    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.
+    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked
+    before they decided; None where the system says of no time-out.  ``lost_servers``: that ended by no fault.
     """
 
     users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
     epoch_ns: int = 0
+    answers: AnswerAccount | None = None
+    lost_servers: tuple[str, ...] = ()
 
     def lateness_ns(self) -> list[int]:
         """How late each request was sent."""
@@ -171,8 +175,9 @@ class _Run:
                 return
             self.wait_until(min(end_ns, now_ns + _POLL_NS))
 
-    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
-        """What nodes and users have written down."""
+    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int | None = None) -> LiveRequestJournal:
+        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers, if for any."""
+        lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
         states, journal = self._fleet.states(), self.journal
         statuses = self._fleet.statuses("finish")
         now_ns = self._clock.now_ns()
@@ -180,21 +185,25 @@ class _Run:
             records = self._fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
             journal.commands += [(at_ns, name, command) for at_ns, command in records.commands]
-            journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict in records.verdicts})
+            journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict, _ in records.verdicts})
+            unanswered.update(number for _, number, _, alone in records.verdicts if alone)
         if self._fleet.transport is Transport.DATAGRAM:
             once = [name for name in statuses if self._fleet.lives_count(name) == 1]
             journal.samples += _lost_on_the_way({name: statuses[name] for name in once}, now_ns)
-        journal.samples.sort(key=lambda row: row[:3])
         offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
         for _, node, request in sorted(offered, key=lambda row: row[0]):
             journal.offered[request.id] = node, request
         users = {}
-        for number, sent_ns, decided_ns, received_ns, admitted in self._users.collect():
+        for number, sent_ns, received_ns, decided_ns, admitted, alone in self._users.collect():
             users[number] = _instant(sent_ns), _instant(received_ns)
             if received_ns != NEVER:
                 verdict = Verdict.ADMIT if admitted else Verdict.REJECT
                 journal.verdicts[number] = decided_ns, journal.offered[number][0], verdict
-        return LiveRequestJournal(journal, users, states, self._epoch_ns)
+                unanswered.update([number] if alone else [])
+        journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
+        journal.samples.sort(key=lambda row: row[:3])
+        answers = None if timeout_ns is None else _answers(journal, unanswered, timeout_ns)
+        return LiveRequestJournal(journal, users, states, self._epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -247,7 +256,7 @@ def run_requests_live(
         last_ns = max((of[-1].at_ns for of in offered.values() if of), default=0)
         run.journal.samples.append((duration_ns, "", "load_end_ns", float(last_ns)))
         run.drain(duration_ns, drain_ns)
-        found = run.take_home(offered)
+        found = run.take_home(offered, system.timeout_ns and system.timeout_ns(config))
         if compare_replicas:
             found.journal.samples.extend(replica_rows(system, config, found.states, run.now_ns()))
         return found
@@ -286,6 +295,12 @@ def _lost_on_the_way(found: Mapping[str, Mapping[str, Any]], now_ns: int) -> lis
         if lost > 0:
             rows.append((now_ns, source, "lost_count", float(lost)))
     return rows
+
+
+def _answers(journal: Journal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
+    decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
+    alone = np.array([number in unanswered for number in journal.verdicts], bool)
+    return account_of_answers(decided_at_ns, alone, fault_windows(journal.faults, timeout_ns))
 
 
 def _instant(at_ns: int) -> int | None:

@@ -86,7 +86,7 @@ def run_requests(
     """
     names = topology.node_names()
     check_places(requests, topology)
-    assert not system.service, f"virtual time has no {system.service}"
+    assert not system.servers, f"virtual time has no {', '.join(system.servers)}"
     offsets_ns = clock_offsets_ns(seed, names, clock_skew_ns)
     loop = event_loop(system, config, topology, names, seed, clock_offsets_ns=offsets_ns)
     for node, offered in requests.items():

@@ -20,7 +20,7 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import read_accounts, read_ownership
 from studies.placement.asked import PlacementJournal, Placing, wanted_report
-from studies.placement.script import SERVICE, Deed, Script, TopicAt, write_script
+from studies.placement.script import Deed, Script, TopicAt, write_script
 from studies.placement.servers import Servers, profile_of
 from systems.api import System
 from systems.placement.cast import cast_of
@@ -29,6 +29,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.planes import Surroundings
 from testbed.topologies.places import Site as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings, namespaces
@@ -87,7 +88,7 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
         script = _script(site, servers, places, load, happenings, placing, options)
         path = site.folder / "placement.json"
         write_script(path, script)
-        fleet.services[SERVICE] = [str(path)]
+        fleet.surroundings = Surroundings(script=str(path))
         fleet.connect()
         _sleep(joined_s + placing.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic())
         with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:

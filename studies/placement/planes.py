@@ -1,6 +1,6 @@
 """The data planes of the placement family on real brokers: of a broker's node, of a client's, and of others none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +18,19 @@ from testbed.brokers.producer import Producer
 from testbed.brokers.topic_plane import TopicBrokerPlane
 from testbed.brokers.wires import Spares
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane
+from testbed.nodes.planes import Plane, Surroundings
 from testbed.virtual.topic_kernel import instants
 from testbed.virtual.topic_plane import Span
 
 
 def placement_plane(
     loop: Loop,
-    services: Mapping[str, Sequence[object]],
+    around: Surroundings,
     report: Callable[[Any], None],
     count_sent: Callable[[bytes], None],
 ) -> Plane:
     """See ``testbed.nodes.planes``."""
-    script, name = read_script(services), str(services["node"][0])
+    script, name = read_script(Path(around.script)), around.node
     if name in script.brokers:
         return TopicBrokerPlane(loop, script, name, report)
     if name in script.clients:

@@ -3,15 +3,12 @@
 A file in the run's folder, so that nodes that are restarted read the same.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from core.clients import Role
 from systems.placement.messages import AtSite, Wanted
-
-SERVICE = "placement"  # among the services of a run: [path of the script]
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -65,6 +62,6 @@ def write_script(path: Path, script: Script) -> None:
     path.write_bytes(msgspec.json.encode(script))
 
 
-def read_script(services: Mapping[str, Sequence[object]]) -> Script:
-    """The script of the run that a node belongs to."""
-    return msgspec.json.decode(Path(str(services[SERVICE][0])).read_bytes(), type=Script)
+def read_script(path: Path) -> Script:
+    """What ``write_script`` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Script)

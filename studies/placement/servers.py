@@ -4,10 +4,8 @@ They are started before the nodes, which stand beside them; with a node's crash 
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from core.errors import MachineError
 from core.units import SECOND_NS
@@ -18,6 +16,7 @@ from systems.placement.options import Options
 from testbed.brokers.brokerd.build import brokerd_path
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.hosts.site import Site
+from testbed.nodes.planes import Surroundings
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster
 from testbed.servers.serf_agent import SerfAgent
 from testbed.servers.zookeeper import ZooKeeperServer
@@ -28,9 +27,9 @@ JOIN_S = 60.0
 ANY_PORT = 0
 
 
-def stand_in(name: str, node: Node, services: Mapping[str, Sequence[object]]) -> Any:
-    """See ``testbed.nodes.planes``: the store is a ZooKeeper's, and agents are Serf's."""
-    script = read_script(services)
+def stand_in(node: Node, around: Surroundings) -> Node:
+    """See ``systems.api.StandIn``: the store is a ZooKeeper's, and agents are Serf's."""
+    script, name = read_script(Path(around.script)), around.node
     if name == script.store:
         return ZooKeeperStore(name, script.store_at, script.session_ns)
     if name in script.serf:

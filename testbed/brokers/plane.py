@@ -3,7 +3,7 @@
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
 from typing import Any
@@ -15,36 +15,32 @@ from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.hosts.loop import Loop, real_offset_ns
+from testbed.nodes.planes import Surroundings
 
 PERIOD_NS = SECOND_NS  # SRTM V-D
 _CONNECT_S = 5.0
 
 
 class BrokerPlane:
-    """See ``testbed.nodes.planes.Plane``.  A node that is no broker's has a plane that does nothing.
-
-    ``services``: ``"node"`` -> its own name, each broker's name -> its control port and the token,
-    ``"topic"`` -> the one that is reported, ``"begin"`` -> the first second's start, CLOCK_REALTIME.
-    """
+    """See ``testbed.nodes.planes.Plane``.  A node that is no broker's has a plane that does nothing."""
 
     def __init__(
         self,
         loop: Loop,
-        services: Mapping[str, Sequence[object]],
+        around: Surroundings,
         report: Callable[[TopicReport], None],
         count_sent: Callable[[bytes], None],
     ):
         self._loop, self._report = loop, report
-        self._name = str(services["node"][0])
-        self._topic = str(services["topic"][0])
+        self._name, self._topic = around.node, around.topic
         self._client: BrokerClient | None = None  # None, too, when the broker has gone
-        self._is_broker = self._name in services
+        self._is_broker = self._name in around.brokers
         if self._is_broker:
-            port, token = services[self._name]
-            connection = socket.create_connection(("127.0.0.1", int(str(port))), _CONNECT_S)
-            self._client = BrokerClient(connection, str(token))
+            at = around.brokers[self._name]
+            connection = socket.create_connection(("127.0.0.1", at.port), _CONNECT_S)
+            self._client = BrokerClient(connection, at.token)
             self._client.report()  # from now on, for this reader
-            begin_ns = int(str(services["begin"][0])) - real_offset_ns()
+            begin_ns = around.begin_ns - real_offset_ns()
             loop.call_at(begin_ns, self._begin, begin_ns)
 
     def ready(self) -> bool:

@@ -15,6 +15,7 @@ from core.units import duration_ns
 from systems.loader import is_file, name_of
 from testbed.faults import ClockSkew, Crash, Restart, check_faults, read_faults
 from testbed.hosts.site import explained
+from testbed.servers import check_servers
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import DEGRADED, EXACT, Evidence, Fidelity
 
@@ -103,6 +104,7 @@ class LiveBackend:
         if not self.has_servers and is_file(name_of(system)):
             fix = "bring it into systems/, or use another testbed"
             raise SpecError(f"{name_of(system)} is not brought to the machines of {self.name}", fix)
+        check_servers(system, self.name, is_real=True)
         links = [fault for fault in faults if not isinstance(fault, Crash | Restart | ClockSkew)]
         if links and not self.has_links:
             raise SpecError(f"{links[0]}: {self.name} has no links to change", "use --testbed mininet, or virtual")
@@ -123,6 +125,7 @@ class LiveBackend:
             findings.played(found.epoch_ns, found.epoch_ns + duration_ns)
             findings.late(found.lateness_ns())
             findings.faulty = bool(found.journal.faults)
+            findings.answers, findings.lost_agents = found.answers, found.lost_servers
             findings.site_counters = site.counters()
             findings.notes = site.notes
             seen = Together(probes, site.probes())
@@ -154,12 +157,9 @@ class LiveBackend:
         """See ``testbed.Backend``."""
         self._check_servers()
         from studies.placement.live import check_wishes
-        from testbed.nodes.planes import STAND_INS
 
         check_wishes(placing, self.has_links)
-        if system.key not in STAND_INS:
-            fix = "use --testbed virtual, or give it a line in testbed/nodes/planes.py"
-            raise SpecError(f"nobody knows the data plane of {system.key} on testbed {self.name}", fix)
+        check_servers(system, self.name, is_real=True, commands=True)
 
     def place(self, system: Any, config: Any, topology: Topology, load: Any, placing: Any) -> Any:
         """See ``testbed.Backend``: real brokers, Serf agents and ZooKeeper."""

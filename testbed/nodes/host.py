@@ -15,10 +15,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from core.codec import Codec
 from core.errors import HarnessError, MachineError, SystemFault
 from core.records import Request
-from core.registry import lookup
 from core.units import SECOND_NS
 from systems.api import (
     Actuate,
@@ -45,7 +46,7 @@ from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
 from testbed.nodes.links import Datagrams, Doorstep, Links, Streams, big_buffer
 from testbed.nodes.loading import load_node
 from testbed.nodes.member import answer, encoded
-from testbed.nodes.planes import PLANES, STAND_INS, Plane
+from testbed.nodes.planes import Plane, Surroundings, plane_of, standing_in
 from testbed.nodes.records import Recorder
 
 BIND_S = 2.0  # how long a port may stay taken by the process that was killed there
@@ -112,7 +113,7 @@ class NodeHost:
                     raise MachineError(f"port {port} of {self._address}: {error}", "free it") from None
                 time.sleep(0.01)
 
-    def connect(self, token: str, addresses: dict[str, list[object]], services: dict[str, list[object]]) -> None:
+    def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, Any]) -> None:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
@@ -121,11 +122,9 @@ class NodeHost:
         else:
             self._links = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
         self._links.start()
-        if self._system.key in STAND_INS:
-            self._node = lookup("stand-in", STAND_INS, self._system.key)(self._name, self._node, services)
-        if self._system.key in PLANES:
-            make = lookup("plane", PLANES, self._system.key)
-            self._plane = make(self.loop, {**services, "node": [self._name]}, self._hear, self._count_sent)
+        surroundings = msgspec.convert(around, Surroundings)
+        self._node = standing_in(self._system, self._node, surroundings)
+        self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._count_sent)
 
     def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""
@@ -286,12 +285,12 @@ class NodeHost:
                 self._timers[timer] = self._timer_serial
                 true_ns = at_ns - self._offset_ns
                 self.loop.call_at(self._clock.zero_ns + true_ns, self._ring, timer, self._timer_serial, true_ns)
-            case Decide(request_id, verdict):
+            case Decide(request_id, verdict, unanswered):
                 now_ns, user = self._clock.now_ns(), self._users.pop(request_id, None)
                 if user is None:  # it was handed on to this node: its user's host hears nothing of it
-                    self._recorder.verdict(now_ns, request_id, verdict)
+                    self._recorder.verdict(now_ns, request_id, verdict, unanswered)
                 else:
-                    user.send(verdict_frame(request_id, now_ns, verdict))
+                    user.send(verdict_frame(request_id, now_ns, verdict, unanswered))
             case Actuate(command):
                 if self._plane is not None:
                     self._plane.actuate(command)

@@ -8,6 +8,7 @@ from core.errors import SpecError
 from core.records import Schedule
 from core.units import duration_ns
 from studies.distribution.far import Far, far_of
+from testbed.servers import check_servers
 from testbed.trust.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ class VirtualBackend:
 
     def check_limit(self, system: Any, faults: Any) -> None:
         """See ``testbed.Backend``."""
-        if system.service:
-            raise SpecError(f"system {system.key} asks a real {system.service}", "use --testbed mininet, or local")
+        check_servers(system, "virtual", is_real=False)
 
     def limit(
         self, system: Any, config: Any, topology: "Topology", requests: Any, duration_ns: int, seed: int, **more: Any
