@@ -44,7 +44,7 @@ class LiveRequestJournal(RequestJournal):
 
     ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
     the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked
-    before they decided; None where the system says of no time-out.  ``lost_servers``: that ended by no fault.
+    before they decided.  ``lost_servers``: that ended by no fault.
     """
 
     users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -175,8 +175,8 @@ class _Run:
                 return
             self.wait_until(min(end_ns, now_ns + _POLL_NS))
 
-    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int | None = None) -> LiveRequestJournal:
-        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers, if for any."""
+    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int) -> LiveRequestJournal:
+        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers."""
         lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
         states, journal = self._fleet.states(), self.journal
         statuses = self._fleet.statuses("finish")
@@ -202,7 +202,7 @@ class _Run:
                 unanswered.update([number] if alone else [])
         journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
         journal.samples.sort(key=lambda row: row[:3])
-        answers = None if timeout_ns is None else _answers(journal, unanswered, timeout_ns)
+        answers = _answers(journal, unanswered, timeout_ns)
         return LiveRequestJournal(journal, users, states, self._epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
@@ -256,7 +256,7 @@ def run_requests_live(
         last_ns = max((of[-1].at_ns for of in offered.values() if of), default=0)
         run.journal.samples.append((duration_ns, "", "load_end_ns", float(last_ns)))
         run.drain(duration_ns, drain_ns)
-        found = run.take_home(offered, system.timeout_ns and system.timeout_ns(config))
+        found = run.take_home(offered, system.timeout_ns(config) if system.timeout_ns else 0)
         if compare_replicas:
             found.journal.samples.extend(replica_rows(system, config, found.states, run.now_ns()))
         return found

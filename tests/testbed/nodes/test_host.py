@@ -163,7 +163,8 @@ def test_frames_carry_any_user() -> None:
         request = Request(2**40, user, 5, 2**31 - 1)
         assert read_request(request_frame(request)) == request
     for verdict in Verdict:
-        assert read_verdict(verdict_frame(-7, 2**60, verdict)) == (-7, 2**60, verdict)
+        for unanswered in (False, True):
+            assert read_verdict(verdict_frame(-7, 2**60, verdict, unanswered)) == (-7, 2**60, verdict, unanswered)
     for content in (b"", b"x" * 19, struct.pack(">qqi", 1, 1, 0), struct.pack(">qqi", 1, 1, 1) + b"\xff"):
         with pytest.raises(ValueError, match="no request"):
             read_request(content)
