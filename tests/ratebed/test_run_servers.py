@@ -21,9 +21,8 @@ def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, timeout=300)
 
 
-def manifest(out: Path) -> Any:
-    (path,) = (out / "runs").glob("*/manifest.json")
-    return json.loads(path.read_text())
+def manifests(out: Path) -> list[Any]:
+    return [json.loads(path.read_text()) for path in (out / "runs").glob("*/manifest.json")]
 
 
 def changed(folder: Path, old: str, new: str) -> str:
@@ -38,33 +37,38 @@ def changed(folder: Path, old: str, new: str) -> str:
 @needs("redis")
 @pytest.mark.slow
 def test_a_limiter_of_the_tree_runs_on_a_testbed_that_only_an_option_names(tmp_path: Path) -> None:
-    done = ratebed("run", "--system", "redis-gcra", "--testbed", "local", *POINT, *LIMIT, "--out", str(tmp_path))
+    words = ("--system", "redis-gcra", "--testbed", "local", *POINT, *LIMIT)
+    done = ratebed("run", *words, "--json", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    told = manifest(tmp_path)
-    assert told["spec"]["testbed"] == "local" and told["fidelity"]["unanswered_share"] == 0
-    assert told["fidelity"]["decided_count"] > 100
+    (row,), (told,) = json.loads(done.stdout), manifests(tmp_path)
+    assert told["spec"]["testbed"] == "local" and told["fidelity"]["decided_count"] > 100
+    assert told["fidelity"]["unanswered_share"] == 0 and row["validity"] == told["validity"]
 
 
 @needs("redis")
 @pytest.mark.slow
-def test_an_example_brings_its_own_server(tmp_path: Path) -> None:
+def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_invalid(tmp_path: Path) -> None:
+    """Of a copy of redis-gcra the script is none: every question runs into its time-out, and fails open."""
     assert len(EXAMPLE.read_text().splitlines()) <= 180, "with its server"
-    done = ratebed("run", "--system", str(EXAMPLE), "--testbed", "local", *POINT, "--json", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    assert row["lost"] == 0 and row["admit"] > 0 and row["reject"] > 0
-    assert manifest(tmp_path)["fidelity"]["unanswered_share"] == 0
-
-
-@needs("redis")
-@pytest.mark.slow
-def test_a_limiter_whose_server_takes_no_questions_is_invalid(tmp_path: Path) -> None:
-    """Its script is none: every question runs into its time-out and fails open."""
     broken = changed(tmp_path, "local ticks_per_us, token_ticks =", "local ticks_per_us token_ticks =")
-    done = ratebed("run", "--system", broken, "--testbed", "local", *POINT, *LIMIT, "--out", str(tmp_path / "out"))
-    told = manifest(tmp_path / "out")
-    assert told["validity"] == "invalid" and told["fidelity"]["unanswered_share"] == 1, done.stderr
-    assert "100.0% of the decisions outside of faults were taken without" in " ".join(told["validity_reasons"])
+    matrix = tmp_path / "both.toml"
+    matrix.write_text(
+        f"[[grid]]\nsystem = ['{EXAMPLE}', '{broken}']\nworkload = 'requests'\ntopology = 'full-mesh'\n"
+        "testbed = 'local'\nstudy_options = { duration = '2s' }\n"
+    )
+    done = ratebed("run", str(matrix), "--json", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    rows = {row["system"]: row for row in json.loads(done.stdout)}
+    told = {Path(found["spec"]["system"]).name: found for found in manifests(tmp_path / "out")}
+
+    example = rows["redis-window"]
+    assert example["lost"] == 0 and example["admit"] > 0 and example["reject"] > 0
+    assert told["redis_window.py"]["fidelity"]["unanswered_share"] == 0
+
+    assert rows["my-redis"]["reject"] == 0 and rows["my-redis"]["validity"] == "invalid"
+    assert told["my_redis.py"]["fidelity"]["unanswered_share"] == 1
+    reasons = " ".join(told["my_redis.py"]["validity_reasons"])
+    assert "100.0% of the decisions outside of faults were taken without the answer" in reasons
 
 
 @pytest.mark.parametrize(
