@@ -34,22 +34,23 @@ class AnswerAccount:
 
 
 def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[Window]:
-    """When faults, each with the instant at which it really happened, excuse a missing answer, in order of their begin.
+    """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
-    A crash lasts until the node's restart, a partition until it heals, a disturbed link until its probability is 0
-    again; a handover and a clock that is set are over at once.  Everything excuses ``timeout_ns`` longer.
+    They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, a partition
+    until it heals, a disturbed link until its probability is 0 again; a handover and a clock that is set are over at
+    once.  Everything excuses ``timeout_ns`` longer.
     """
     windows: list[Window] = []
     since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
     for at_ns, fault in sorted(faults, key=lambda pair: pair[0]):
         kind, names, lasts = _change(fault)
         if lasts:
-            since_ns.setdefault((kind, names), at_ns)
+            since_ns.setdefault((kind, names), min(at_ns, fault.at_ns))
             continue
         over = [wrong for wrong in since_ns if wrong[0] == kind and (not names or wrong[1] == names)]
         windows += [(since_ns.pop(wrong), at_ns + timeout_ns) for wrong in over]
         if not kind:
-            windows.append((at_ns, at_ns + timeout_ns))
+            windows.append((min(at_ns, fault.at_ns), at_ns + timeout_ns))
     return sorted([*windows, *((begin_ns, ENDLESS) for begin_ns in since_ns.values())])
 
 

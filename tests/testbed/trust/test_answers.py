@@ -58,8 +58,9 @@ def test_what_is_over_at_once_excuses_a_time_out():
     assert windows() == []
 
 
-def test_faults_count_from_when_they_happened():
-    assert fault_windows([(155, Restart(150, "n1")), (103, Crash(100, "n1"))], TIMEOUT) == [(103, 165)]
+def test_faults_count_from_when_they_were_to_happen_until_they_were_really_over():
+    assert fault_windows([(155, Restart(150, "n1")), (103, Crash(100, "n1"))], TIMEOUT) == [(100, 165)]
+    assert fault_windows([(103, ClockSkew(100, "n1", 5))], TIMEOUT) == [(100, 113)]
 
 
 def test_decisions_are_told_apart_by_their_instants():
