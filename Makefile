@@ -17,8 +17,12 @@ bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
+SMOKE_FIGURES = srtm-fig4 crdt-fig5.9 dst-table3 epulsar-fig4 limiters-partition
+SMOKE_POINT = --system centralised --workload requests --topology full-mesh --set topology.nodes=2 \
+	--set study.duration=3s --set study.drain=2s
+
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures reference smoke test test-vm lint format bench lock clean distclean
+.PHONY: help setup live figures reference smoke test test-long test-vm lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -35,13 +39,22 @@ figures: setup ## every figure and claim at SCALE=quick, and the report
 reference: figures ## renew results/claims-quick.json, on purpose
 	@$(bin)/ratebed claims --json --out "$(OUT)" > results/claims-quick.json || true
 
-smoke: setup ## every figure at tiny scale, in out/smoke
-	@$(bin)/ratebed figures --all --scale tiny --out out/smoke
+smoke: setup ## what a CI machine runs on every push, in a minute: a figure a family, a limiter on sockets, claims, report
+	@$(bin)/ratebed figures $(SMOKE_FIGURES) --scale tiny --out out/smoke
+	@$(bin)/ratebed run $(SMOKE_POINT) --testbed local --out out/smoke
+	@if $(bin)/python -m testbed.hosts.capabilities mininet; then \
+		$(bin)/ratebed run $(SMOKE_POINT) --testbed mininet --out out/smoke; fi
 
-test: lint ## formatter, linter, type checker, then all tests, the fast ones first
+test: lint ## formatter, linter, type checker, then the tests of up to a minute, the fast ones first
 	@./bootstrap.sh test
-	@$(bin)/python -m pytest -m "not live" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m live
+	@$(bin)/python -m pytest -m "not live and not long" --numprocesses 2 --dist loadscope
+	@$(bin)/python -m pytest -m "live and not long"
+
+test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, many seeds, mutations
+	@./bootstrap.sh test
+	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
+	@$(bin)/python -m pytest -m "long and live"
+	@$(bin)/python -m tests.mutations
 
 test-vm: setup ## a virtual machine from nothing: box, vagrant up, netem inside, runs over SSH; as root, without KVM
 	@./bootstrap.sh vm

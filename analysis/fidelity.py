@@ -100,7 +100,7 @@ def distances(histogram: "DataFrame", pairs: "DataFrame") -> "DataFrame":
     columns |= {"gap_ns": F.coalesce(F.lead("value_ns").over(ordered) - F.col("value_ns"), F.lit(0))}
     ranked = pooled.withColumns(columns).where("virtual_count > 0 and live_count > 0")
     apart = F.abs(F.expr("virtual_cumulative / virtual_count - live_cumulative / live_count"))
-    found = [
+    quantiles = [
         F.min(F.when(F.col(f"{name}_cumulative") >= q * F.col(f"{name}_count"), F.col("value_ns"))).alias(
             f"{name}_{quantile_name(q)}"
         )
@@ -111,7 +111,7 @@ def distances(histogram: "DataFrame", pairs: "DataFrame") -> "DataFrame":
     areas = F.sort_array(F.collect_list(F.struct("value_ns", (apart * F.col("gap_ns")).alias("area"))))
     area = F.aggregate(areas, F.lit(0.0), lambda total, part: total + part["area"])
     return ranked.groupBy(*key).agg(
-        *found,
+        *quantiles,
         *(F.max(f"{name}_count").alias(f"{name}_count") for name in _SIDES),
         F.max(apart).alias("kolmogorov_distance"),
         area.alias("wasserstein_ns"),

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from core.defaults import CAPACITY, RATE
 from core.units import SECOND_NS
 
 ORACLE = "centralised"
-DEFAULT_CAPACITY, DEFAULT_RATE = "300", "0.3"  # of every limiter: c and 0.001 c tokens a second (thesis, Table 4.1)
 _EXCESS_DIGITS = 6  # doubles are good for a billionth of a token here; what is on the envelope is not above it
 
 # --- the oracle ----------------------------------------------------------------------------------
@@ -44,8 +44,8 @@ def with_oracle(runs: DataFrame) -> DataFrame:
         *shared, F.col("nodes").alias("its_nodes"), F.col("run_id").alias("oracle")
     )
     preference = F.struct(F.col("its_nodes") != F.col("nodes"), F.col("oracle"))
-    found = facts.select("run_id", "nodes", *shared).join(oracles, [*shared])
-    return found.groupBy("run_id").agg(F.min_by("oracle", preference).alias("oracle_run_id"))
+    pairs = facts.select("run_id", "nodes", *shared).join(oracles, [*shared])
+    return pairs.groupBy("run_id").agg(F.min_by("oracle", preference).alias("oracle_run_id"))
 
 
 def _is_oracle() -> Column:
@@ -66,9 +66,9 @@ def _is_zero_span(text: Column) -> Column:
 
 def _limit() -> tuple[Column, Column]:
     """Capacity in tokens and rate in tokens a second, of a row of ``runs``; the rate is ``0.3`` or ``1/3``."""
-    parts = F.split(_factor("system.rate", DEFAULT_RATE), "/")
+    parts = F.split(_factor("system.rate", RATE), "/")
     over = F.coalesce(F.get(parts, F.lit(1)), F.lit("1"))
-    capacity = _factor("system.capacity", DEFAULT_CAPACITY).cast("long")
+    capacity = _factor("system.capacity", str(CAPACITY)).cast("long")
     return capacity, F.get(parts, F.lit(0)).cast("double") / over.cast("double")
 
 

@@ -37,11 +37,11 @@ def percentiles(histogram: DataFrame, by: Sequence[str], quantiles: Sequence[flo
     whole = group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     pooled = histogram.groupBy(*by, _value_ns().alias("value_ns")).agg(F.sum("count").alias("count"))
     ranked = pooled.withColumns({"cumulative": F.sum("count").over(up_to_here), "total": F.sum("count").over(whole)})
-    found = [
+    columns = [
         F.min(F.when(F.col("cumulative") >= q * F.col("total"), F.col("value_ns"))).alias(quantile_name(q))
         for q in quantiles
     ]
-    return ranked.groupBy(*by).agg(*found, F.sum("count").alias("count"), _mean().alias("mean_ns"))
+    return ranked.groupBy(*by).agg(*columns, F.sum("count").alias("count"), _mean().alias("mean_ns"))
 
 
 def quantile_name(q: float) -> str:

@@ -123,14 +123,14 @@ def claims_json(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _check_json(result: Result, kind: str, check: Check) -> dict[str, Any]:
-    found = check.interval
+    interval = check.interval
     return {
         "label": check.label,
         "kind": kind,
-        "mean": _finite(found.mean),
-        "low": _finite(found.low),
-        "high": _finite(found.high),
-        "count": found.count,
+        "mean": _finite(interval.mean),
+        "low": _finite(interval.low),
+        "high": _finite(interval.high),
+        "count": interval.count,
         "unit": check.unit,
         "wanted_low": _finite(check.low),
         "wanted_high": _finite(check.high),

@@ -25,12 +25,12 @@ def number(value: float | None) -> str:
 
 def interval_text(check: Check) -> str:
     """Mean and interval of a check's samples, with the unit, as HTML."""
-    found = check.interval
-    if found.count == 0:
+    interval = check.interval
+    if interval.count == 0:
         return "no data"
-    text = f"{number(found.mean)} {check.unit}".strip()
-    ends: Iterable[float] = (found.low, found.high)
-    return escape(text if found.low == found.high else f"{text} [{', '.join(map(number, ends))}]")
+    text = f"{number(interval.mean)} {check.unit}".strip()
+    ends: Iterable[float] = (interval.low, interval.high)
+    return escape(text if interval.low == interval.high else f"{text} [{', '.join(map(number, ends))}]")
 
 
 def wanted_text(check: Check) -> str:

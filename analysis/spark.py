@@ -317,10 +317,10 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
     from pyspark.errors import PySparkException
 
     try:
-        found: pd.DataFrame = frame.toPandas()
+        rows: pd.DataFrame = frame.toPandas()
     except (PySparkException, Py4JJavaError) as error:
         match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
         if match is None:
             raise
         raise MachineError(f"{unquote(match[1].rstrip('.'))} cannot be read", _DAMAGED_FIX) from None
-    return found.sort_values(list(order), kind="stable", ignore_index=True)
+    return rows.sort_values(list(order), kind="stable", ignore_index=True)

@@ -5,8 +5,6 @@ sent_bytes or sent_count, what a node sent since the sample before (none where i
 Sums are integer, or taken in order of time.
 """
 
-from collections.abc import Mapping, Sequence
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -85,43 +83,6 @@ def _sum_in_time(name: str) -> Column:
     in_order = F.sort_array(F.collect_list(known))
     total = F.aggregate(in_order, F.lit(0.0), lambda so_far, row: so_far + row[name])
     return F.when(F.size(in_order) > 0, total)
-
-
-def ratio_to(
-    frame: DataFrame, runs: DataFrame, value: str, reference: Mapping[str, str], alike: Sequence[str] = ()
-) -> DataFrame:
-    """``frame`` + {value}_ratio: ``value`` over that of the reference run of the same load and repetition.
-
-    ``frame`` has run_id; ``reference`` says which runs are references, ``{"system": "crdt-counter"}``:
-    columns of ``runs``, or names with a dot for factors.  A run's reference shares its workload_id and
-    repetition, and whatever ``alike`` names (``["topology.nodes"]``; where a factor is absent, it is
-    absent in both).  The reference's value is its greatest: of a frame with one row a run that is the
-    value itself, of a curve the peak, so that curves come out with the counter's peak as 1
-    (thesis, 5.1.3).
-
-    Rows of runs without a reference are dropped; null where the reference is 0.  Several references
-    for a run are an error: narrow ``reference`` or widen ``alike``.
-    """
-    wanted = F.lit(True)
-    for name, text in reference.items():
-        wanted &= _fact(name).eqNullSafe(text)
-    keys = {f"key {i}": _fact(name) for i, name in enumerate(("workload_id", "repetition", *alike))}
-    facts = runs.select("run_id", wanted.alias("is reference"), *(fact.alias(key) for key, fact in keys.items()))
-    group = Window.partitionBy(*keys)
-    run, theirs = (F.when(F.col("is reference"), F.col(name)) for name in ("run_id", value))
-    several = F.raise_error(F.concat(F.lit(f"several references of {value} for run "), F.col("run_id")))
-    one = F.min(run).over(group) == F.max(run).over(group)  # null where there is none
-    paired = frame.join(F.broadcast(facts), "run_id").withColumns(
-        {"one": one, "reference": F.max(theirs).over(group).cast("double")}
-    )
-    checked = paired.where(F.when(~F.col("one"), several.cast("boolean")).otherwise(F.col("one")))
-    ratio = F.try_divide(F.col(value).cast("double"), "reference").alias(f"{value}_ratio")
-    return checked.select(*(F.col(name) for name in frame.columns), ratio)
-
-
-def _fact(name: str) -> Column:
-    """A column of ``runs`` as text, or with a dot in its name a factor."""
-    return F.col("factors")[name] if "." in name else F.col(name).cast("string")
 
 
 def convergence(samples: DataFrame, runs: DataFrame) -> DataFrame:

@@ -83,12 +83,12 @@ class Check:
 
     def status(self, minimum_repetitions: int) -> Status:
         """Does the check hold?  Too few samples: unsure."""
-        found = self.interval
-        if found.count < minimum_repetitions or isnan(found.mean):
+        interval = self.interval
+        if interval.count < minimum_repetitions or isnan(interval.mean):
             return Status.UNSURE
-        if self.low <= found.low and found.high <= self.high:
+        if self.low <= interval.low and interval.high <= self.high:
             return Status.HOLDS
-        if found.high < self.low or found.low > self.high:
+        if interval.high < self.low or interval.low > self.high:
             return Status.FAILS
         return Status.UNSURE
 

@@ -17,7 +17,8 @@ from benchmarks.process_tree import own_peak_mib
 from core.records import Request
 from core.registry import configure
 from core.units import SECOND_NS, duration_ns
-from studies.limiting.virtual import run_requests
+from studies.limiting.asked import Limiting
+from studies.limiting.virtual import run
 from systems.api import Arrival, Delivery, Effect, Event, Node, Send, Start, Timer
 from systems.loader import load_system
 from testbed.topologies.topology import load_topology
@@ -77,10 +78,8 @@ def run_case(name: str, options: dict[str, Any], twin: bool) -> dict[str, float]
     schedule = workload.make(workload.configure(options), 1)
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})
     began = process_time()
-    requests = schedule.requests(topology.node_names(), schedule.duration_ns)
-    found = run_requests(
-        counted, config, topology, requests, schedule.duration_ns, 1, drain_ns=duration_ns("10min")
-    ).journal
+    drain_ns = duration_ns("10min")
+    found = run(Limiting(counted, config, topology, schedule, schedule.duration_ns, 1, drain_ns=drain_ns)).journal
     spent_s = process_time() - began
     sums = {metric: 0.0 for metric in ("sent_bytes", "sent_count")}
     for _, _, metric, value in found.samples:

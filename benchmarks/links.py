@@ -20,6 +20,7 @@ from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent, serve
 from testbed.hosts.mininet.site import MininetSite, probe
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
 
 DELAYS_MS = (0, 1, 5, 20, 40)
@@ -54,7 +55,7 @@ def _report_errors(folder: Path) -> None:
     with MininetSite(load_topology("full-mesh", {"nodes": 2, "delay": "0ms"}), folder / "errors") as site:
         print(f"  delays by {site.delays}; round trip less request, {ECHOES} UDP messages at {ECHO_RPS}/s:")
         agents = [
-            site.start(f"n{i}", f"probe{i}", python_agent("testbed.trust.link_probe", site.address(f"n{i}")))
+            site.start(f"n{i}", Program(f"probe{i}", python_agent("testbed.trust.link_probe", site.address(f"n{i}"))))
             for i in (1, 2)
         ]
         ports = [int(agent.ready()["port"]) for agent in agents]
@@ -74,8 +75,10 @@ def _report_load(folder: Path) -> None:
     """One direction at 30,000 packets a second."""
     topology = load_topology("full-mesh", {"nodes": 2, "delay": f"{LOAD_DELAY_MS}ms"})
     with MininetSite(topology, folder / "load") as site:
-        receiver = site.start("n2", "receiver", python_agent("benchmarks.links", "receive", site.address("n2")))
-        sender = site.start("n1", "sender", python_agent("benchmarks.links", "send", site.address("n1")))
+        receiver = site.start(
+            "n2", Program("receiver", python_agent("benchmarks.links", "receive", site.address("n2")))
+        )
+        sender = site.start("n1", Program("sender", python_agent("benchmarks.links", "send", site.address("n1"))))
         port = receiver.ready()["port"]
         sender.ready()
         sender.ask("send", address=site.address("n2"), port=port, rate_rps=1000, span_s=0.5)  # warms up

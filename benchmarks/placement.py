@@ -11,7 +11,7 @@ import numpy as np
 
 from core.seeds import generator
 from harness.experiment import SCALES, RunSpec
-from harness.run import configure_point, resolve
+from harness.run import carried_out, resolve
 from paper_figs.epulsar import fig4, fig5, fig9
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of
@@ -108,9 +108,7 @@ def _report_game() -> None:
     """Fig. 9 at paper scale: the control plane and every message's fate, one run on one core."""
     spec = next(spec for spec in fig9.points(SCALES["paper"], {"latency-table": ""}) if spec.system == "epulsar")
     began = perf_counter()
-    point = resolve(spec)
-    study, config = configure_point(point)
-    found = study.run(point, config).tables["samples"]
+    found = carried_out(resolve(spec)).tables["samples"]
     seconds = perf_counter() - began
     pairs = sum(value for metric, value in zip(found["metric"], found["value"], strict=True) if metric == "pair_count")
     print(
@@ -121,9 +119,7 @@ def _report_game() -> None:
 
 def _run(spec: RunSpec) -> int:
     """One run, without its files; returns its samples."""
-    point = resolve(spec)
-    study, config = configure_point(point)
-    return len(study.run(point, config).tables["samples"]["value"])
+    return len(carried_out(resolve(spec)).tables["samples"]["value"])
 
 
 if __name__ == "__main__":

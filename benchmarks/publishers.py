@@ -24,6 +24,7 @@ from testbed.brokers.publish_load import Load, read_block, save_block
 from testbed.hosts.agent import Agent, serve
 from testbed.hosts.local import LocalSite
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.topologies.topology import srtm_lan
 from workloads import load as load_workload
 
@@ -68,14 +69,14 @@ def measure(folder: Path, block: Block, ours: bool, fifo_priority: int = 0) -> L
     save_block(folder / "block.npz", block)
     with LocalSite(srtm_lan(1), folder) as site:
         words = ["-path", str(folder), "-token-file", str(token)]
-        broker = site.start("brokers1", "broker", [str(brokerd_path()), *words]).ready()
-        subscriber = site.start("subscribers1", "subscribe", python_agent("testbed.brokers.subscribe_host"))
+        broker = site.start("brokers1", Program("broker", [str(brokerd_path()), *words])).ready()
+        subscriber = site.start("subscribers1", Program("subscribe", python_agent("testbed.brokers.subscribe_host")))
         subscriber.ready()
         subscriber.ask("subscribe", brokers=[broker["nsqd"]], topic=TOPIC, rdy=SUBSCRIBER_RDY)
         command = python_agent(
             "testbed.brokers.publish_host" if ours else "benchmarks.publishers", *([] if ours else ["peer"])
         )
-        publish = site.start("publishers1", "publish", command, fifo_priority=fifo_priority)
+        publish = site.start("publishers1", Program("publish", command, fifo_priority=fifo_priority))
         publish.ready()
         publish.ask("connect", publishers=list(range(CONNECTIONS)), targets=broker["ingress"])
         epoch_ns = time.time_ns() + LEAD_NS

@@ -33,12 +33,12 @@ def bucket_index(values_ns: ArrayLike) -> Int64:
 
 def _floor_log2(values: Int64) -> Int64:
     """``floor(log2 v)`` in integers; 0 for v = 0.  Floating point would round up below large powers of two."""
-    rest, found = values.copy(), np.zeros_like(values)
+    rest, exponents = values.copy(), np.zeros_like(values)
     for step in (32, 16, 8, 4, 2, 1):
         high = rest >= 1 << step
-        found += high * step
+        exponents += high * step
         rest = np.where(high, rest >> step, rest)
-    return found
+    return exponents
 
 
 @cache

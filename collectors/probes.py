@@ -2,7 +2,7 @@
 
 A thread of the harness, which has nothing else to do then.  Rows are those of the table ``samples``; counters are
 kept as they are, since their start.  Every ``CORES_EVERY_S`` the cores and the clock (0.1 ms), every ``ALL_EVERY_S``
-all of it: about 0.15 ms a process and 0.4 ms a namespace.  What it really cost is ``cost_share``, and a row.
+all of it: about 0.15 ms a process and 0.4 ms a namespace.  What it really cost is a row, ``probing_ns``.
 """
 
 import os
@@ -64,13 +64,12 @@ class Probes:
         self._cores: list[tuple[int, list[procfs.CoreTimes]]] = []  # monotonic instant
         self._clock: list[tuple[int, int]] = []  # monotonic instant, real time minus monotonic time
         self._own_namespace = procfs.namespace_of(os.getpid())
-        self._cpu_ns = self._began_ns = self._ended_ns = 0
+        self._cpu_ns = 0
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     def start(self) -> None:
         """Take the first samples at once, the others in a thread."""
-        self._began_ns = time.monotonic_ns()
         self._sample_all(at_an_end=True)
         self._thread.start()
 
@@ -80,7 +79,6 @@ class Probes:
             self._done.set()
             self._thread.join()
             self._sample_all(at_an_end=True)
-            self._ended_ns = time.monotonic_ns()
 
     def __enter__(self) -> Self:
         self.start()
@@ -126,11 +124,6 @@ class Probes:
         """The most that CLOCK_REALTIME was moved against CLOCK_MONOTONIC, to either side; slewing moves both."""
         offsets = [offset_ns for _, offset_ns in self._clock]
         return max((abs(offset_ns - offsets[0]) for offset_ns in offsets), default=0)
-
-    @property
-    def cost_share(self) -> float:
-        """What the sampling took of one core."""
-        return self._cpu_ns / max(1, (self._ended_ns or time.monotonic_ns()) - self._began_ns)
 
     def _intervals(
         self, from_ns: int, until_ns: int | None
@@ -215,13 +208,13 @@ class Together:
 
     def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """Of the machine that was busiest."""
-        found = [seen.busy_share(from_ns, until_ns) for seen in self._carrying]
-        return max((share for share in found if share is not None), default=None)
+        shares = [seen.busy_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in shares if share is not None), default=None)
 
     def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """Of the machine that lost most."""
-        found = [seen.steal_share(from_ns, until_ns) for seen in self._carrying]
-        return max((share for share in found if share is not None), default=None)
+        shares = [seen.steal_share(from_ns, until_ns) for seen in self._carrying]
+        return max((share for share in shares if share is not None), default=None)
 
     @property
     def clock_step_ns(self) -> int:

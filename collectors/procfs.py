@@ -55,14 +55,14 @@ def parse_core_times(text: str) -> Iterator[CoreTimes]:
 
 def machine_counters() -> Counters:
     """Memory that can still be had, and context switches of all processes together."""
-    found = {}
+    counters = {}
     for line in read("/proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
-            found["memory_available_bytes"] = 1024.0 * int(line.split()[1])
+            counters["memory_available_bytes"] = 1024.0 * int(line.split()[1])
     for line in read("/proc/stat").splitlines():
         if line.startswith("ctxt "):
-            found["switch_count"] = float(line.split()[1])
-    return found
+            counters["switch_count"] = float(line.split()[1])
+    return counters
 
 
 def process_counters(pid: int) -> Counters:
@@ -71,12 +71,12 @@ def process_counters(pid: int) -> Counters:
     if not text:
         return {}
     fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
-    found = {
+    counters = {
         "cpu_ns": float((int(fields[11]) + int(fields[12])) * TICK_NS),
         "thread_count": float(fields[17]),
         "rss_bytes": float(int(fields[21]) * PAGE_BYTES),
     }
-    return found | _switches(pid)
+    return counters | _switches(pid)
 
 
 def anonymous_bytes(pid: int) -> float:
@@ -138,22 +138,22 @@ def network_counters(pid: int, extended: bool = False) -> Counters:
 
 def parse_interfaces(text: str) -> Counters:
     """The lines ``eth0: bytes packets errs drop … bytes packets errs drop …`` of those that carried something."""
-    found = {}
+    counters = {}
     for line in text.splitlines():
         name, colon, rest = line.strip().partition(":")
         values = rest.split()
         if colon and len(values) >= 12 and (values[1] != "0" or values[9] != "0"):
-            found[f"{name}_received_bytes"] = float(values[0])
-            found[f"{name}_received_count"] = float(values[1])
-            found[f"{name}_sent_bytes"] = float(values[8])
-            found[f"{name}_sent_count"] = float(values[9])
-            found[f"{name}_dropped_count"] = float(int(values[3]) + int(values[11]))
-    return found
+            counters[f"{name}_received_bytes"] = float(values[0])
+            counters[f"{name}_received_count"] = float(values[1])
+            counters[f"{name}_sent_bytes"] = float(values[8])
+            counters[f"{name}_sent_count"] = float(values[9])
+            counters[f"{name}_dropped_count"] = float(int(values[3]) + int(values[11]))
+    return counters
 
 
 def parse_protocols(text: str) -> Counters:
     """Pairs of lines, ``Udp: names …`` and ``Udp: values …``."""
-    found = {}
+    counters = {}
     before: list[str] = []
     for line in text.splitlines():
         if line.startswith(_PROTOCOLS):
@@ -162,6 +162,6 @@ def parse_protocols(text: str) -> Counters:
                 values = dict(zip(before, words, strict=False))
                 for (protocol, name), metric in _SNMP.items():
                     if f"{protocol}:" == words[0] and name in values:
-                        found[metric] = float(values[name])
+                        counters[metric] = float(values[name])
             before = words
-    return found
+    return counters

@@ -93,11 +93,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a run, finished or failed; MachineError where it is missing or broken."""
     path = folder / MANIFEST
     try:
-        return json.loads(path.read_bytes())
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
     except OSError as error:
         raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
     except ValueError as error:
         raise MachineError(f"{path}: {error}", f"remove {folder} and run again") from None
+    return manifest
 
 
 def remove_partials(root: Path) -> int:
@@ -117,7 +118,7 @@ def remove_partials(root: Path) -> int:
 def _is_alive(pid: int) -> bool:
     """Does the process run?  One that has ended and waits for its parent to notice does not."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:  # somebody else's
@@ -180,12 +181,12 @@ def _write_table(path: Path, table: pa.Table) -> None:
 
 def read_logs(folder: Path) -> dict[str, bytes]:
     """The files in ``folder`` by name, at most ``LOG_BYTES`` of each; empty ones say nothing, folders below neither."""
-    found = {}
+    texts = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_file():
             with path.open("rb") as file:
-                found[path.name] = _without_middle(file)
-    return {name: text for name, text in found.items() if text}
+                texts[path.name] = _without_middle(file)
+    return {name: text for name, text in texts.items() if text}
 
 
 def _write_logs(partial: Path, logs: Mapping[str, bytes]) -> None:

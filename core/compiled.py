@@ -17,6 +17,7 @@ _SOURCES = (
     "systems/*/*_kernel.py",
     "workloads/*_kernel.py",
     "testbed/virtual/*_kernel.py",
+    "studies/*/*_kernel.py",
     "core/compiled.py",
 )
 

@@ -53,10 +53,10 @@ def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]
 
 def changed(config: Any) -> dict[str, Any]:
     """The fields of a config dataclass that differ from their defaults."""
-    found = {}
+    options = {}
     for field in dataclasses.fields(config):
         factory = field.default_factory
         default = field.default if factory is dataclasses.MISSING else factory()
         if getattr(config, field.name) != default:
-            found[field.name] = getattr(config, field.name)
-    return found
+            options[field.name] = getattr(config, field.name)
+    return options

@@ -13,13 +13,13 @@ _SUFFIXES = (".py", ".toml", ".csv", ".go", ".mod", ".sum")
 
 
 @cache
-def code_hash() -> str:
-    """Hash of every file that can change a run's result, the pinned packages among them."""
+def code_hash(root: Path = ROOT) -> str:
+    """Hash of every file below ``root`` that can change a run's result, the pinned packages among them."""
     digest = hashlib.sha256()
-    code = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
-    code += [path for path in (ROOT / "harness").glob("*.py") if path.stem not in _PLANNING]
-    for path in sorted([*code, ROOT / "requirements.lock"]):
-        digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    code = [path for folder in _FOLDERS for path in (root / folder).rglob("*") if path.suffix in _SUFFIXES]
+    code += [path for path in (root / "harness").glob("*.py") if path.stem not in _PLANNING]
+    for path in sorted([*code, root / "requirements.lock"]):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

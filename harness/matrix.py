@@ -22,8 +22,9 @@ import msgspec
 from core.errors import SpecError
 from core.registry import hint
 from harness.experiment import RunSpec, repeated
-from systems.api import Report, System
+from studies import STUDIES, load_study
 from systems.loader import is_file, load_system
+from workloads import load as load_workload
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _INPUT_FILES = (
@@ -121,24 +122,26 @@ def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
         yield _spec(fields, where)
 
 
-def _study(system: System, workload: str) -> str:
+def _study(system: str, workload: str) -> str:
     """What a system is made for, with this workload."""
-    if system.distribute is not None:
-        return "distribution"
-    if workload == "load-curve":
-        return "throttling"
-    return "control" if Report in system.inputs else "limiting"
+    chosen, offer = load_system(system), load_workload(workload).offer
+    for name in STUDIES:
+        study = load_study(name)
+        if study.offer == offer and study.fits(chosen):
+            return name
+    return next((name for name in STUDIES if load_study(name).fits(chosen)), "limiting")
 
 
 def _spec(fields: dict[str, Any], where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import check_all
 
-    inputs = [str(fields["system"]).partition(":")[0]] if is_file(str(fields["system"])) else []
+    named = (str(fields["system"]), str(fields.get("study", "")))
+    inputs = [name.partition(":")[0] for name in named if is_file(name)]
     for axis, name in _INPUT_FILES:
         if fields[axis].get(name):
             inputs.append(str(fields[axis][name]))
-    fields = {"study": _study(load_system(str(fields["system"])), fields["workload"]), **fields}
+    fields = {"study": _study(str(fields["system"]), str(fields["workload"])), **fields}
     try:
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
     except msgspec.ValidationError as error:

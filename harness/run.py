@@ -13,14 +13,17 @@ import msgspec
 
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
-from core.registry import changed, configure, lookup
+from core.errors import SpecError
+from core.registry import changed, configure
 from harness.code_version import code_hash, commit
 from harness.experiment import RunSpec
-from studies import STUDIES
+from studies import load_study
 from studies.api import Journal, Point, Study, point_slo_ns, round_ns
+from systems import SYSTEMS
 from systems.loader import load_system
 from testbed import load_testbed
 from testbed.topologies.topology import load_topology
+from workloads import WORKLOADS
 from workloads import load as load_workload
 
 
@@ -31,14 +34,36 @@ def check_all(specs: Iterable[RunSpec]) -> None:
     """
     points = {msgspec.structs.replace(spec, seed=0, repetition=0).to_json(): spec for spec in specs}
     for spec in points.values():
-        configure_point(resolve(spec))
+        check_point(resolve(spec))
 
 
-def configure_point(point: Point) -> tuple[Study, Any]:
-    """The study of a point, and its config."""
-    point_slo_ns(point.spec), round_ns(point.spec)
-    study: Study = lookup("study", STUDIES, point.spec.study)
-    return study, study.configure(point)
+def check_point(point: Point) -> None:
+    """SpecError where the point cannot be run."""
+    study, asked = asked_of(point)
+    study.check(point.testbed, asked)
+
+
+def asked_of(point: Point) -> tuple[Study[Any, Any, Any], Any]:
+    """The study of a point, and what it asks of the testbed; SpecError where they do not fit together."""
+    spec = point.spec
+    point_slo_ns(spec), round_ns(spec)
+    study = load_study(spec.study)
+    if not study.fits(point.system):
+        fitting = [name for name in SYSTEMS if study.fits(load_system(name))]
+        raise SpecError(f"system {point.system.key!r} is not for the study {study.key}", f"use {', '.join(fitting)}")
+    offer = load_workload(spec.workload).offer
+    if study.offer is not None and offer != study.offer:
+        offering = [name for name in WORKLOADS if load_workload(name).offer == study.offer]
+        what = f"workload {spec.workload!r} offers {offer}, and the study {study.key} wants {study.offer}"
+        raise SpecError(what, f"use {', '.join(offering)}")
+    return study, study.asked(point, configure(f"study {study.key}", study.config, spec.study_options))
+
+
+def carried_out(point: Point) -> Journal:
+    """Ask the testbed, and put what comes home into tables."""
+    study, asked = asked_of(point)
+    study.check(point.testbed, asked)
+    return study.journal(point, asked, study.carry_out(point.testbed, asked))
 
 
 def resolve(spec: RunSpec) -> Point:
@@ -55,7 +80,7 @@ def resolve(spec: RunSpec) -> Point:
         schedule=schedule,
         workload_id=workload.id(config, spec.seed),
         topology=topology,
-        backend=load_testbed(spec.testbed).with_options(spec.testbed_options, topology),
+        testbed=load_testbed(spec.testbed).with_options(spec.testbed_options, topology),
     )
 
 
@@ -63,8 +88,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
     started, began = datetime.now(UTC), perf_counter()
     point = resolve(spec)
-    study, config = configure_point(point)
-    journal = study.run(point, config)
+    journal = carried_out(point)
     seconds = perf_counter() - began
     tables = {"runs": _run_row(point, journal), **_with_evidence(journal)}
     for columns in tables.values():

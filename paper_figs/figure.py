@@ -1,8 +1,8 @@
 """What a figure's file gives: a grid, tables made by Spark, a drawing, claims."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from analysis.verdicts import Claim
 from harness.experiment import Experiment
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 FigureTables = dict[str, "pd.DataFrame"]
+Given: TypeAlias = Mapping[str, Any]  # the values of a figure's own options, by name
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ Colours are Okabe and Ito's, told apart by colour-blind readers; markers and lin
 too, so that black-and-white print works.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -13,13 +14,17 @@ if TYPE_CHECKING:
 PANEL_INCHES = (3.5, 2.6)  # one panel of a two-column paper
 
 
+Dashes = Literal["-", "--", "-.", ":"]
+
+
 class Style(NamedTuple):
     """How one system is drawn."""
 
     label: str
     colour: str
     marker: str
-    dashes: str
+    dashes: Dashes
+    is_open: bool = False  # an open marker
 
 
 STYLES = {
@@ -54,12 +59,29 @@ STYLES = {
     "optimal": Style("best by true delays", "#000000", "x", ":"),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
+MARKERS = ("o", "s", "D", "^", "v", "P")
 PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}
 
 
 def style_of(system: str) -> Style:
     """The style of a system; one that the table does not know gets a default of its own."""
     return STYLES.get(system, Style(system, "#D55E00", "P", "-"))
+
+
+def looks_of(systems: Iterable[str]) -> dict[str, Style]:
+    """The styles of systems, in their order."""
+    return {system: style_of(system) for system in systems}
+
+
+def series(label: str, place: int, marker: str = "", dashes: Dashes = "-", is_open: bool = False) -> Style:
+    """The look of what is no system: the ``place``-th colour (and marker, if none is given) of the series."""
+    n = place % len(SERIES)
+    return Style(label, SERIES[n], marker or MARKERS[n], dashes, is_open)
+
+
+def neutral(label: str, marker: str = "o", is_open: bool = False) -> Style:
+    """A grey look, for what is of no system or of all."""
+    return Style(label, "#555555", marker, "-", is_open)
 
 
 def panels(rows: int, columns: int, **options: Any) -> tuple["Drawing", Any]:

@@ -26,7 +26,7 @@ from ratebed.options import Request
 from ratebed.progress import Progress
 from ratebed.settings import VIRTUAL, Setting, setting_of
 from systems.loader import is_file, load_system
-from testbed import files_of
+from testbed import load_testbed
 from testbed.brokers.model import calibration_path
 
 if TYPE_CHECKING:
@@ -89,7 +89,11 @@ def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
     if request.testbed_options and not (compares and testbed == VIRTUAL):
         options = {**options, **request.testbed_options}
     return msgspec.structs.replace(
-        spec, testbed=testbed, testbed_options=options, calibration=calibration, inputs=(*inputs, *files_of(options))
+        spec,
+        testbed=testbed,
+        testbed_options=options,
+        calibration=calibration,
+        inputs=(*inputs, *load_testbed(testbed).input_files(options)),
     )
 
 

@@ -1,5 +1,13 @@
 """What is asked of a testbed.  Registry: ``STUDIES``, name -> "module:OBJECT", imported on use."""
 
+from typing import TYPE_CHECKING, Any
+
+from core.errors import SpecError
+from core.registry import lookup
+
+if TYPE_CHECKING:
+    from studies.api import Study
+
 STUDIES = {
     "distribution": "studies.distribution.study:STUDY",
     "control": "studies.control.study:STUDY",
@@ -11,3 +19,17 @@ STUDIES = {
     "coordinates": "studies.coordinates.study:STUDY",
     "profile": "studies.profile.study:STUDY",
 }
+
+
+def load_study(name: str) -> "Study[Any, Any, Any]":
+    """The study called ``"limiting"`` or ``"path.py:STUDY"`` (``:STUDY`` may be left out).
+
+    SpecError names the file, line or attribute that is wrong, or the closest registered name.
+    """
+    from core.files import is_file, load_object
+    from studies.api import Study
+
+    study = load_object(name, "STUDY") if is_file(name) else lookup("study", STUDIES, name)
+    if not isinstance(study, Study):
+        raise SpecError(f"{name} is a {type(study).__name__}", "it must be a studies.api.Study")
+    return study

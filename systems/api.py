@@ -307,6 +307,7 @@ class System:
     timeout_ns: Callable[[Any], int] | None = None
     shared: Callable[[Any, Any, int], frozenset[Any]] | None = None
     rehearsal: Rehearsal | None = None
+    round_count: int = 5  # of a distributor: measurement rounds of a typical search, and the fresh one
 
     def __post_init__(self) -> None:
         assert (self.distribute is None) != (self.nodes is None), f"{self.key}: give distribute or nodes"

@@ -1,6 +1,6 @@
 """What goes wrong in a run, and when: data that every backend reads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,7 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
     ordered = sorted(faults, key=lambda fault: fault.at_ns)
     down: set[str] = set()
     cut: list[tuple[str, ...]] = []
+    joined = [{link.a, link.b} for link in topology.links]
     for fault in ordered:
         if fault.at_ns < 0:
             raise SpecError(f"{fault}: before the start", "give an instant from 0 on")
@@ -175,20 +176,24 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                     raise SpecError(f"{fault}: no such partition", "name the side that was cut off")
                 cut = [other for other in cut if side and other != side]
             case LinkLoss(_, a, b, probability) | LinkDuplication(_, a, b, probability):
-                _check_link(a, b, probability, fault, topology)
+                _check_link(a, b, probability, fault, topology, joined)
             case LinkReordering(_, a, b, probability, hold_ns):
-                _check_link(a, b, probability, fault, topology)
+                _check_link(a, b, probability, fault, topology, joined)
                 if hold_ns <= 0:
                     raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
             case Handover(_, host, point):
                 _check_handover(host, point, fault, topology)
+                joined = [{host, point} if host in pair else pair for pair in joined]
             case ClockSkew(_, node, _):
                 _known_node(node, fault, topology)
     return ordered
 
 
-def _check_link(a: str, b: str, probability: float, fault: Fault, topology: Topology) -> None:
-    if not (a == b == EVERY or any({a, b} == {link.a, link.b} for link in topology.links)):
+def _check_link(
+    a: str, b: str, probability: float, fault: Fault, topology: Topology, joined: Sequence[set[str]]
+) -> None:
+    """``joined``: what links join at the instant of the fault."""
+    if not (a == b == EVERY or {a, b} in joined):
         raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", "name two hosts that a link joins, or * and *")
     if not 0 <= probability <= 1:
         raise SpecError(f"{fault}: probability {probability}", "give a value from 0 to 1")

@@ -27,5 +27,5 @@ WORKLOADS = {
 
 def load(key: str) -> "Workload":
     """The workload registered as ``key``, imported on use.  Raises SpecError for an unknown key."""
-    found: Workload = lookup("workload", WORKLOADS, key)
-    return found
+    workload: Workload = lookup("workload", WORKLOADS, key)
+    return workload

@@ -5,14 +5,31 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 
 INPUT_FILE = {"input_file": True}  # metadata of a config field that holds the path of an input file
+
+
+class Offer(StrEnum):
+    """What a schedule is made of, and by which method it tells."""
+
+    MESSAGES = "messages"  # ``core.records.Schedule.block``
+    REQUESTS = "requests"  # ``requests(nodes, duration_ns)``: node -> requests in order of time
+    DEMANDS = "demands"  # ``demands(servers, cycles)``: what each server is asked for in each cycle
+    CLIENTS = "clients of topics"  # ``core.clients.ClientLoad.happenings``
+
+
+class Size(NamedTuple):
+    """How much a workload of requests is: what estimates of a run's time rest on."""
+
+    request_count: float
+    span_ns: int
 
 
 @dataclass(frozen=True)
@@ -26,7 +43,9 @@ class Workload:
     key: str
     summary: str
     config: type
-    make: Callable[[Any, int], Any]  # a Schedule, or for limiters a workloads.requests.RequestLoad
+    make: Callable[[Any, int], Any]  # what it makes has the method that ``offer`` names
+    offer: Offer = Offer.MESSAGES
+    size: Callable[[Any], "Size"] | None = None  # of a config, where that is quick to say
 
     def configure(self, options: Mapping[str, Any]) -> Any:
         """The config of these options; SpecError names the option that is unknown, missing or wrong."""

@@ -48,8 +48,8 @@ def auto_limit(at_ns: Int64, user: Int32, cost: Int32, share: float = SHARE) -> 
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if rejected(middle) > share else (low, middle)
-    found = min((capacity for capacity in (high, low) if capacity), key=lambda c: abs(rejected(c) - share))
-    return AutoLimit(found, rate_text(found), rejected(found))
+    nearest = min((capacity for capacity in (high, low) if capacity), key=lambda c: abs(rejected(c) - share))
+    return AutoLimit(nearest, rate_text(nearest), rejected(nearest))
 
 
 def rate_text(capacity: int) -> str:
@@ -66,7 +66,7 @@ def centrally_admitted(
 
     per_ns = Fraction(rate) / 10**9
     users = int(user.max()) + 1 if len(user) else 0
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = admitted(
+    decisions: np.ndarray[tuple[int], np.dtype[np.bool_]] = admitted(
         at_ns, user, cost, users, capacity, per_ns.numerator, per_ns.denominator
     )
-    return found
+    return decisions

@@ -23,10 +23,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from core.defaults import CAPACITY
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import RULES, Columns, PlacedRequests, user_id
 
 MINUTE_MS = 60_000
@@ -45,7 +46,7 @@ class DataSetConfig:
     """Which recording, for which limit.  Raises SpecError when made."""
 
     set: str = "A"  # A | B-extreme | B-substantial | B-barely | B-not-limited | C | D (thesis 4.3.4)
-    capacity: int = 300  # c, in requests (the thesis keeps it secret; 300 is ours)
+    capacity: int = CAPACITY  # c, in requests
     rate: str = ""  # r, tokens a second; empty = 0.001 c (thesis Table 4.1)
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
     users: int = 5000  # C only: thesis 4.3.4
@@ -158,8 +159,8 @@ def _falling(total: int, rank: Float64, most: int) -> Float64:
     """Counts ``most`` x rank^-b between 1 and ``most``, with the b that makes their sum ``total``."""
 
     def counts(exponent: float) -> Float64:
-        found: Float64 = np.maximum(1.0, most * rank**-exponent)
-        return found
+        sizes: Float64 = np.maximum(1.0, most * rank**-exponent)
+        return sizes
 
     low, high = 0.0, 1.0
     while counts(high).sum() > max(total, len(rank) + 1e-6):
@@ -208,4 +209,17 @@ class DataSet(PlacedRequests):
         super().__init__(_columns(config, plan, seed), plan.span_ms * MILLISECOND_NS, config.placement, seed)
 
 
-WORKLOAD = Workload("data-set", "the thesis' request recordings A to D, generated", DataSetConfig, DataSet)
+def size(config: DataSetConfig) -> Size:
+    """Its plan's."""
+    plan = config.plan()
+    return Size(float(plan.counts.sum()), plan.span_ms * MILLISECOND_NS)
+
+
+WORKLOAD = Workload(
+    "data-set",
+    "the thesis' request recordings A to D, generated",
+    DataSetConfig,
+    DataSet,
+    Offer.REQUESTS,
+    size,
+)

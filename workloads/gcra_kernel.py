@@ -19,7 +19,7 @@ def admitted(at_ns, user, cost, user_count, capacity, ticks_per_ns, token_ticks)
     most = capacity * token_ticks
     owed = np.zeros(user_count, np.int64)  # ticks until full, at seen_ns
     seen_ns = np.zeros(user_count, np.int64)
-    found = np.zeros(at_ns.shape[0], np.bool_)
+    verdicts = np.zeros(at_ns.shape[0], np.bool_)
     for i in range(at_ns.shape[0]):
         who = user[i]
         gap_ns = at_ns[i] - seen_ns[who]
@@ -29,5 +29,5 @@ def admitted(at_ns, user, cost, user_count, capacity, ticks_per_ns, token_ticks)
         seen_ns[who] = at_ns[i]
         if cost[i] <= capacity and owed[who] + cost[i] * token_ticks <= most:
             owed[who] += cost[i] * token_ticks
-            found[i] = True
-    return found
+            verdicts[i] = True
+    return verdicts

@@ -10,7 +10,7 @@ import numpy as np
 
 from core.seeds import generator
 from core.units import MILLISECOND_NS
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import RULES, Columns, PlacedRequests, user_id
 
 MOST_REQUESTS = 10**7
@@ -74,4 +74,11 @@ class Instants(PlacedRequests):
         super().__init__(columns, end_ms * MILLISECOND_NS, config.placement, seed)
 
 
-WORKLOAD = Workload("instants", "one user's requests at stated instants, repeated", InstantsConfig, Instants)
+def size(config: InstantsConfig) -> Size:
+    """Of a typical number of requests."""
+    return Size(10_000.0, Instants(config, 1).duration_ns)
+
+
+WORKLOAD = Workload(
+    "instants", "one user's requests at stated instants, repeated", InstantsConfig, Instants, Offer.REQUESTS, size
+)

@@ -23,7 +23,7 @@ import numpy as np
 
 from core.records import Float64, Int64
 from core.seeds import generator
-from workloads.api import INPUT_FILE, Workload, require, workload_id
+from workloads.api import INPUT_FILE, Offer, Workload, require, workload_id
 from workloads.log_reader import LogFormat, read_log
 from workloads.text_columns import open_bytes, readable
 
@@ -110,7 +110,8 @@ class LoadCurve:
         noise = generator(self.seed, "load", server).standard_normal(cycles)
         noise[1:] *= (1.0 - phi * phi) ** 0.5
         z = lfilter([1.0], [1.0, -phi], noise)
-        return np.maximum(0.0, self.config.mean * (1.0 + self.config.relative_sd * z))
+        demand: Float64 = np.maximum(0.0, self.config.mean * (1.0 + self.config.relative_sd * z))
+        return demand
 
     def _offset(self, server: int, cycles: int) -> Float64:
         start = int(generator(self.seed, "load", server).integers(cycles))
@@ -166,5 +167,5 @@ class LoadCurveWorkload(Workload):
 
 
 WORKLOAD = LoadCurveWorkload(
-    "load-curve", "demands of servers, cycle by cycle: random or from a log", LoadCurveConfig, LoadCurve
+    "load-curve", "demands of servers, cycle by cycle: random or from a log", LoadCurveConfig, LoadCurve, Offer.DEMANDS
 )

@@ -151,12 +151,12 @@ def longest_in_order(values: list[int]) -> list[int]:
         length = bisect_right(tails, value)
         before.append(at[length - 1] if length else -1)
         tails[length:length + 1], at[length:length + 1] = [value], [position]  # fmt: skip
-    found = []
+    positions = []
     position = at[-1] if at else -1
     while position >= 0:
-        found.append(position)
+        positions.append(position)
         position = before[position]
-    return found[::-1]
+    return positions[::-1]
 
 
 # --- lines and fields ----------------------------------------------------------------------------
@@ -266,9 +266,9 @@ def _layout_of(path: str, form: LogFormat, line: str, header: bool, width: int) 
     constant = _constant_user(form.columns)
     roles = ROLES[1:] if constant else ROLES
     wanted = {role: form.columns[role] for role in roles if role in form.columns}
-    found = find_columns(path, wanted, fields if header else [], width, roles, ("cost",))
+    columns = find_columns(path, wanted, fields if header else [], width, roles, ("cost",))
     return _Layout(
-        split, width, found.get("user", -1), found["instant"], found.get("cost"), form.instant_unit, constant
+        split, width, columns.get("user", -1), columns["instant"], columns.get("cost"), form.instant_unit, constant
     )
 
 

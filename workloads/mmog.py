@@ -11,7 +11,7 @@ import numpy as np
 
 from core.clients import Happening, Joined, Left, Role
 from core.seeds import generator
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, seconds_ns, topic
 
 FOREVER = "forever"
@@ -71,7 +71,7 @@ class Mmog:
         for name, joins in self.groups(until_ns).items():
             for at_ns, group in joins:
                 changes.setdefault(at_ns, {})[name] = group
-        found: list[Happening] = [Joined(0, name, name, Role.PRODUCER) for name in self.homes]
+        happenings: list[Happening] = [Joined(0, name, name, Role.PRODUCER) for name in self.homes]
         members: dict[int, set[str]] = {group: set() for group in range(self.config.groups)}
         group_of: dict[str, int] = {}
         for at_ns in sorted(changes):  # all that change in one nanosecond at once: two may go together
@@ -81,9 +81,9 @@ class Mmog:
                 members[group].add(name)
                 group_of[name] = group
             new = {pair for name in changes[at_ns] for pair in _pairs(name, group_of, members)}
-            found += [Left(at_ns, client, of, Role.CONSUMER) for client, of in old - new]
-            found += [Joined(at_ns, client, of, Role.CONSUMER) for client, of in new - old]
-        return in_order(found, self.homes, self.topics, until_ns)
+            happenings += [Left(at_ns, client, topic, Role.CONSUMER) for client, topic in old - new]
+            happenings += [Joined(at_ns, client, topic, Role.CONSUMER) for client, topic in new - old]
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
     def _groups_of(self, name: str, until_ns: int) -> list[tuple[int, int]]:
         rng = generator(self._seed, "mmog", "groups", name)
@@ -104,4 +104,4 @@ def _pairs(name: str, group_of: dict[str, int], members: dict[int, set[str]]) ->
     return {pair for other in others for pair in ((name, other), (other, name))}
 
 
-WORKLOAD = Workload("mmog", "avatars of an online game in groups that change", MmogConfig, Mmog)
+WORKLOAD = Workload("mmog", "avatars of an online game in groups that change", MmogConfig, Mmog, Offer.CLIENTS)

@@ -72,14 +72,14 @@ def place(rule: str, seed: int, nodes: Sequence[str], columns: Columns) -> Int32
     """
     assert rule in RULES and nodes and len(set(nodes)) == len(nodes)
     if rule == "random":
-        found = np.zeros(len(columns.user), np.int32)
+        places = np.zeros(len(columns.user), np.int32)
         order = np.argsort(columns.user, kind="stable")
         counts = np.bincount(columns.user, minlength=len(columns.names))
         draws = [
             generator(seed, "placement", name).random(count) for name, count in zip(columns.names, counts, strict=True)
         ]
-        found[order] = np.concatenate(draws or [np.zeros(0)]) * len(nodes)
-        return found
+        places[order] = np.concatenate(draws or [np.zeros(0)]) * len(nodes)
+        return places
     numbers = [user_number(name) for name in columns.names]
     if rule == "user":
         return owners(nodes, numbers)[columns.user]
@@ -110,9 +110,9 @@ class PlacedRequests:
         end = int(np.searchsorted(at_ns, duration_ns))
         part = Columns(at_ns[:end], user[:end], cost[:end], names)
         places = place(self._rule, self._seed, nodes, part).tolist()
-        found: dict[str, list[Request]] = {name: [] for name in nodes}
-        append = [found[name].append for name in nodes]
+        requests: dict[str, list[Request]] = {name: [] for name in nodes}
+        append = [requests[name].append for name in nodes]
         rows = zip(places, part.at_ns.tolist(), part.user.tolist(), part.cost.tolist(), strict=True)
         for number, (node, instant, index, tokens) in enumerate(rows):
             append[node](Request(number, names[index], instant, tokens))
-        return found
+        return requests

@@ -14,7 +14,7 @@ import numpy as np
 from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import user_id
 
 OFFSET_NS = MILLISECOND_NS  # trials begin just after a multiple of the spacing, where aligned rounds are
@@ -67,15 +67,22 @@ class Probes:
 
         Unlike other request workloads this one asks every node, so that the requests depend on how many there are.
         """
-        found: dict[str, list[Request]] = {name: [] for name in nodes}
+        requests: dict[str, list[Request]] = {name: [] for name in nodes}
         for number, (at_ns, lag_ns, user) in enumerate(self._trials):
             if at_ns + lag_ns >= duration_ns:
                 break
             first = number * len(nodes)
-            found[nodes[0]].append(Request(first, user, at_ns, self._cost))
+            requests[nodes[0]].append(Request(first, user, at_ns, self._cost))
             for place, node in enumerate(nodes[1:], 1):
-                found[node].append(Request(first + place, user, at_ns + lag_ns, self._cost))
-        return found
+                requests[node].append(Request(first + place, user, at_ns + lag_ns, self._cost))
+        return requests
 
 
-WORKLOAD = Workload("probes", "asks every node who knows of a request, a set time after it", ProbesConfig, Probes)
+def size(config: ProbesConfig) -> Size:
+    """Of a typical number of requests."""
+    return Size(10_000.0, Probes(config, 1).duration_ns)
+
+
+WORKLOAD = Workload(
+    "probes", "asks every node who knows of a request, a set time after it", ProbesConfig, Probes, Offer.REQUESTS, size
+)

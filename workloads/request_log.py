@@ -16,7 +16,7 @@ from core.errors import SpecError
 from core.records import Int32, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from workloads.api import INPUT_FILE, Workload, require, span_of
+from workloads.api import INPUT_FILE, Offer, Workload, require, span_of
 from workloads.log_reader import ROLES, LogFormat, LogRows, read_log
 from workloads.placement import RULES, Columns, PlacedRequests
 from workloads.text_columns import INSTANT_UNITS, column_map
@@ -117,4 +117,6 @@ def _tokens(amounts: Int64 | None, count: Any, config: RequestLogConfig) -> Int3
     return tokens.astype(np.int32)
 
 
-WORKLOAD = Workload("request-log", "the requests of a recorded log, by user", RequestLogConfig, RequestLog)
+WORKLOAD = Workload(
+    "request-log", "the requests of a recorded log, by user", RequestLogConfig, RequestLog, Offer.REQUESTS
+)

@@ -9,7 +9,7 @@ import numpy as np
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
-from workloads.api import Workload, require
+from workloads.api import Offer, Workload, require
 
 
 def poisson_requests(
@@ -27,14 +27,14 @@ def poisson_requests(
     ``sticky=False`` each request to a node drawn at random.  Randomness is named by user.
     """
     assert nodes and users_count >= 0 and rate_rps > 0 and duration_ns >= 0
-    found: list[tuple[int, int, int]] = []  # (instant, user, node)
+    arrivals: list[tuple[int, int, int]] = []  # (instant, user, node)
     for user in range(users_count):
         rng = generator(seed, "requests", user)
         instants = _poisson_instants(rate_rps, duration_ns, rng)
         places = np.full(len(instants), user % len(nodes)) if sticky else rng.integers(len(nodes), size=len(instants))
-        found.extend((int(at_ns), user, int(place)) for at_ns, place in zip(instants, places, strict=True))
+        arrivals.extend((int(at_ns), user, int(place)) for at_ns, place in zip(instants, places, strict=True))
     requests: dict[str, list[Request]] = {name: [] for name in nodes}
-    for number, (at_ns, user, place) in enumerate(sorted(found)):
+    for number, (at_ns, user, place) in enumerate(sorted(arrivals)):
         requests[nodes[place]].append(Request(number, f"user-{user}", at_ns, cost))
     return requests
 
@@ -76,4 +76,6 @@ class RequestLoad:
         )
 
 
-WORKLOAD = Workload("requests", "Poisson users who ask limiters for admission", RequestsConfig, RequestLoad)
+WORKLOAD = Workload(
+    "requests", "Poisson users who ask limiters for admission", RequestsConfig, RequestLoad, Offer.REQUESTS
+)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from core.clients import Happening, Role
 from core.seeds import generator
-from workloads.api import Workload, require
+from workloads.api import Offer, Workload, require
 from workloads.client_load import check_counts, check_topics, in_order, interval, topic
 
 PLACES = ("home", "round-robin", "by-topic", "random")
@@ -59,13 +59,13 @@ class StaticTopics:
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """Everybody joins at 0."""
-        found = [
+        happenings = [
             happening
             for number in self.numbers
             for client, role in self.config.members(number)
             for happening in interval(0, None, client, f"topic-{number}", role)
         ]
-        return in_order(found, self.homes, self.topics, until_ns)
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
     def _home(self, number: int, client: str) -> int:
         config = self.config
@@ -75,4 +75,6 @@ class StaticTopics:
         return turn[config.placement] % config.sites
 
 
-WORKLOAD = Workload("static-topics", "topics whose clients never change", StaticTopicsConfig, StaticTopics)
+WORKLOAD = Workload(
+    "static-topics", "topics whose clients never change", StaticTopicsConfig, StaticTopics, Offer.CLIENTS
+)

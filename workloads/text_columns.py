@@ -44,12 +44,12 @@ def column_map(columns: Mapping[str, str | int] | str, roles: Sequence[str]) -> 
         pairs = [part.partition("=") for part in columns.split(",") if part.strip()]
         for role, equals, name in pairs:
             require(bool(equals and name.strip()), "columns", columns, f"{role!r}: write role=column")
-        found: dict[str, str | int] = {role.strip(): name.strip() for role, _, name in pairs}
+        names: dict[str, str | int] = {role.strip(): name.strip() for role, _, name in pairs}
     else:
-        found = dict(columns)
-    for role in found:
+        names = dict(columns)
+    for role in names:
         require(role in roles, "columns", columns, f"{role!r} is none of {', '.join(roles)}")
-    return found
+    return names
 
 
 def find_columns(
@@ -65,18 +65,18 @@ def find_columns(
     ``names``: the header's, none where there is no header; ``width``: fields of a line.  SpecError for a
     role whose column is not there, unless it is an ``optional`` one that ``columns`` does not mention.
     """
-    found: dict[str, int] = {}
+    indices: dict[str, int] = {}
     for role in roles:
         wanted = columns.get(role, role)
         if isinstance(wanted, str) and wanted in names:
-            found[role] = names.index(wanted)
+            indices[role] = names.index(wanted)
         elif str(wanted).isascii() and str(wanted).isdigit() and int(wanted) < width:
-            found[role] = int(wanted)
+            indices[role] = int(wanted)
         elif role in columns or role not in optional:
             seen = f"the header has {', '.join(names)}" if names else f"{width} columns, no header"
             fix = f"map {role} to a column, columns={{{role!r}: NAME or 0-based number}}"
             raise SpecError(f"{path}: no column {wanted!r} for {role} ({seen})", fix)
-    return found
+    return indices
 
 
 def instant_ns(text: str, unit: str) -> int | None:
@@ -93,7 +93,7 @@ def scaled_int(text: str, digits: int) -> int | None:
     if exponent:
         return int(Decimal(text).scaleb(digits))
     fraction = (fraction or "")[:digits]
-    value = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
+    value: int = int(whole) * 10**digits + (int(fraction) * 10 ** (digits - len(fraction)) if fraction else 0)
     return -value if sign == "-" else value
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from core.clients import Happening, Role
 from core.seeds import generator
-from workloads.api import Workload, require, span_of
+from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import in_order, interval, seconds_ns
 from workloads.static_topics import StaticTopics, StaticTopicsConfig
 
@@ -47,7 +47,7 @@ class TopicChurn(StaticTopics):
     def happenings(self, until_ns: int) -> list[Happening]:
         """Producers are on a topic whenever it is there; consumers when they want it, too."""
         config = self.config
-        found: list[Happening] = []
+        happenings: list[Happening] = []
         for number in self.numbers:
             name = f"topic-{number}"
             there = self._spans(name, config.topic_life, config.topic_gap, until_ns)
@@ -57,8 +57,8 @@ class TopicChurn(StaticTopics):
                     wanted = self._spans(client, config.consumer_life, config.consumer_gap, until_ns)
                     spans = _common(there, wanted)
                 for start_ns, end_ns in spans:
-                    found += interval(start_ns, end_ns, client, name, role)
-        return in_order(found, self.homes, self.topics, until_ns)
+                    happenings += interval(start_ns, end_ns, client, name, role)
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
     def _spans(self, name: str, life: str, gap: str, until_ns: int) -> list[Interval]:
         """When it is there, from 0 to ``until_ns``."""
@@ -67,30 +67,32 @@ class TopicChurn(StaticTopics):
         rng = generator(self._seed, "topic-churn", name)
         mean_s = {True: span_of("life", life) / 1e9, False: span_of("gap", gap) / 1e9}
         there = bool(rng.random() < mean_s[True] / (mean_s[True] + mean_s[False]))
-        found: list[Interval] = []
+        spans: list[Interval] = []
         at_ns = 0
         while at_ns <= until_ns:
             end_ns = at_ns + seconds_ns(rng.exponential(mean_s[there]))
             if there:
-                found.append((at_ns, end_ns if end_ns <= until_ns else None))
+                spans.append((at_ns, end_ns if end_ns <= until_ns else None))
             at_ns, there = end_ns, not there
-        return found
+        return spans
 
 
 def _common(left: list[Interval], right: list[Interval]) -> list[Interval]:
     """What both cover; both are in order."""
-    found: list[Interval] = []
+    overlaps: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
         ends_ns = [math.inf if end is None else end for _, end in (left[i], right[j])]
         start_ns, end_ns = max(left[i][0], right[j][0]), min(ends_ns)
         if start_ns < end_ns:
-            found.append((start_ns, None if end_ns == math.inf else int(end_ns)))
+            overlaps.append((start_ns, None if end_ns == math.inf else int(end_ns)))
         if ends_ns[0] <= ends_ns[1]:
             i += 1
         else:
             j += 1
-    return found
+    return overlaps
 
 
-WORKLOAD = Workload("topic-churn", "topics and subscriptions that come and go", TopicChurnConfig, TopicChurn)
+WORKLOAD = Workload(
+    "topic-churn", "topics and subscriptions that come and go", TopicChurnConfig, TopicChurn, Offer.CLIENTS
+)

@@ -37,7 +37,7 @@ def generated(city: int, count: int, width_km: float) -> Towers:
     """``count`` towers of a made-up square city; ``city`` is its number, and all that its plan depends on."""
     rng = generator(city, "towers", "plan")
     middles = rng.uniform(0.1, 0.9, (QUARTERS, 2))
-    found = np.empty((count, 2))
+    places = np.empty((count, 2))
     for tower in range(count):
         draws = generator(city, "towers", tower)
         kind = draws.random()
@@ -46,13 +46,13 @@ def generated(city: int, count: int, width_km: float) -> Towers:
         elif kind < CENTRE_SHARE + QUARTER_SHARE:
             middle, spread = middles[draws.integers(QUARTERS)], QUARTER_SPREAD
         else:
-            found[tower] = draws.random(2)
+            places[tower] = draws.random(2)
             continue
         place = draws.normal(middle, spread)
         while not ((place >= 0) & (place <= 1)).all():
             place = draws.normal(middle, spread)
-        found[tower] = place
-    return Towers(found * width_km, {})
+        places[tower] = place
+    return Towers(places * width_km, {})
 
 
 def read_towers(path: str, columns: Mapping[str, str | int], skip_bad: bool = False) -> Towers:
@@ -126,4 +126,5 @@ def _projected(degrees: Float64) -> Float64:
     """Km from the south-west corner, on the plane that touches the middle (a city is small: within 0.1 %)."""
     low, high = degrees.min(axis=0), degrees.max(axis=0)
     scale = np.radians(1.0) * EARTH_RADIUS_KM * np.array([1.0, math.cos(math.radians((low[0] + high[0]) / 2))])
-    return ((degrees - low) * scale)[:, ::-1].copy()
+    km: Float64 = ((degrees - low) * scale)[:, ::-1].copy()
+    return km

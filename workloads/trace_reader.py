@@ -230,7 +230,7 @@ def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -
         return values
     # A decimal comma trades places with the dot, which is then no number's: "1.163" stays unread.
     marks = str.maketrans(",.", ".,") if decimal == "," else {}
-    found = []
+    instants = []
     for row, value in enumerate(values):
         text = str(value).strip()
         at_ns = instant_ns(text if unit == "iso" else text.translate(marks), unit)
@@ -238,8 +238,8 @@ def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -
             what = "beyond 146 years" if at_ns is not None else "not an instant" if unit == "iso" else "not a number"
             fix = f"mend it, or check instant_unit={unit!r}, decimal and columns"
             raise source.error(row, "instant", value, what, fix)
-        found.append(at_ns)
-    return np.array(found, np.int64)
+        instants.append(at_ns)
+    return np.array(instants, np.int64)
 
 
 def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
@@ -257,13 +257,13 @@ def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[t
 
 def _sizes(values: Sequence[Any], source: _Source) -> Int32:
     """Sizes in bytes."""
-    found = np.empty(len(values), np.int32)
+    sizes = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
         size = scaled_int(str(value).strip(), 0)
         if size is None or not 0 <= size < 2**31:
             raise source.error(row, "size", value, "not a number of bytes", "give a whole number, 0 or more")
-        found[row] = size
-    return found
+        sizes[row] = size
+    return sizes
 
 
 def _groups(values: Sequence[Any], source: _Source, publisher: Int32, publisher_count: int) -> Int32:

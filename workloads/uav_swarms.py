@@ -7,12 +7,9 @@ cross the border between two zones.  Zones are the cells of the k-means centres 
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from core.clients import Happening, Joined, Moved, Role
-from core.records import Float64, Int64
 from core.seeds import generator
-from workloads.api import INPUT_FILE, Workload, require, span_of
+from workloads.api import INPUT_FILE, Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, topic
 from workloads.text_columns import column_map
 from workloads.towers import ROLES, Towers, generated, read_towers
@@ -89,26 +86,16 @@ class UavSwarms:
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """Everybody is on the topics of the swarm from the start; moves at the borders of zones."""
-        found: list[Happening] = []
+        happenings: list[Happening] = []
         for swarm in self._numbers:
             leader, *followers = self.members(swarm)
             orders, data = topics_of(swarm)
-            found += [Joined(0, leader, orders, Role.PRODUCER), Joined(0, leader, data, Role.CONSUMER)]
+            happenings += [Joined(0, leader, orders, Role.PRODUCER), Joined(0, leader, data, Role.CONSUMER)]
             for follower in followers:
-                found += [Joined(0, follower, orders, Role.CONSUMER), Joined(0, follower, data, Role.PRODUCER)]
+                happenings += [Joined(0, follower, orders, Role.CONSUMER), Joined(0, follower, data, Role.PRODUCER)]
             for at_ns, zone in self._tracks[swarm].crossings(self.zones, until_ns)[1:]:
-                found += [Moved(at_ns, client, zone) for client in (leader, *followers)]
-        return in_order(found, self.homes, self.topics, until_ns)
-
-    def tracks(self, until_ns: int) -> dict[int, tuple[Int64, Float64]]:
-        """Swarm -> instants in ns, int64 (n,), and places in km, float64 (n, 2): where legs begin and end."""
-        found = {}
-        for swarm, track in self._tracks.items():
-            legs = track.legs(until_ns)
-            instants = [instant for leg in legs for instant in (leg.start_ns, min(leg.end_ns, until_ns))]
-            places = [place for leg in legs for place in (leg.start, leg.at(until_ns))]
-            found[swarm] = np.array(instants), np.array(places)
-        return found
+                happenings += [Moved(at_ns, client, zone) for client in (leader, *followers)]
+        return in_order(happenings, self.homes, self.topics, until_ns)
 
 
 def topics_of(swarm: int) -> tuple[str, str]:
@@ -116,4 +103,6 @@ def topics_of(swarm: int) -> tuple[str, str]:
     return f"follow-leader-{swarm}", f"sensor-data-{swarm}"
 
 
-WORKLOAD = Workload("uav-swarms", "swarms of drones over the zones of a city", UavSwarmsConfig, UavSwarms)
+WORKLOAD = Workload(
+    "uav-swarms", "swarms of drones over the zones of a city", UavSwarmsConfig, UavSwarms, Offer.CLIENTS
+)

@@ -56,11 +56,11 @@ class Track:
             span_ns = leg.end_ns - leg.start_ns
             for share, zone in zones.along(leg.start, leg.end):
                 entered[leg.start_ns - int(-share * span_ns // 1)] = zone
-        found: list[tuple[int, int]] = []
+        crossings: list[tuple[int, int]] = []
         for at_ns, zone in entered.items():
-            if at_ns <= max(0, until_ns) and (not found or zone != found[-1][1]):
-                found.append((at_ns, zone))
-        return found
+            if at_ns <= max(0, until_ns) and (not crossings or zone != crossings[-1][1]):
+                crossings.append((at_ns, zone))
+        return crossings
 
     def _leg(self, start_ns: int, start: Float64) -> Leg:
         end = self._drawn()

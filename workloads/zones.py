@@ -20,9 +20,9 @@ def k_means(points: Float64, count: int, rng: np.random.Generator) -> Float64:
     different = len(np.unique(points, axis=0))
     if different < count:
         raise SpecError(f"{count} zones of {different} places", "ask for fewer zones, or give more towers")
-    found = [_lloyd(points, _far_apart(points, count, rng)) for _ in range(RESTARTS)]
-    costs = [float(_squares(points, centres).min(axis=1).sum()) for centres in found]
-    best = found[int(np.argmin(costs))]
+    attempts = [_lloyd(points, _far_apart(points, count, rng)) for _ in range(RESTARTS)]
+    costs = [float(_squares(points, centres).min(axis=1).sum()) for centres in attempts]
+    best = attempts[int(np.argmin(costs))]
     return best[np.lexsort((best[:, 1], best[:, 0]))]
 
 
@@ -67,7 +67,8 @@ class Zones:
 
     def of(self, points: Float64) -> Int64:
         """The zone of each point, int64 (points,); the lower number on a border."""
-        return np.argmin(_squares(np.atleast_2d(points), self.centres), axis=1)
+        nearest: Int64 = np.argmin(_squares(np.atleast_2d(points), self.centres), axis=1)
+        return nearest
 
     def along(self, start: Float64, end: Float64) -> list[tuple[float, int]]:
         """The zones of a straight leg: share of it at which each begins, 0 to 1, and its number; the first at 0.
@@ -78,12 +79,12 @@ class Zones:
         at_start = (self.centres**2).sum(axis=1) - 2 * self.centres @ start
         slope = -2 * self.centres @ (end - start)
         here = int(np.lexsort((slope, at_start))[0])
-        found = [(0.0, here)]
+        stretches = [(0.0, here)]
         while True:
             steeper = np.flatnonzero(slope < slope[here])
             shares = (at_start[steeper] - at_start[here]) / (slope[here] - slope[steeper])
             if not len(steeper) or shares.min() > 1:
-                return found
+                return stretches
             first = np.lexsort((slope[steeper], shares))[0]
             here = int(steeper[first])
-            found.append((max(float(shares[first]), found[-1][0]), here))
+            stretches.append((max(float(shares[first]), stretches[-1][0]), here))

@@ -30,7 +30,7 @@ from systems.parts.options import span_ns
 from systems.parts.questions import TIMER, Questions
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import ServerAt, Surroundings
-from testbed.servers.program import Program, Spot
+from testbed.servers.program import ServerProgram, Spot
 from testbed.servers.wire_plane import WirePlane
 
 # --- the limiter: no I/O, no clock ---------------------------------------------------------------
@@ -113,7 +113,7 @@ def settings(spot: Spot) -> str:
     return where + f'save ""\ndir "{spot.folder}"\n'
 
 
-SERVER = Program(
+SERVER = ServerProgram(
     name="redis-windows",
     program="redis-server",
     fix="apt-get install redis-server",

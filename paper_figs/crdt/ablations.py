@@ -16,7 +16,7 @@ bounds each refill and not the bucket shows on slow users only: a dozen requests
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,13 @@ from analysis.verdicts import t_interval
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, on_ten
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
+from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import letter, panels, style_of
+from paper_figs.intervals import intervals_of
+from paper_figs.keys import key, key_above, legend_above
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
 NODES, CAPACITY = 10, 150
 DATA_SET, SLOW = "B-substantial", "slow, then a burst"
-SOUND = "sound"
+SOUND_LOOK = Style("sound", "#999999", "|", "-")
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,7 @@ def slow_then_burst() -> dict[str, Any]:
 
 def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
     """A system on ten nodes."""
-    if variant == ORACLE:
-        spec = grids.oracle(DATA_SET, CAPACITY)
-        spec = msgspec.structs.replace(spec, topology_options={**spec.topology_options, "nodes": NODES})
-    else:
-        spec = grids.limited(variant, DATA_SET, CAPACITY, NODES, **options)
+    spec = on_ten(variant, DATA_SET, **options)
     if load == SLOW:
         spec = msgspec.structs.replace(spec, workload="instants", workload_options=slow_then_burst())
     return spec
@@ -116,13 +115,13 @@ def growing(options: Mapping[str, Any]) -> RunSpec:
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
-    found = [point(ORACLE, load, {}) for load in loads]
-    found += [point(base, load, {}) for base, load in BASES if load in loads]
+    specs = [point(ORACLE, load, {}) for load in loads]
+    specs += [point(base, load, {}) for base, load in BASES if load in loads]
     switches = [
         switch for switch in SWITCHES if scale.pick(tiny=any(name in TINY for name, _ in switch.options), quick=True)
     ]
-    found += [point(switch.base, switch.load, dict(switch.options)) for switch in switches if switch.load in loads]
-    return grids.at(scale, [*found, growing({}), growing({"literal_merge": True})])
+    specs += [point(switch.base, switch.load, dict(switch.options)) for switch in switches if switch.load in loads]
+    return grids.at(scale, [*specs, growing({}), growing({"literal_merge": True})])
 
 
 def tables(data: "Data") -> FigureTables:
@@ -149,9 +148,9 @@ def _growth(data: "Data") -> "pd.DataFrame":
     points = points[points.nodes == GROWTH_NODES]
     over_time = usage_over_time(data.select(set(points.run_id)).samples)
     held = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
-    found = held.merge(points, on="run_id")
-    found = found.assign(t_s=found.t_ns / SECOND_NS, printed=[value is True for value in found.printed])
-    return found[["printed", "repetition", "t_s", "state_bytes"]]
+    curves = held.merge(points, on="run_id")
+    curves = curves.assign(t_s=curves.t_ns / SECOND_NS, printed=[value is True for value in curves.printed])
+    return curves[["printed", "repetition", "t_s", "state_bytes"]]
 
 
 def row_of(run: Mapping[str, Any]) -> int:
@@ -176,82 +175,58 @@ def summary(runs: "pd.DataFrame") -> "pd.DataFrame":
             value = runs[runs.row == place].set_index("repetition")[measure].astype(float)
             sound = base.set_index("repetition")[measure].astype(float)
             ratio = measure in RATIOS
-            found = t_interval(list((value / sound if ratio else 100 * value / CAPACITY).dropna()))
-            rows.append({"row": place, "label": switch.label, "base": switch.base, "measure": measure,
-                         "mean": found.mean, "low": found.low, "high": found.high, "count": found.count,
-                         "sound": 1.0 if ratio else 100 * sound.mean() / CAPACITY})  # fmt: skip
+            interval = t_interval(list((value / sound if ratio else 100 * value / CAPACITY).dropna()))
+            of_row = {"row": place, "label": switch.label, "base": switch.base, "measure": measure}
+            rows.append({**of_row, **asdict(interval), "sound": 1.0 if ratio else 100 * sound.mean() / CAPACITY})
     names = ["row", "label", "base", "measure", "mean", "low", "high", "count", "sound"]
     return pd.DataFrame(rows, columns=names)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A panel a measure, a row a switch; grey: the sound system."""
-    table = found["summary"]
+    table = tables["summary"]
     rows = sorted(set(table.row))
-    drawing, axes = panels(1, len(MEASURES) + 1)
-    drawing.set_size_inches(13.0, 0.9 + 0.29 * len(rows))
-    for n, (panel, (measure, title)) in enumerate(zip(axes[0], MEASURES.items(), strict=False)):
-        _draw_measure(panel, table[table.measure == measure].set_index("row"), rows, measure in RATIOS)
-        labels = [SWITCHES[row].label if n == 0 else "" for row in rows]
-        panel.set_yticks(range(len(rows)), labels, fontsize=6.5)
-        panel.set_ylim(len(rows) - 0.4, -0.6)
-        letter(panel, title)
-    _draw_growth(axes[0][-1], found["growth"])
-    letter(axes[0][-1], "A8, three nodes")
-    handles = [_handle(axes[0][0], base) for base in (COUNTER, FL, F)]
-    handles += axes[0][0].plot([], [], color="#999999", marker="|", markersize=10, linestyle="none", label="sound")
-    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
+    titles = [*MEASURES.values(), "A8: memory of a node, three nodes"]
+    drawing, axes = panels(2, 3, titles, inches=(10.0, 1.6 + 0.44 * len(rows)))
+    for n, (panel, measure) in enumerate(zip(axes, MEASURES, strict=False)):
+        _draw_measure(panel, table[table.measure == measure].set_index("row").loc[rows], measure in RATIOS)
+        categories(panel, [SWITCHES[row].label if n % 3 == 0 else "" for row in rows], "y", between=False)
+    _draw_growth(axes[-1], tables["growth"])
+    changed = [style_of(base) for base in (COUNTER, FL, F)]
+    keys = [key(look._replace(label=f"{look.label}, changed"), line=False) for look in changed]
+    legend_above(drawing, [*keys, key(SOUND_LOOK, line=False)])
     return drawing
 
 
 def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
     """Memory of a node, log axis, a line a run."""
-    for printed, name, colour in ((False, "sound", "#999999"), (True, "duplicates kept", style_of(FL).colour)):
-        for n, (_, part) in enumerate(growth[growth.printed == printed].groupby("repetition")):
-            axes.plot(part.t_s, part.state_bytes / 1e3, color=colour, linewidth=0.9, label=name if n == 0 else None)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("memory of a node (kB)")
-    axes.legend(fontsize=6.5)
+    log_axis(axes)
+    looks = {False: SOUND_LOOK, True: style_of(FL)._replace(label="duplicates kept")}
+    for (printed, _), part in growth.groupby(["printed", "repetition"]):
+        curve(axes, part.t_s, part.state_bytes / 1e3, looks[printed], width=0.9)
+    axes.set(xlabel="time (s)", ylabel="memory of a node (kB)")
+    key_above(axes, [key(look, marker=False) for look in looks.values()])
 
 
-def _handle(axes: "Axes", base: str) -> Any:
-    look = style_of(base)
-    return axes.plot([], [], color=look.colour, marker=look.marker, markersize=5, linestyle="none",
-                     label=f"{look.label}, changed")[0]  # fmt: skip
-
-
-def _draw_measure(axes: "Axes", part: "pd.DataFrame", rows: list[int], ratio: bool) -> None:
-    for place, row in enumerate(rows):
-        of, look = part.loc[row], style_of(SWITCHES[row].base)
-        axes.plot([of["sound"]], [place], color="#999999", marker="|", markersize=10, linestyle="none")
-        error = [[of["mean"] - max(of["low"], 0.05 * of["mean"])], [of["high"] - of["mean"]]]
-        axes.errorbar([of["mean"]], [place], xerr=error if of["count"] > 1 else None, color=look.colour,
-                      marker=look.marker, markersize=4.5, capsize=2, linestyle="none")  # fmt: skip
-    first_other = next((place for place, row in enumerate(rows) if not SWITCHES[row].printed), None)
-    if first_other is not None:
-        axes.axhline(first_other - 0.5, color="#555555", linewidth=0.8)
+def _draw_measure(axes: "Axes", summary: "pd.DataFrame", is_ratio: bool) -> None:
+    """A point a switch, in the order of the rows, from the top."""
+    log_axis(axes, "x", linear_below=0.0 if is_ratio else 1.0)
+    marks(axes, summary.sound, range(len(summary)), SOUND_LOOK, 10)
+    for place, (row, interval) in enumerate(zip(summary.index, intervals_of(summary), strict=True)):
+        interval_points(axes, [place], [interval], style_of(SWITCHES[row].base), lying=True)
+    others = [place for place, row in enumerate(summary.index) if not SWITCHES[row].printed]
+    if others:
+        axes.axhline(others[0] - 0.5, color=GREY, linewidth=0.8)
     axes.tick_params(axis="y", length=0)
-    if ratio:
-        _log_x(axes)
-    else:
-        axes.set_xscale("symlog", linthresh=1.0)
-        axes.set_xlim(-0.3, max(1.6 * axes.get_xlim()[1], 10))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-
-
-def _log_x(axes: "Axes") -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
     low, high = axes.get_xlim()
-    axes.set_xlim(min(low, 0.5), max(high, 2.0))
+    axes.set_xlim((min(low, 0.5), max(high, 2.0)) if is_ratio else (-0.3, max(1.6 * high, 10)))
 
 
+NOTES = (
+    "Means and 95 % intervals over repetitions; above the line what a listing prints, below it other choices. "
+    "Messages take no time here, so that a broadcast is exact. "
+    f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}"
+)
 EXPERIMENT = Experiment(
     "crdt-ablations",
     "What each rule of the listings costs",
@@ -259,9 +234,4 @@ EXPERIMENT = Experiment(
     points,
     repetitions=FEWER,
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Means and 95 % intervals over repetitions; above the line what a listing prints, below it other choices. "
-    "Messages take no time here, so that a broadcast is exact. "
-    f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

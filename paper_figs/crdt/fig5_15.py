@@ -12,16 +12,19 @@ reasoning has gossip alone).  Each repetition has several draws of the gossip on
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import Claim, Evidence, Tables, above, at_most, t_interval
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES, ORACLE, at
+from paper_figs.crdt.grids import ORACLE, at, on_d
 from paper_figs.crdt.runs import per_run
+from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import half_width
+from paper_figs.keys import key, key_above, rule_key
 from paper_figs.series import plain, samples, where
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.style import series, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
-LIMIT: dict[str, Any] = {"capacity": 5, "rate": "1"}  # Table 4.2
 GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
 END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
@@ -40,37 +42,28 @@ MODES: dict[str, dict[str, Any]] = {
     ALIGNED: {"phase": "aligned", "choice": "all"},
     KEPT: {"keep_last": 1},
 }
-LOOKS = {PLAIN: (SERIES[0], "o", "-"), ALIGNED: (SERIES[4], "s", "--"), KEPT: (SERIES[2], "D", "-.")}
+LOOKS = {
+    PLAIN: series(PLAIN, 0, "o", "-"),
+    ALIGNED: series(ALIGNED, 4, "s", "--"),
+    KEPT: series(KEPT, 2, "D", "-."),
+}
+INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
-
-
-def point(system: str, draw: int = 0, nodes: int = NODES, delay: str = "0ms", **options: Any) -> RunSpec:
-    """A system on data set D; ``options``: of the system, beside the limit."""
-    return RunSpec(
-        system=system,
-        system_options={**LIMIT, **options},
-        workload="data-set",
-        workload_options={"set": "D", **LIMIT},
-        topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": delay},
-        study="limiting",
-        study_options={"draw": draw} if draw else {},
-    )
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
     draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)
-    found = [point(ORACLE)]
+    specs = [on_d(ORACLE)]
     for mode in scale.pick(small=(PLAIN, ALIGNED), tiny=tuple(MODES)):
         switches = MODES[mode]
         every = mode == PLAIN and scale.name not in ("small", "tiny")
         intervals = (*GOSSIP_MS, *BETWEEN_MS) if every else GOSSIP_MS
         for interval_ms in intervals:
             count = draws if mode == PLAIN and interval_ms in GOSSIP_MS else few
-            found += [point("crdt-queue", draw, gossip=f"{interval_ms}ms", **switches) for draw in range(count)]
-    return at(scale, found)
+            specs += [on_d("crdt-queue", draw=n, gossip=f"{interval_ms}ms", **switches) for n in range(count)]
+    return at(scale, specs)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -82,11 +75,11 @@ def tables(data: "Data") -> FigureTables:
 
     runs = with_mode(per_run(data, more=FACTORS))
     first = data.requests.where("decision = 'reject'").groupBy("run_id")
-    found = collect(first.agg((f.min("intended_at_ns") / SECOND_NS).alias("first_s")), ["run_id"])
-    runs = runs.merge(found, on="run_id", how="left")
+    first_s = collect(first.agg((f.min("intended_at_ns") / SECOND_NS).alias("first_s")), ["run_id"])
+    runs = runs.merge(first_s, on="run_id", how="left")
     runs["memory_bytes"] = runs.state_byte_seconds / (runs.end_ns / SECOND_NS)
-    curve = collect(limiting.rejections_over_time(data.requests, SECOND_NS), ["run_id", "t_ns"])
-    return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, curve)}
+    rejections = collect(limiting.rejections_over_time(data.requests, SECOND_NS), ["run_id", "t_ns"])
+    return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, rejections)}
 
 
 def with_mode(runs: "pd.DataFrame") -> "pd.DataFrame":
@@ -106,87 +99,59 @@ def by_draws(runs: "pd.DataFrame") -> "pd.DataFrame":
     Runs that reject nothing count in first_s as if they rejected at the end.
     """
     counted = runs.assign(first_s=runs.first_s.fillna(END_S), silent_share=(runs.rejected_count == 0).astype(float))
-    values = ["rejected_count", "first_s", "silent_share", "false_admit_count", "false_reject_count", "excess_tokens",
-              "memory_bytes", "sent_bytes"]  # fmt: skip
+    decided = ["rejected_count", "first_s", "silent_share", "false_admit_count", "false_reject_count", "excess_tokens"]
     keys = ["mode", "gossip_ms", "repetition"]
-    means = counted.groupby(keys, sort=True)[values].mean().reset_index()
+    means = counted.groupby(keys, sort=True)[[*decided, "memory_bytes", "sent_bytes"]].mean().reset_index()
     return means.merge(counted.groupby(keys).size().rename("draw_count").reset_index(), on=keys)
 
 
-def mean_curves(runs: "pd.DataFrame", curve: "pd.DataFrame") -> "pd.DataFrame":
+def mean_curves(runs: "pd.DataFrame", rejections: "pd.DataFrame") -> "pd.DataFrame":
     """mode, gossip_ms, t_s, rejected_count (mean over runs) and rejected_count_std."""
-    rows = curve.merge(runs[["run_id", "mode", "gossip_ms"]], on="run_id")
-    found = rows.groupby(["mode", "gossip_ms", "t_ns"], sort=True).rejected_count.agg(["mean", "std"]).reset_index()
-    found = found.rename(columns={"mean": "rejected_count", "std": "rejected_count_std"}).fillna(0.0)
-    return found.assign(t_s=found.t_ns / SECOND_NS).drop(columns="t_ns")
+    rows = rejections.merge(runs[["run_id", "mode", "gossip_ms"]], on="run_id")
+    means = rows.groupby(["mode", "gossip_ms", "t_ns"], sort=True).rejected_count.agg(["mean", "std"]).reset_index()
+    means = means.rename(columns={"mean": "rejected_count", "std": "rejected_count_std"}).fillna(0.0)
+    return means.assign(t_s=means.t_ns / SECOND_NS).drop(columns="t_ns")
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Three panels."""
-    drawing, axes = panels(1, 3)
-    _draw_curves(axes[0][0], found["curves"])
-    letter(axes[0][0], "(a) rejections since the start")
-    _draw_totals(axes[0][1], found["by_repetition"])
-    letter(axes[0][1], "(b) all rejections (mean, 95 % interval)")
-    _draw_first(axes[0][2], found["runs"])
-    letter(axes[0][2], "(c) first rejection of each run")
+    titles = ("rejections since the start", "all rejections", "first rejection of each run")
+    drawing, (since, totals, first) = panels(1, 3, titles, inches=(10.5, 3.0))
+    runs, means = tables["runs"], tables["by_repetition"]
+    _draw_curves(since, tables["curves"], runs.groupby(["mode", "gossip_ms"]).run_id.nunique().to_dict())
+    mean_lines(totals, means, "gossip_ms", "rejected_count", "mode", LOOKS, apart_points=2)
+    rule(totals, means[means["mode"] == ORACLE].rejected_count.mean(), reference=True)
+    totals.set(xlabel="gossip interval (ms)", ylabel="rejected requests", ylim=(-0.3, 9.5))
+    totals.set_xticks(sorted((*GOSSIP_MS, *BETWEEN_MS)))
+    key_above(totals, [*(key(look) for look in LOOKS.values()), rule_key("centralised", reference=True)])
+    _draw_first(first, runs)
     return drawing
 
 
-def _draw_curves(axes: "Axes", curves: "pd.DataFrame") -> None:
-    look = style_of(ORACLE)
-    central = curves[curves["mode"] == ORACLE]
-    axes.step(central.t_s, central.rejected_count, where="post", color=look.colour, linestyle=look.dashes,
-              linewidth=1.2, label=look.label)  # fmt: skip
-    for n, interval_ms in enumerate(GOSSIP_MS):
+def _draw_curves(axes: "Axes", curves: "pd.DataFrame", counts: Mapping[tuple[str, int], int]) -> None:
+    """The centralised limiter's and the queue's by interval; ``counts``: how many runs are behind each curve."""
+    central, look = curves[curves["mode"] == ORACLE], style_of(ORACLE)
+    curve(axes, central.t_s, central.rejected_count, look, stairs=True)
+    for interval_ms, interval_look in INTERVAL_LOOKS.items():
         part = curves[(curves["mode"] == PLAIN) & (curves.gossip_ms == interval_ms)]
-        axes.plot(part.t_s, part.rejected_count, color=SERIES[n], linewidth=1.2, label=f"gossip every {interval_ms} ms")
-        low, high = (part.rejected_count + sign * part.rejected_count_std for sign in (-1, 1))
-        axes.fill_between(part.t_s, low.clip(lower=0), high, color=SERIES[n], alpha=0.2, linewidth=0)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("rejected requests")
-    axes.set_ylim(-0.3, 9.5)
-    axes.legend(fontsize=6.5, loc="upper left")
-
-
-def _draw_totals(axes: "Axes", means: "pd.DataFrame") -> None:
-    for mode, (colour, marker, dashes) in LOOKS.items():
-        rows = [(interval_ms, t_interval(samples(part.rejected_count)))
-                for interval_ms, part in means[means["mode"] == mode].groupby("gossip_ms")]  # fmt: skip
-        at = [interval_ms for interval_ms, _ in rows]
-        mean = [row.mean for _, row in rows]
-        error = [[row.mean - max(row.low, 0.0) if row.count > 1 else 0.0 for _, row in rows],
-                 [min(row.high, 20.0) - row.mean if row.count > 1 else 0.0 for _, row in rows]]  # fmt: skip
-        axes.errorbar(at, mean, yerr=error, color=colour, marker=marker, markersize=4, linestyle=dashes, capsize=2,
-                      linewidth=1.2, label=mode)  # fmt: skip
-    central = means[means["mode"] == ORACLE].rejected_count.mean()
-    axes.axhline(central, color="#000000", linewidth=0.8, linestyle=":")
-    axes.annotate("centralised", (0.01, central), xycoords=("axes fraction", "data"), fontsize=6.5, va="bottom")
-    axes.set_xlabel("gossip interval (ms)")
-    axes.set_ylabel("rejected requests")
-    axes.set_xticks(sorted((*GOSSIP_MS, *BETWEEN_MS)))
-    axes.set_ylim(-0.3, 9.5)
-    axes.legend(fontsize=6.5, loc="lower left")
+        mean, half = part.rejected_count, half_width(counts.get((PLAIN, interval_ms), 0)) * part.rejected_count_std
+        curve(axes, part.t_s, mean, interval_look, ((mean - half).clip(lower=0), mean + half))
+    axes.set(xlabel="time (s)", ylabel="rejected requests", ylim=(-0.3, 9.5))
+    key_above(axes, [key(one, marker=False) for one in (*INTERVAL_LOOKS.values(), look)])
 
 
 def _draw_first(axes: "Axes", runs: "pd.DataFrame") -> None:
     """A row an interval; runs that reject nothing stand beyond the end."""
-    for place, interval_ms in enumerate(GOSSIP_MS):
+    for place, (interval_ms, look) in enumerate(INTERVAL_LOOKS.items()):
         part = runs[(runs["mode"] == PLAIN) & (runs.gossip_ms == interval_ms)].sort_values(["repetition", "draw"])
-        spread = [place + 0.6 * ((n + 0.5) / max(1, len(part)) - 0.5) for n in range(len(part))]
-        axes.plot(part.first_s.fillna(END_S + 8), spread, color=SERIES[place], marker="o", markersize=3, alpha=0.7,
-                  linestyle="none")  # fmt: skip
-    central = runs[runs["mode"] == ORACLE].first_s.mean()
-    axes.axvline(central, color="#000000", linewidth=0.8, linestyle=":")
-    axes.annotate("centralised", (central, 1.0), xycoords=("data", "axes fraction"), rotation=90, fontsize=6.5,
-                  va="top", ha="right")  # fmt: skip
-    axes.axvline(END_S, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+        run_marks(axes, place, part.first_s.fillna(END_S + 8), look, 3)
+    rule(axes, runs[runs["mode"] == ORACLE].first_s.mean(), "x", reference=True)
+    rule(axes, END_S, "x")
     axes.set_xlim(0, END_S + 16)
     axes.set_xticks([0, 20, 40, 60, 80, END_S + 8], ["0", "20", "40", "60", "80", "never"])
-    axes.set_yticks(range(len(GOSSIP_MS)), [f"{interval_ms} ms" for interval_ms in GOSSIP_MS])
-    axes.set_ylim(len(GOSSIP_MS) - 0.5, -0.5)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("gossip interval")
+    categories(axes, [f"{interval_ms} ms" for interval_ms in GOSSIP_MS], "y")
+    axes.set(xlabel="time (s)", ylabel="gossip interval")
+    key_above(axes, [rule_key("centralised", reference=True), rule_key("end of the requests")])
 
 
 def measure_t19(tables: Tables) -> Evidence:
@@ -208,16 +173,18 @@ CLAIMS = (
     Claim(
         "T19", "5.4, Fig. 5.15",
         "Data set D: the longer the gossip interval, the later the queue rejects, if it rejects at all.",
-        ("crdt-fig5.15",), cast(Any, measure_t19),
+        ("crdt-fig5.15",), measure_t19,
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "crdt-fig5.15", "Rejections at a rate slightly above the refill, by gossip interval", "CRDT thesis, Fig. 5.15",
-    points,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Bands: standard deviation over runs. The gossip of each repetition is drawn several times on the same "
+NOTES = (
+    "Bands: 95 % intervals over runs. The gossip of each repetition is drawn several times on the same "
     "requests; intervals are over the repetitions' means. The thesis' curves are not in its text. Its remedy (5.4: to "
-    "leave a user's last element when refilling) is measured here for the first time.",
-)  # fmt: skip
+    "leave a user's last element when refilling) is measured here for the first time."
+)
+EXPERIMENT = Experiment(
+    "crdt-fig5.15",
+    "Rejections at a rate slightly above the refill, by gossip interval",
+    "CRDT thesis, Fig. 5.15",
+    points,
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

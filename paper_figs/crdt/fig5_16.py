@@ -13,37 +13,43 @@ T21's death is measured on one node: requests 900 ms apart, then two at once tha
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES, at
+from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at, on_mesh
+from paper_figs.crdt.published import ADDED, KNOWN
+from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, key_above, legend_above, published_key, rule_key
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.style import PUBLISHED as PUBLISHED_LOOK
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
+    from pyspark.sql import DataFrame
 
     from analysis.spark import Data
 
 GOSSIP_MS = (300, 450, 900)
 NEXT_MS = 900  # when data set D's next request comes
-ROUND_MS = 300
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
-PUBLISHED = {300: 8 / 30, 450: 4 / 30, 900: 2 / 30}  # 5.4: best case
-RANDOM, ALIGNED, ALL = "random phases", "all rounds at once", "all at once, among all"
+RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
 MODES: dict[str, dict[str, Any]] = {
     RANDOM: {},
     ALIGNED: {"phase": "aligned"},
     ALL: {"phase": "aligned", "choice": "all"},
 }
-LOOKS = {RANDOM: (SERIES[1], "o", "-"), ALIGNED: (SERIES[0], "s", "-"), ALL: (SERIES[4], "^", "--")}
+LOOKS = {
+    RANDOM: series(RANDOM, 1, "o", "-"),
+    ALIGNED: series(ALIGNED, 0, "s", "-"),
+    ALL: series(ALL, 4, "^", "--"),
+}
+BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
 LIFE_MS = (1_290, 1_300)  # when the last one's element is looked for, after its birth
@@ -51,57 +57,40 @@ LIFE_MS = (1_290, 1_300)  # when the last one's element is looked for, after its
 
 def spread(mode: str, gossip_ms: int, lags_ms: tuple[int, ...], trials: int, nodes: int = NODES) -> RunSpec:
     """Probes of the plain queue."""
-    return RunSpec(
-        system="crdt-queue",
-        system_options={"capacity": 1, "rate": "0.8", "gossip": f"{gossip_ms}ms", **MODES[mode]},
-        workload="probes",
-        workload_options={
-            "lags": [f"{lag}ms" for lag in lags_ms],
-            "trials": trials,
-            "spacing": f"{QUIET_ROUNDS * gossip_ms}ms",
-        },
-        topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": "0ms"},
-        study="limiting",
-    )
+    limit = {"capacity": 1, "rate": "0.8", "gossip": f"{gossip_ms}ms", **MODES[mode]}
+    load = {"lags": [f"{lag}ms" for lag in lags_ms], "trials": trials, "spacing": f"{QUIET_ROUNDS * gossip_ms}ms"}
+    return on_mesh("crdt-queue", limit, "probes", load, nodes)
 
 
 def chain(life_ms: int) -> RunSpec:
     """Is the fourth element of the chain alive so long after its birth?  If so, one of the last two is rejected."""
     end_ms = CHAIN_MS[-1] + life_ms
-    return RunSpec(
-        system="crdt-queue",
-        system_options={"capacity": 2, "rate": "1"},
-        workload="instants",
-        workload_options={"at": [f"{at}ms" for at in (*CHAIN_MS, end_ms, end_ms)]},
-        topology="full-mesh",
-        topology_options={"nodes": 1, "delay": "0ms"},
-        study="limiting",
-    )
+    pattern = {"at": [f"{at}ms" for at in (*CHAIN_MS, end_ms, end_ms)]}
+    return on_mesh("crdt-queue", {"capacity": 2, "rate": "1"}, "instants", pattern, nodes=1)
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
-    found = []
+    specs = []
     for mode in MODES:
         lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
-        found.append(spread(mode, ROUND_MS, lags_ms, trials))
-        found += [spread(mode, gossip_ms, (NEXT_MS,), trials) for gossip_ms in GOSSIP_MS if gossip_ms != ROUND_MS]
+        specs.append(spread(mode, ROUND_MS, lags_ms, trials))
+        specs += [spread(mode, gossip_ms, (NEXT_MS,), trials) for gossip_ms in GOSSIP_MS if gossip_ms != ROUND_MS]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
-    found += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
-    return at(scale, found + [chain(life_ms) for life_ms in LIFE_MS])
+    specs += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
+    return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
 
 
 def tables(data: "Data") -> FigureTables:
     """``spread``: one row a run and lag: known_count (mean over trials), known_share; ``chain``: rejected_count."""
     runs = data.runs.where("workload = 'probes'").select("run_id")
-    found = with_point(data, known(data.requests.join(runs, "run_id")), FACTORS)
-    found["gossip_ms"] = [int(text.removesuffix("ms")) for text in found.gossip]
-    found["mode"] = [mode_of(*row) for row in zip(found.phase, found.choice, strict=True)]
-    found["known_share"] = found.known_count / found.nodes
+    probed = with_point(data, known(data.requests.join(runs, "run_id")), FACTORS)
+    probed["gossip_ms"] = [int(text.removesuffix("ms")) for text in probed.gossip]
+    probed["mode"] = [mode_of(*row) for row in zip(probed.phase, probed.choice, strict=True)]
+    probed["known_share"] = probed.known_count / probed.nodes
     columns = ["mode", "nodes", "gossip_ms", "lag_ms", "repetition", "known_count", "known_share"]
-    return {"spread": found[columns].sort_values(columns[:5], ignore_index=True), "chain": chains(data)}
+    return {"spread": probed[columns].sort_values(columns[:5], ignore_index=True), "chain": chains(data)}
 
 
 def mode_of(phase: object, choice: object) -> str:
@@ -111,7 +100,7 @@ def mode_of(phase: object, choice: object) -> str:
     return ALL if choice == "all" else ALIGNED
 
 
-def known(requests: Any) -> Any:
+def known(requests: "DataFrame") -> "DataFrame":
     """run_id, lag_ms, known_count: how many nodes know of a trial's request, with its own; mean over trials.
 
     A trial is a user: the first request comes to a node that then knows, the others are probes.
@@ -131,75 +120,50 @@ def chains(data: "Data") -> "pd.DataFrame":
     from pyspark.sql import functions as f
 
     runs = data.runs.where("workload = 'instants'").select("run_id")
-    counted = (
-        data.requests.join(runs, "run_id")
-        .groupBy("run_id")
-        .agg(
-            (f.max("intended_at_ns") / MILLISECOND_NS - CHAIN_MS[-1]).alias("life_ms"),
-            f.count_if(f.col("decision") == "reject").alias("rejected_count"),
-        )
-    )
+    life_ms = (f.max("intended_at_ns") / MILLISECOND_NS - CHAIN_MS[-1]).alias("life_ms")
+    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
+    counted = data.requests.join(runs, "run_id").groupBy("run_id").agg(life_ms, rejected)
     return with_point(data, counted, {})[["life_ms", "rejected_count", "repetition"]]
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Three panels."""
-    drawing, axes = panels(1, 3)
-    table = found["spread"]
-    rounds = table[(table.gossip_ms == ROUND_MS) & (table.nodes == NODES)]
-    for mode, (colour, marker, dashes) in LOOKS.items():
-        part = rounds[rounds["mode"] == mode]
-        _means(axes[0][0], part, "lag_ms", "known_count", color=colour, marker=marker, linestyle=dashes, label=mode)
-    ends = [ROUND_MS * k for k in range(ROUNDS + 1)]
-    axes[0][0].plot(ends, [2**k for k in range(ROUNDS + 1)], color="#000000", linestyle=":", linewidth=1.0,
-                    label="best case, 2^k")  # fmt: skip
-    axes[0][0].axvline(1_000, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes[0][0].annotate("dies in data set D,\nwithout collisions", (990, 0.97), xycoords=("data", "axes fraction"),
-                        fontsize=6, ha="right", va="top")  # fmt: skip
-    axes[0][0].set_xticks(ends)
-    axes[0][0].set_xlabel("time since the request (ms)")
-    axes[0][0].set_ylabel(f"nodes that know, of {NODES}")
-    axes[0][0].set_ylim(0, NODES)
-    axes[0][0].legend(fontsize=6.5, loc="upper left", bbox_to_anchor=(0.0, 0.85))
-    letter(axes[0][0], "(a) spread, gossip every 300 ms")
-    _draw_odds(axes[0][1], table[(table.lag_ms == NEXT_MS) & (table.nodes == NODES)])
-    letter(axes[0][1], "(b) after 900 ms, when the next request comes")
-    sizes = table[(table.lag_ms == NEXT_MS) & (table.gossip_ms == ROUND_MS) & (table["mode"] == RANDOM)]
-    colour, marker, dashes = LOOKS[RANDOM]
-    _means(axes[0][2], sizes.assign(percent=100 * sizes.known_share), "nodes", "percent", color=colour, marker=marker,
-           linestyle=dashes, label=RANDOM)  # fmt: skip
-    counts = range(8, int(max(NODES, *sizes.nodes)) + 1)
-    axes[0][2].plot(counts, [min(100.0, 800 / n) for n in counts], color="#000000", linestyle=":", linewidth=1.0,
-                    label="best case, rounds at once: 8 / n")  # fmt: skip
-    axes[0][2].set_xlabel("nodes n")
-    axes[0][2].set_ylabel("nodes that know (%)")
-    axes[0][2].set_ylim(0, 105)
-    axes[0][2].legend(fontsize=6.5)
-    letter(axes[0][2], "(c) the same, by number of nodes (ours)")
+    titles = ("spread, gossip every 300 ms", "after 900 ms, when the next request comes", "by number of nodes (ours)")
+    drawing, (rounds, odds, sizes) = panels(1, 3, titles, inches=(10.5, 3.0))
+    spread = tables["spread"]
+    spread = spread.assign(percent=100 * spread.known_share)
+    _draw_rounds(rounds, spread[(spread.gossip_ms == ROUND_MS) & (spread.nodes == NODES)])
+    next_request = spread[spread.lag_ms == NEXT_MS]
+    mean_points(odds, next_request[next_request.nodes == NODES], "gossip_ms", "percent", "mode", LOOKS, GOSSIP_MS)
+    published(odds, [place + 0.36 for place in range(len(GOSSIP_MS))], [100 * KNOWN[at].value for at in GOSSIP_MS])
+    categories(odds, [str(gossip_ms) for gossip_ms in GOSSIP_MS])
+    odds.set(xlabel="gossip interval (ms)", ylabel="nodes that know (%)")
+    odds.set_ylim(bottom=0)
+    key_above(odds, [published_key()])
+    _draw_sizes(sizes, next_request[(next_request.gossip_ms == ROUND_MS) & (next_request["mode"] == RANDOM)])
+    legend_above(drawing, [key(look) for look in LOOKS.values()])
     return drawing
 
 
-def _means(axes: "Axes", part: "pd.DataFrame", x: str, value: str, **look: Any) -> None:
-    """Means over repetitions with 95 % intervals."""
-    rows = [(at, t_interval(samples(group[value]))) for at, group in part.groupby(x)]
-    error = [max(0.0, min(row.high, 1e6) - row.mean) if row.count > 1 else 0.0 for _, row in rows]
-    axes.errorbar([at for at, _ in rows], [row.mean for _, row in rows], yerr=error, markersize=4, capsize=2,
-                  linewidth=1.2, **look)  # fmt: skip
+def _draw_rounds(axes: "Axes", spread: "pd.DataFrame") -> None:
+    """Nodes that know after each round, by mode."""
+    mean_lines(axes, spread, "lag_ms", "known_count", "mode", LOOKS, apart_points=2)
+    ends = [ROUND_MS * k for k in range(ROUNDS + 1)]
+    curve(axes, ends, [2**k for k in range(ROUNDS + 1)], BEST)
+    rule(axes, 1_000, "x")
+    axes.set_xticks(ends)
+    axes.set(xlabel="time since the request (ms)", ylabel=f"nodes that know, of {NODES}", ylim=(0, NODES))
+    dies = rule_key("dies in data set D, without collisions")
+    key_above(axes, [key(BEST._replace(label="best case, 2^k"), marker=False), dies])
 
 
-def _draw_odds(axes: "Axes", part: "pd.DataFrame") -> None:
-    for n, (mode, (colour, marker, _)) in enumerate(LOOKS.items()):
-        one = part[part["mode"] == mode]
-        place = one.gossip_ms.map({at: k + 0.18 * (n - 1) for k, at in enumerate(GOSSIP_MS)})
-        _means(axes, one.assign(place=place, percent=100 * one.known_share), "place", "percent", color=colour,
-               marker=marker, linestyle="none", label=mode)  # fmt: skip
-    printed = [100 * PUBLISHED[gossip_ms] for gossip_ms in GOSSIP_MS]
-    axes.plot([k + 0.36 for k in range(len(GOSSIP_MS))], printed, **cast(Any, PUBLISHED_LOOK))
-    axes.set_xticks(range(len(GOSSIP_MS)), [str(gossip_ms) for gossip_ms in GOSSIP_MS])
-    axes.set_xlabel("gossip interval (ms)")
-    axes.set_ylabel("nodes that know (%)")
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=6.5)
+def _draw_sizes(axes: "Axes", spread: "pd.DataFrame") -> None:
+    """The share of nodes that know against their number."""
+    mean_lines(axes, spread, "nodes", "percent", "mode", LOOKS)
+    counts = range(8, int(max(NODES, *spread.nodes)) + 1)
+    curve(axes, counts, [min(100.0, 800 / n) for n in counts], BEST)
+    axes.set(xlabel="nodes n", ylabel="nodes that know (%)", ylim=(0, 105))
+    key_above(axes, [key(BEST._replace(label="best case, rounds at once: 8 / n"), marker=False)])
 
 
 def measure_t20(tables: Tables) -> Evidence:
@@ -207,7 +171,7 @@ def measure_t20(tables: Tables) -> Evidence:
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, lag_ms=NEXT_MS, nodes=NODES)
     odds = {gossip_ms: by_repetition(runs, "known_share", gossip_ms=gossip_ms) for gossip_ms in GOSSIP_MS}
     exact = [
-        within(f"odds at {gossip_ms} ms", samples(odds[gossip_ms]), PUBLISHED[gossip_ms], RATIO_TOLERANCE)
+        within(f"odds at {gossip_ms} ms", samples(odds[gossip_ms]), KNOWN[gossip_ms].value, RATIO_TOLERANCE)
         for gossip_ms in GOSSIP_MS
     ]
     falling = [
@@ -227,7 +191,7 @@ def measure_t21(tables: Tables) -> Evidence:
         within(f"alive {LIFE_MS[0]} ms after its birth", samples(alive), 1.0, 0.0),
         within(f"alive {LIFE_MS[1]} ms after its birth", samples(dead), 0.0, 0.0),
     )
-    added = within("nodes that the fourth round adds", samples(fourth - third), 8.0, RATIO_TOLERANCE)
+    added = within("nodes that the fourth round adds", samples(fourth - third), ADDED.value, RATIO_TOLERANCE)
     more = above("nodes that the fourth round adds", samples(fourth - third))
     return Evidence((*life, added), (*life, more))
 
@@ -246,10 +210,10 @@ CLAIMS = (
         "among all that they have not told themselves, and three of them meet one that somebody else has told.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("crdt-fig5.16", "The spread of an element by gossip", "CRDT thesis, Fig. 5.16", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Means and 95 % intervals over repetitions of several trials each. Figures as published are best cases with "
+NOTES = (
+    "Means and 95 % intervals over repetitions of several trials each. Figures as published are best cases with "
     "all rounds at once; with random phases a node that has just been told may have its own round within the same "
-    "interval, so that more than 2^k may know after k rounds.",
-)  # fmt: skip
+    "interval, so that more than 2^k may know after k rounds."
+)
+EXPERIMENT = Experiment("crdt-fig5.16", "The spread of an element by gossip", "CRDT thesis, Fig. 5.16", points)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -8,7 +8,7 @@ The scale ``small`` is for nodes that are processes, on a machine of two cores: 
 data sets, and grids so thin that no figure takes more than 20 minutes of real time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,15 +16,26 @@ import msgspec
 from harness.experiment import RunSpec, Scale
 
 NODES = 30  # Table 4.1
+ROUND_MS = 300  # between a node's rounds of gossip, Table 4.1
+RANDOM_PHASES = "random phases"  # of the nodes' rounds: the default
 CAPACITY = 300  # ours, see above
 CAPACITIES = (150, 300, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
+EXTENSIONS = (COUNTER, QUEUE, L, F, FL)
 LOG = "sliding-log"  # 4.1.1, on many nodes
 ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
 
 SMALL_NODES = 10  # instead of NODES
 SMALL_SPANS = {"A": "60s", "B-not-limited": "60s"}  # of data sets that last longer
 SMALL_DRAIN = "20s"  # nodes that never fall silent are waited for no longer
+
+D_LIMIT: dict[str, Any] = {"capacity": 5, "rate": "1"}  # Table 4.2
+C_USERS = 5_000  # thesis 4.3.4
+C_SMALLER: dict[str, dict[str, int | str]] = {  # scale -> options of data set C; the paper scale has the full one
+    "small": {"users": 40, "requests": 4_000, "duration": "3min"},
+    "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
+    "quick": {"users": 120, "requests": 12_000, "duration": "8min"},
+}
 
 # label -> (system, its options)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -65,15 +76,49 @@ def _point(system: str, data_set: str, capacity: int, nodes: int, options: dict[
     if capacity != CAPACITY:  # defaults are left out, so that equal points are one run
         load["capacity"] = capacity
         limit = {"capacity": capacity, "rate": rate(capacity)}
+    return on_mesh(system, {**limit, **options}, "data-set", load, nodes)
+
+
+def on_mesh(
+    system: str,
+    system_options: Mapping[str, Any],
+    workload: str,
+    workload_options: Mapping[str, Any],
+    nodes: int = NODES,
+    delay: str = "0ms",
+) -> RunSpec:
+    """A system under a load, on a full mesh."""
     return RunSpec(
         system=system,
-        system_options={**limit, **options},
-        workload="data-set",
-        workload_options=load,
+        system_options=dict(system_options),
+        workload=workload,
+        workload_options=dict(workload_options),
         topology="full-mesh",
-        topology_options={"nodes": nodes, "delay": "0ms"},
+        topology_options={"nodes": nodes, "delay": delay},
         study="limiting",
     )
+
+
+def on_d(system: str, nodes: int = NODES, delay: str = "0ms", draw: int = 0, **options: Any) -> RunSpec:
+    """A system on data set D; ``options``: of the system, beside the limit; ``draw``: of the gossip."""
+    spec = on_mesh(system, {**D_LIMIT, **options}, "data-set", {"set": "D", **D_LIMIT}, nodes, delay)
+    return msgspec.structs.replace(spec, study_options={"draw": draw}) if draw else spec
+
+
+def on_c(scale: Scale) -> list[RunSpec]:
+    """Centralised limiter, counter and queue with both extensions on data set C, or what stands for it at ``scale``."""
+    specs = [oracle("C"), *(limited(variant, "C") for variant in (COUNTER, FL))]
+    smaller = C_SMALLER.get(scale.name, {})
+    specs = [msgspec.structs.replace(spec, workload_options={**spec.workload_options, **smaller}) for spec in specs]
+    return at(scale, specs)
+
+
+def on_ten(variant: str, data_set: str, capacity: int = 150, **more: Any) -> RunSpec:
+    """A variant, or the centralised limiter, on ten nodes: for what is slow on thirty."""
+    if variant == ORACLE:
+        spec = oracle(data_set, capacity)
+        return msgspec.structs.replace(spec, topology_options={**spec.topology_options, "nodes": 10})
+    return limited(variant, data_set, capacity, 10, **more)
 
 
 def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:
@@ -90,6 +135,11 @@ def label(system: str, nodes: int, linf: object = None, frequency: object = None
 def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:
     """The specs with the physics of ``scale``."""
     return [_small(spec) for spec in specs] if scale.physics == "small" else list(specs)
+
+
+def same(specs: Sequence[RunSpec]) -> Callable[[Scale, Mapping[str, Any]], list[RunSpec]]:
+    """A figure's points that are the same at every scale but for small."""
+    return lambda scale, options: at(scale, specs)
 
 
 def _small(spec: RunSpec) -> RunSpec:

@@ -11,13 +11,13 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited, oracle
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
+from paper_figs.drawing import mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import legend_above, steps, where
-from paper_figs.style import letter, panels, style_of
+from paper_figs.keys import key, legend_above
+from paper_figs.series import steps, where
+from paper_figs.style import looks_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from analysis.spark import Data
@@ -29,11 +29,7 @@ VARIANTS = (COUNTER, FL)
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Numbers of nodes x variants."""
     counts = scale.pick(tiny=[3, 10], quick=[3, 10, 30], paper=[2, 5, 10, 20, 30, 60])
-    found = [
-        oracle(DATA_SET),
-        *(limited(variant, DATA_SET, nodes=nodes) for nodes in counts for variant in VARIANTS),
-    ]
-    return at(scale, found)
+    return at(scale, [oracle(DATA_SET), *(limited(variant, DATA_SET, nodes=n) for n in counts for variant in VARIANTS)])
 
 
 def tables(data: "Data") -> FigureTables:
@@ -42,46 +38,30 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs[runs.variant != ORACLE].sort_values(["variant", "nodes", "repetition"], ignore_index=True)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Excess, the thesis' percentage, bytes."""
-    drawing, axes = panels(1, 3)
-    drawing.set_size_inches(9.0, 2.7)
-    runs = found["runs"]
-    runs = runs.assign(excess=100 * runs.excess_share, percent=100 * runs.rejected_ratio.astype(float),
-                       sent_kb=runs.sent_bytes.astype(float) / 1e3)  # fmt: skip
-    columns = (
-        ("excess", "above the envelope (% of c)", "worst excess"),
-        ("percent", "of centralised rejections (%)", "rejections"),
-        ("sent_kb", "sent by a node (kB)", "bytes"),
-    )
-    for n, (panel, (value, label, title)) in enumerate(zip(axes[0], columns, strict=True)):
-        _draw_by_count(panel, runs, value)
-        panel.set_ylabel(label, fontsize=8)
-        letter(panel, f"({'abc'[n]}) {title}")
-    axes[0][1].axhline(100, color="#000000", linewidth=0.8, linestyle=":")
-    axes[0][0].set_ylim(bottom=0)
-    axes[0][2].set_ylim(bottom=0)
-    legend_above(drawing, axes[0][0])
+    drawing, axes = panels(1, 3, ("worst excess", "rejections", "bytes"), inches=(9.0, 2.7))
+    runs = tables["runs"]
+    values = (100 * runs.excess_share, 100 * runs.rejected_ratio.astype(float), runs.sent_bytes.astype(float) / 1e3)
+    labels = ("above the envelope (% of c)", "of centralised rejections (%)", "sent by a node (kB)")
+    for panel, value, label in zip(axes, values, labels, strict=True):
+        mean_lines(panel, runs.assign(value=value), "nodes", "value", "variant", looks_of(VARIANTS), apart_points=2)
+        panel.set_xticks(sorted(set(runs.nodes)))
+        panel.set(xlabel="nodes", ylabel=label)
+    rule(axes[1], 100, reference=True)
+    axes[0].set_ylim(bottom=0)
+    axes[2].set_ylim(bottom=0)
+    legend_above(drawing, [key(look) for look in looks_of(VARIANTS).values()])
     return drawing
-
-
-def _draw_by_count(axes: "Axes", runs: "pd.DataFrame", value: str) -> None:
-    for variant in VARIANTS:
-        look = style_of(variant)
-        found = runs[runs.variant == variant].groupby("nodes")[value].agg(["mean", "std"]).fillna(0.0)
-        axes.errorbar(found.index, found["mean"], yerr=found["std"], color=look.colour, marker=look.marker,
-                      markersize=4, linestyle=look.dashes, linewidth=1.2, capsize=2, label=look.label)  # fmt: skip
-    axes.set_xticks(sorted(set(runs.nodes)))
-    axes.set_xlabel("nodes")
 
 
 def measure_t25(tables: Tables) -> Evidence:
     """The counter's worst excess over the envelope, between neighbouring numbers of nodes."""
     runs = where(tables["crdt-nodes/runs"], variant=COUNTER)
-    found = steps(runs, "excess_tokens", "nodes", unit="tokens")
-    if not found:
+    checks = steps(runs, "excess_tokens", "nodes", unit="tokens")
+    if not checks:
         raise KeyError("two numbers of nodes")
-    return Evidence(tuple(found))
+    return Evidence(tuple(checks))
 
 
 CLAIMS = (
@@ -90,12 +70,9 @@ CLAIMS = (
         measure_t25,
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("crdt-nodes", "Excess against the number of nodes", "ours; CRDT 3.1.1", points)
-FIGURE = Figure(
-    EXPERIMENT,
-    tables,
-    draw,
-    CLAIMS,
-    notes=f"{EXTENSIONS_NOTE} The claim is about any user above the limit, so B's stand-in for "
-    "one serves as well as the recording. Bars are standard deviations over repetitions.",
+NOTES = (
+    f"{EXTENSIONS_NOTE} The claim is about any user above the limit, so B's stand-in for "
+    "one serves as well as the recording. Error bars: 95 % intervals over repetitions."
 )
+EXPERIMENT = Experiment("crdt-nodes", "Excess against the number of nodes", "ours; CRDT 3.1.1", points)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -1,22 +1,26 @@
 """What figures of precision have in common: rejections over time, the thesis' percentage, errors of both kinds.
 
-(a) Requests and rejections since the start, in units of c; (b) rejections over those of the centralised
-limiter, in both readings of 5.1.1; (c) ours: requests admitted that it rejects, and the reverse, and the
-most that was admitted above the envelope c + r (t - s).
+(a) Requests and rejections since the start, in units of c, and (b) how many are missing; (c) rejections over those
+of the centralised limiter, in both readings of 5.1.1; (d) ours: requests admitted that it rejects, and the reverse,
+and the most that was admitted above the envelope c + r (t - s).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from analysis.verdicts import Check, Evidence, above, below, t_interval
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, t_interval, within
 from core.units import SECOND_NS
-from harness.experiment import RunSpec
-from paper_figs.crdt.checks import share
-from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle
-from paper_figs.crdt.runs import curves, per_run
-from paper_figs.figure import FigureTables
+from harness.experiment import Experiment, RunSpec
+from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle, same
+from paper_figs.crdt.published import shares_of
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, per_run
+from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import half_width, intervals_of
+from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.series import by_repetition, samples
-from paper_figs.style import PUBLISHED, letter, panels, style_of
+from paper_figs.style import Style, neutral, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,15 +31,30 @@ if TYPE_CHECKING:
     from analysis.spark import Data
 
 FEW = 0.2  # of the requests
+FEW_BANDS = 3
 LATE_S = 30  # the second half of B's minute
 READINGS = {"rejected_ratio": "total", "area_ratio": "area"}  # A15: 5.1.1 sums points of curves, cumulative or not
-ERRORS = {"false_admit_count": "admitted\nwrongly", "false_reject_count": "rejected\nwrongly",
-          "excess_tokens": "worst\nexcess"}  # fmt: skip
+ERRORS = {
+    "false_admit_count": "admitted\nwrongly",
+    "false_reject_count": "rejected\nwrongly",
+    "excess_tokens": "worst\nexcess",
+}
+REQUESTS = Style("requests", "#999999", "o", "-")
+TOTAL, AREA = neutral("total"), neutral("area under the curve", is_open=True)
 
 
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
     """The centralised limiter and the variants on one data set."""
     return [oracle(data_set), *(limited(variant, data_set) for variant in variants)]
+
+
+def figure(
+    number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], note: str
+) -> Figure:
+    """A figure of the thesis that has the four panels of ``draw``."""
+    grid, notes = same(points(data_set, variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -76,126 +95,131 @@ def shares(runs: "pd.DataFrame") -> "pd.DataFrame":
     rows = []
     for (variant, data_set), part in runs[runs.variant != ORACLE].groupby(["variant", "data_set"], sort=True):
         for measure in (*READINGS, *ERRORS):
-            found = t_interval(samples(part[measure]))
-            rows.append({"variant": variant, "data_set": data_set, "measure": measure, "mean": found.mean,
-                         "low": found.low, "high": found.high, "count": found.count})  # fmt: skip
+            interval = t_interval(samples(part[measure]))
+            rows.append({"variant": variant, "data_set": data_set, "measure": measure, **asdict(interval)})
     return pd.DataFrame(rows)
 
 
-def draw(found: FigureTables, variants: Sequence[str], published: Mapping[str, float]) -> "Drawing":
-    """Three panels; ``published``: variant -> share of the centralised limiter's rejections."""
-    drawing, axes = panels(1, 3, gridspec_kw={"width_ratios": [1.5, 1.0, 1.3]})
-    drawing.set_size_inches(9.5, 2.9)
-    draw_curves(axes[0][0], found["curves"], [ORACLE, *variants])
-    letter(axes[0][0], "(a) rejections")
-    secret = [name for name in published if name not in variants]  # printed values without a curve of ours
-    draw_shares(axes[0][1], found["share"], [*variants, *secret], published)
-    letter(axes[0][1], "(b) the thesis' percentage")
-    draw_errors(axes[0][2], found["share"], variants)
-    letter(axes[0][2], "(c) errors of both kinds")
-    legend(drawing, axes[0][0], bool(published))
+def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> "Drawing":
+    """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
+    keys = [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))]
+    if not tables["curves"].rejected_count.any():
+        drawing, (curves, rest) = panels(1, 2, ("rejections", "what is missing, and errors"), inches=(7.6, 2.8))
+        draw_curves(curves, tables["curves"], [ORACLE, *variants])
+        sentence(rest, "Nobody rejects anything:\nno rejection is missing, and none is wrong.")
+        legend_above(drawing, keys)
+        return drawing
+    titles = ("rejections", "rejections that are missing", "the thesis' percentage", "errors of both kinds")
+    drawing, (curves, gaps, shares, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
+    runs = tables["runs"].groupby("variant").repetition.nunique()
+    draw_curves(curves, tables["curves"], [ORACLE, *variants])
+    draw_gaps(gaps, tables["curves"], variants, int(runs.max()))
+    gaps.set_xlim(curves.get_xlim())
+    secret = [name for name in printed if name not in variants]  # printed values without a curve of ours
+    draw_shares(shares, tables["share"], [*variants, *secret], printed)
+    draw_errors(errors, tables["share"], variants)
+    legend_above(drawing, keys)
     return drawing
 
 
-def legend(drawing: "Drawing", curves_in: "Axes", published: bool) -> None:
-    """One legend above: the curves of (a), and the markers of (b)."""
-    handles = [*curves_in.get_legend_handles_labels()[0], *_share_handles(published)]
-    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
-
-
-def draw_curves(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) -> None:
-    """Cumulative requests and rejections in units of c: means, bands of one standard deviation.
+def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -> None:
+    """Cumulative requests and mean rejections in units of c; each line is narrower than the one before.
 
     Where few requests are rejected, and late, only the rejections' part of the plane is shown.
     """
-    offered = found[found.variant == found.variant.min()]
-    rejecting = found[found.rejected_count > 0]
+    offered = curves[curves.variant == curves.variant.min()]
+    rejecting = curves[curves.rejected_count > 0]
     most = rejecting.rejected_count.max()
     if len(rejecting) and most < FEW * offered.offered_count.max():
-        axes.set_xlim(rejecting.t_s.min() - 2, found.t_s.max())
+        axes.set_xlim(rejecting.t_s.min() - 2, curves.t_s.max())
         axes.set_ylim(0, 1.4 * most / CAPACITY)
     else:
-        axes.plot(offered.t_s, offered.offered_count / CAPACITY, color="#999999", linewidth=1.0, label="requests")
-    for variant in variants:
-        draw_band(axes, found[found.variant == variant], "rejected_count", variant)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel("since the start (c)")
+        curve(axes, offered.t_s, offered.offered_count / CAPACITY, REQUESTS, width=1.0)
+    for n, variant in enumerate(variants):
+        part = curves[curves.variant == variant]
+        width = 1.2 + 1.4 * (len(variants) - 1 - n)
+        curve(axes, part.t_s, part.rejected_count / CAPACITY, style_of(variant), width=width)
+    axes.set(xlabel="time (s)", ylabel="since the start (c)")
     axes.set_ylim(bottom=0)
 
 
-def draw_band(axes: "Axes", part: "pd.DataFrame", value: str, variant: str) -> None:
-    """One variant's mean over time in units of c, and its standard deviation over repetitions as a band."""
-    look = style_of(variant)
-    mean, deviation = part[value] / CAPACITY, part[f"{value}_std"] / CAPACITY
-    axes.plot(part.t_s, mean, color=look.colour, linestyle=look.dashes, linewidth=1.3, label=look.label)
-    axes.fill_between(part.t_s, mean - deviation, mean + deviation, color=look.colour, alpha=0.2, linewidth=0)
+def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], repetitions: int) -> None:
+    """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
+
+    The bands of many would hide each other.
+    """
+    drawn = curves[curves.variant.isin(list(variants))]
+    for variant in variants:
+        part = drawn[drawn.variant == variant]
+        mean, half = part.gap_count / CAPACITY, half_width(repetitions) * part.gap_count_std / CAPACITY
+        band = (mean - half, mean + half) if len(variants) <= FEW_BANDS else None
+        curve(axes, part.t_s, mean, style_of(variant), band, width=1.0)
+    rule(axes, 0, reference=True)
+    axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 
 
-def draw_shares(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str], published: Mapping[str, float]) -> None:
+def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], printed: Mapping[str, float]) -> None:
     """Both readings of the percentage with intervals, and what the thesis printed."""
+    known = shares[shares.measure.isin(list(READINGS))].dropna(subset="mean")
+    if known.empty:
+        sentence(axes, "the centralised limiter\nrejects nothing")
+        return
     for place, variant in enumerate(variants):
-        for offset, reading, face in ((-0.12, "rejected_ratio", None), (0.12, "area_ratio", "#ffffff")):
-            row = found[(found.variant == variant) & (found.measure == reading)].dropna(subset="mean")
-            if row.empty:
-                continue
-            mean, low, high = 100 * row[["mean", "low", "high"]].iloc[0]
-            error = [[min(mean - low, 1e3)], [min(high - mean, 1e3)]] if row["count"].iloc[0] > 1 else None
-            axes.errorbar([place + offset], [mean], yerr=error, color=style_of(variant).colour, marker="o",
-                          markerfacecolor=face, markersize=5, capsize=2, linestyle="none")  # fmt: skip
-        if variant in published:
-            axes.plot([place], [100 * published[variant]], **cast(Any, PUBLISHED))
-    if not len(found[found.measure.isin(list(READINGS))]["mean"].dropna()):
-        axes.annotate("the centralised limiter\nrejects nothing", (0.5, 0.5), xycoords="axes fraction", ha="center",
-                      va="center", fontsize=7, color="#555555")  # fmt: skip
-        axes.set_yticks([])
-    else:
-        axes.axhline(100, color="#000000", linewidth=0.8, linestyle=":")
-        low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
-        axes.set_ylim(max(0.0, low), min(high, 200.0))
-        axes.set_ylabel("of centralised rejections (%)", fontsize=8)
-    axes.set_xlim(-0.6, len(variants) - 0.4)
-    names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
-    if len(variants) > 3:
-        names = [name.replace("queue+", "queue\n+") for name in names]
-    axes.set_xticks(range(len(variants)), names, fontsize=7)
+        for reading, shift, open_marker in zip(READINGS, (-0.12, 0.12), (False, True), strict=True):
+            row = known[(known.variant == variant) & (known.measure == reading)]
+            look = style_of(variant)._replace(marker="o", is_open=open_marker)
+            interval_points(axes, [place + shift] * len(row), intervals_of(row, 100), look)
+        if variant in printed:
+            published(axes, [place], [100 * printed[variant]])
+    rule(axes, 100, reference=True)
+    axes.margins(y=0.12)
+    low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
+    axes.set_ylim(max(0.0, low), min(high, 200.0))
+    axes.set_ylabel("of centralised rejections (%)")
+    categories(axes, [broken(variant, len(variants) > 3) for variant in variants])
+    keys = [key(TOTAL, line=False), key(AREA, line=False)]
+    key_above(axes, [*keys, published_key()] if printed else keys, columns=3)
 
 
-def _share_handles(published: bool) -> "list[Any]":
-    from matplotlib.lines import Line2D
-
-    drawn: dict[str, Any] = {"color": "#555555", "marker": "o", "linestyle": "none", "markersize": 5}
-    handles = [Line2D([], [], label="(b) total", **drawn),
-               Line2D([], [], label="(b) area under the curve", markerfacecolor="#ffffff", **drawn)]  # fmt: skip
-    return [*handles, Line2D([], [], **cast(Any, PUBLISHED))] if published else handles
+def broken(variant: str, narrow: bool = False) -> str:
+    """A variant's label in lines that fit below a panel."""
+    name = style_of(variant).label.replace(", ", ",\n")
+    return name.replace("queue+", "queue\n+") if narrow else name
 
 
-def draw_errors(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str]) -> None:
+def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -> None:
     """Bars with intervals, in % of c."""
+    measured = shares[shares.measure.isin(list(ERRORS))]
+    if not (measured["mean"] > 0).any():
+        sentence(axes, "no request is decided wrongly,\nand none admitted above the envelope")
+        return
     width = 0.8 / len(variants)
     for n, variant in enumerate(variants):
-        part = found[found.variant == variant].set_index("measure")
-        part = part.reindex(list(ERRORS))
-        place = [at + (n - (len(variants) - 1) / 2) * width for at in range(len(ERRORS))]
-        half = ((part.high - part.low) / 2).where(part["count"] > 1, 0.0)
-        axes.bar(place, 100 * part["mean"] / CAPACITY, width=0.9 * width, color=style_of(variant).colour,
-                 yerr=100 * half / CAPACITY, error_kw={"elinewidth": 0.8, "capsize": 1.5})  # fmt: skip
-    if not (found["mean"][found.measure.isin(list(ERRORS))] > 0).any():
-        axes.set_ylim(0, 1)
-        axes.annotate("none", (0.5, 0.5), xycoords="axes fraction", ha="center", fontsize=7, color="#555555")
+        rows = measured[(measured.variant == variant) & measured["mean"].notna()]
+        at = [list(ERRORS).index(measure) + (n - (len(variants) - 1) / 2) * width for measure in rows.measure]
+        interval_bars(axes, at, intervals_of(rows, 100 / CAPACITY), style_of(variant), 0.9 * width)
     axes.set_ylim(bottom=0)
-    axes.set_xlim(-0.6, len(ERRORS) - 0.4)
-    axes.set_xticks(range(len(ERRORS)), list(ERRORS.values()), fontsize=7)
-    axes.set_ylabel("requests, tokens (% of c)", fontsize=8)
-    axes.grid(visible=False, axis="x")
+    axes.set_ylabel("requests, tokens (% of c)")
+    categories(axes, list(ERRORS.values()))
 
 
-def shares_as_published(runs: "pd.DataFrame", published: Mapping[str, float]) -> list[Check]:
+def shares_as_published(runs: "pd.DataFrame", printed: Mapping[str, float]) -> list[Check]:
     """Each variant's percentage, in the reading that comes nearer, within 15 % of the printed one."""
-    return [
-        share(f"rejections of the {variant} over the centralised ones",
-              {name: by_repetition(runs, reading, variant=variant) for reading, name in READINGS.items()}, value)
-        for variant, value in published.items()
-    ]  # fmt: skip
+    checks = []
+    for variant, value in printed.items():
+        readings = {name: by_repetition(runs, reading, variant=variant) for reading, name in READINGS.items()}
+        checks.append(share(f"rejections of the {variant} over the centralised ones", readings, value))
+    return checks
+
+
+def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> Check:
+    """The thesis' share of rejections, within 15 %, in the nearest of the readings (name -> values)."""
+
+    def distance(name: str) -> float:
+        return abs(t_interval(samples(readings[name])).mean - published)
+
+    name = min(readings, key=distance)
+    return within(f"{label} ({name})", samples(readings[name]), published, RATIO_TOLERANCE)
 
 
 def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:
@@ -209,7 +233,7 @@ def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:
     return checks
 
 
-def measure(runs: "pd.DataFrame", published: Mapping[str, float], *extra: Check) -> Evidence:
+def measure(runs: "pd.DataFrame", printed: Mapping[str, float], *extra: Check) -> Evidence:
     """A claim on one data set: the printed percentages, and that the queue comes nearer; ``extra`` must hold too."""
-    queue = next(variant for variant in published if variant != COUNTER)
-    return Evidence((*shares_as_published(runs, published), *extra), (*queue_is_closer(runs, queue), *extra))
+    queue = next(variant for variant in printed if variant != COUNTER)
+    return Evidence((*shares_as_published(runs, printed), *extra), (*queue_is_closer(runs, queue), *extra))

@@ -23,6 +23,7 @@ FACTORS = {
 }
 POINT = ["variant", "data_set", "capacity", "gossip", "choice"]  # what names a point of most figures
 EXTENSIONS_NOTE = "F: the queue with frequency analysis (4.2.3), L: with LINF gossiping (4.2.4)."
+INTERVAL_NOTE = "Error bars and bands are 95 % intervals over repetitions."
 PRECISION_NOTE = (
     "Precision has two sides: the thesis' percentage (rejections over those of the centralised limiter, in total and "
     "as the area under the cumulative curves, since 5.1.1 does not say which) stands beside false accepts, false "
@@ -61,7 +62,7 @@ def per_run(
     from analysis import limiting, usage
     from analysis.spark import collect
 
-    found = points_of(data, more)
+    runs = points_of(data, more)
     frames = []
     if decided:
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
@@ -70,8 +71,8 @@ def per_run(
         over_time = usage.usage_over_time(data.samples) if over_time is None else over_time
         frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.runs)]
     for frame in frames:
-        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    return found
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    return runs
 
 
 def curves(rows: "pd.DataFrame", runs: "pd.DataFrame", *values: str, zero_after_end: bool = False) -> "pd.DataFrame":

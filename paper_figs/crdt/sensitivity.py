@@ -5,16 +5,17 @@ those with something queued ("pending"), or among all, where rounds are wasted (
 neighbour either way.  One row of panels a load of data set B, in units of c, so that loads scale with c.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited, oracle
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY, ratio, with_seconds
+from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.keys import key, key_above, legend_above
+from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,20 +26,35 @@ if TYPE_CHECKING:
 
 SERIES_OF = ((COUNTER, "pending"), (COUNTER, "all"), (F, "pending"), (F, "all"), (FL, "pending"))
 LOADS = {"B-extreme": "extreme", "B-substantial": "substantial", "B-barely": "barely limited"}
+MEMORY_LOOK, BANDWIDTH_LOOK = series("memory", 0), series("bandwidth", 5)
 COLUMNS = ("rejections", "worst excess", "queue over counter", "last message")
+
+
+def _series(variant: str, choice: str) -> str:
+    return variant if choice == "pending" else f"{variant}; among all"
+
+
+LOOKS = {
+    _series(variant, choice): style_of(variant)._replace(
+        label=_series(style_of(variant).label, choice),
+        dashes="-" if choice == "pending" else ":",
+        is_open=choice == "all",
+    )
+    for variant, choice in SERIES_OF
+}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Loads x capacities x variants x choices."""
     loads = scale.pick(tiny=["B-barely"], quick=["B-substantial"], paper=list(LOADS))
-    found = []
+    specs = []
     for load in loads:
         for capacity in scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES):
-            found.append(oracle(load, capacity))
+            specs.append(oracle(load, capacity))
             for variant, choice in SERIES_OF:
                 other: dict[str, Any] = {} if choice == "pending" else {"choice": choice}
-                found.append(limited(variant, load, capacity, **other))
-    return at(scale, found)
+                specs.append(limited(variant, load, capacity, **other))
+    return at(scale, specs)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -55,82 +71,64 @@ def ratios(runs: "pd.DataFrame") -> "pd.DataFrame":
     for (load, capacity, choice), part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"]):
         for variant in sorted(set(part.variant) - {COUNTER}) if COUNTER in set(part.variant) else ():
             for area in (MEMORY, BANDWIDTH):
-                rows.append({"data_set": load, "capacity": capacity, "choice": choice, "variant": variant,
-                             "area": area, "ratio": ratio(part, area, variant).mean()})  # fmt: skip
+                rows.append((load, capacity, choice, variant, area, ratio(part, area, variant).mean()))
     return pd.DataFrame(rows, columns=["data_set", "capacity", "choice", "variant", "area", "ratio"])
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Four panels a load."""
-    runs, areas = found["runs"], found["ratios"]
+    runs = tables["runs"]
+    runs = runs.assign(percent=100 * runs.rejected_ratio.astype(float), excess=100 * runs.excess_share)
+    runs["series"] = [_series(*point) for point in zip(runs.variant, runs.choice, strict=True)]
     loads = [load for load in LOADS if load in set(runs.data_set)]
-    drawing, axes = panels(len(loads), len(COLUMNS))
-    drawing.set_size_inches(11, 2.4 * len(loads) + 0.5)
-    for row, load in zip(axes, loads, strict=True):
+    titles = [f"{column}, {LOADS[load]}" for load in loads for column in COLUMNS]
+    drawing, axes = panels(len(loads), len(COLUMNS), titles, inches=(11, 2.6 * len(loads) + 0.3))
+    for n, load in enumerate(loads):
         part = runs[runs.data_set == load]
-        part = part.assign(percent=100 * part.rejected_ratio.astype(float), excess=100 * part.excess_share)
-        _draw_by_capacity(row[0], part, "percent", "of centralised rejections (%)")
-        row[0].axhline(100, color="#000000", linewidth=0.8, linestyle=":")
-        _draw_by_capacity(row[1], part, "excess", "above the envelope (% of c)")
-        _draw_ratios(row[2], areas[areas.data_set == load])
-        _draw_by_capacity(row[3], part, "last_sent_s", "last message (s)")
-        row[3].axhline(part.load_end_s.max(), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-        for n, (panel, column) in enumerate(zip(row, COLUMNS, strict=True)):
-            letter(panel, f"({'abcd'[n]}) {column}, {LOADS[load]}")
-            panel.set_xlabel("capacity c (tokens)")
-    for panel, side in ((axes[0][0], "outside upper center"), (axes[0][2], "outside lower center")):
-        handles, labels = panel.get_legend_handles_labels()
-        drawing.legend(handles, labels, fontsize=7, ncols=3, loc=cast(Any, side))
+        rejections, excess, queue, last = axes[n * len(COLUMNS) : (n + 1) * len(COLUMNS)]
+        _draw_by_capacity(rejections, part, "percent", "of centralised rejections (%)")
+        rule(rejections, 100, reference=True)
+        _draw_by_capacity(excess, part, "excess", "above the envelope (% of c)")
+        _draw_ratios(queue, part)
+        _draw_by_capacity(last, part, "last_sent_s", "last message (s)")
+        rule(last, part.load_end_s.max())
+    legend_above(drawing, [key(look) for look in LOOKS.values()])
     return drawing
 
 
-def _series(runs: "pd.DataFrame") -> "Iterator[tuple[str, str, pd.DataFrame]]":
-    for variant, choice in SERIES_OF:
-        part = runs[(runs.variant == variant) & (runs.choice == choice)]
-        if len(part):
-            yield variant, choice, part
+def _draw_by_capacity(
+    axes: "Axes", runs: "pd.DataFrame", value: str, label: str, looks: Mapping[str, Style] | None = None
+) -> None:
+    """Means with intervals; open markers where a round chooses among all neighbours."""
+    capacities = sorted(set(runs.capacity))
+    log_axis(axes, "x", at=capacities)
+    mean_lines(axes, runs, "capacity", value, "series", looks or LOOKS, apart_points=3)
+    axes.set(xlabel="capacity c (tokens)", ylabel=label)
 
 
-def _draw_by_capacity(axes: "Axes", runs: "pd.DataFrame", value: str, label: str) -> None:
-    """Means with standard deviations; open markers where a round chooses among all neighbours."""
-    for n, (variant, choice, part) in enumerate(_series(runs)):
-        look = style_of(variant)
-        found = part.groupby("capacity")[value].agg(["mean", "std"]).fillna(0.0)
-        place = found.index * 1.02 ** (n - 2)
-        name = look.label if choice == "pending" else f"{look.label}; among all"
-        axes.errorbar(place, found["mean"], yerr=found["std"], color=look.colour, marker=look.marker, markersize=4,
-                      markerfacecolor=None if choice == "pending" else "#ffffff", linewidth=1.0, capsize=2,
-                      linestyle="-" if choice == "pending" else ":", label=name)  # fmt: skip
-    _capacity_axis(axes, runs)
-    axes.set_ylabel(label, fontsize=8)
-
-
-def _draw_ratios(axes: "Axes", areas: "pd.DataFrame") -> None:
+def _draw_ratios(axes: "Axes", runs: "pd.DataFrame") -> None:
     """Memory and bandwidth of queue+F, and of queue+F+L, over the counter's under the same choice."""
-    looks = zip(((F, "pending"), (F, "all"), (FL, "pending")), ("-", ":", "-"), (F, F, FL), strict=True)
-    for (variant, choice), dashes, style in looks:
-        for area, name, colour in ((MEMORY, "memory", SERIES[0]), (BANDWIDTH, "bandwidth", SERIES[5])):
-            part = areas[(areas.variant == variant) & (areas.choice == choice) & (areas.area == area)]
-            if len(part):
-                face = None if choice == "pending" else "#ffffff"
-                label = f"{name}, {style_of(variant).label}{'' if choice == 'pending' else '; among all'}"
-                axes.plot(part.capacity, part.ratio, color=colour, marker=style_of(style).marker, markersize=4,
-                          markerfacecolor=face, linewidth=1.0, linestyle=dashes, label=label)  # fmt: skip
-    axes.axhline(1.0, color="#000000", linewidth=0.8, linestyle=":")
+    import pandas as pd
+
     log_axis(axes)
-    _capacity_axis(axes, areas)
-    axes.set_ylabel("over the counter's", fontsize=8)
+    for area, colour_of in ((MEMORY, MEMORY_LOOK), (BANDWIDTH, BANDWIDTH_LOOK)):
+        rows = [
+            {"capacity": capacity, "series": _series(variant, choice), "ratio": quotient}
+            for (capacity, choice), part in runs.groupby(["capacity", "choice"])
+            for variant in sorted(set(part.variant) - {COUNTER, ORACLE})
+            for quotient in ratio(part, area, variant)
+        ]
+        frame = pd.DataFrame(rows, columns=["capacity", "series", "ratio"])
+        looks = {name: look._replace(colour=colour_of.colour) for name, look in LOOKS.items()}
+        _draw_by_capacity(axes, frame, "ratio", "over the counter's", looks)
+    rule(axes, 1, reference=True)
+    key_above(axes, [key(look, marker=False) for look in (MEMORY_LOOK, BANDWIDTH_LOOK)])
 
 
-def _capacity_axis(axes: "Axes", found: "pd.DataFrame") -> None:
-    from matplotlib.ticker import NullLocator
-
-    axes.set_xscale("log")
-    at = sorted(set(found.capacity))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticks(at, [f"{capacity:g}" for capacity in at])
-
-
+NOTES = (
+    f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Error bars: 95 % intervals over repetitions; the "
+    "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
+)
 EXPERIMENT = Experiment(
     "crdt-sensitivity",
     "What the thesis leaves open: capacity, choice of neighbour",
@@ -138,8 +136,4 @@ EXPERIMENT = Experiment(
     points,
     repetitions=FEWER,
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes=f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Bars are standard deviations; the dashed "
-    "line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

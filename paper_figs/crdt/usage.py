@@ -6,16 +6,20 @@ modelled and as measured.  (d) When each run came to rest.  (c) and (d) are ours
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from analysis.verdicts import Check, above, at_least, below, t_interval
-from harness.experiment import RunSpec
-from paper_figs.crdt.checks import nearest
-from paper_figs.crdt.grids import COUNTER, limited
-from paper_figs.crdt.runs import curves, per_run
-from paper_figs.figure import FigureTables
-from paper_figs.series import by_repetition, log_axis, samples
-from paper_figs.style import PUBLISHED, letter, panels, style_of
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
+from harness.experiment import Experiment, RunSpec
+from paper_figs.crdt.grids import COUNTER, limited, same
+from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, Printed
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
+from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import intervals_of
+from paper_figs.keys import key, key_above, legend_above, published_key
+from paper_figs.series import by_repetition, samples
+from paper_figs.style import looks_of, neutral, style_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
 
     from analysis.spark import Data
 
-MEMORY, MEASURED, BANDWIDTH = "state_byte_seconds", "allocated_byte_seconds", "sent_bytes"
 AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "bandwidth"}
 HIGH = 10  # counter's peaks: axes above it are logarithmic
 USAGE_NOTE = (
@@ -33,12 +36,21 @@ USAGE_NOTE = (
     'encoded bytes. "798 % more" (5.2.1) is a ratio of 7.98, so that other percentages may be read both ways: both are '
     "marked, the nearer one counts."
 )
-Published = Mapping[str, Mapping[str, tuple[float, ...]]]  # variant -> area -> readings of its ratio to the counter's
+Ratios = Mapping[str, Mapping[str, Printed]]  # variant -> area -> its ratio to the counter's
+REST, LAST = neutral("at rest"), neutral("last message", "|")
 
 
 def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
     """The variants on one data set."""
     return [limited(variant, data_set) for variant in variants]
+
+
+def figure(number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...]) -> Figure:
+    """A figure of the thesis that has the four panels of ``draw``."""
+    grid = same(points(data_set, variants))
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE} {INTERVAL_NOTE}"
+    return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -92,8 +104,8 @@ def with_seconds(runs: "pd.DataFrame") -> "pd.DataFrame":
 
 def ratio(runs: "pd.DataFrame", area: str, variant: str, to: str = COUNTER) -> "pd.Series":
     """An area of one variant over that of another, paired by repetition."""
-    found = by_repetition(runs, area, variant=variant).astype(float)
-    quotient: pd.Series = found / by_repetition(runs, area, variant=to).astype(float)
+    one, other = (by_repetition(runs, area, variant=name).astype(float) for name in (variant, to))
+    quotient: pd.Series = one / other
     return quotient
 
 
@@ -101,109 +113,94 @@ def ratios(runs: "pd.DataFrame") -> "pd.DataFrame":
     """One row a variant and area: the mean ratio to the counter's with its interval, low and high."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
+    rows = []
     for variant in sorted(set(runs.variant) - {COUNTER}):
         for area in AREAS:
-            found = t_interval(samples(ratio(runs, area, variant)))
-            if found.count:
-                rows.append({"variant": variant, "area": area, "mean": found.mean, "low": found.low,
-                             "high": found.high, "count": found.count})  # fmt: skip
+            interval = t_interval(samples(ratio(runs, area, variant)))
+            if interval.count:
+                rows.append({"variant": variant, "area": area, **asdict(interval)})
     return pd.DataFrame(rows, columns=["variant", "area", "mean", "low", "high", "count"])
 
 
-def draw(found: FigureTables, variants: Sequence[str], published: Published) -> "Drawing":
+def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> "Drawing":
     """Four panels."""
-    drawing, axes = panels(2, 2)
-    drawing.set_size_inches(7.6, 5.2)
-    load_end_s = found["runs"].load_end_s.max()
-    for n, (panel, value, title) in enumerate(
-        zip(axes[0], ("state_bytes", "sent_bytes"), ("memory of a node", "bandwidth of a node"), strict=True)
-    ):
-        draw_usage(panel, found["curves"], value, variants, load_end_s)
-        letter(panel, f"({'ab'[n]}) {title}")
-    draw_ratios(axes[1][0], found["ratios"], [variant for variant in variants if variant != COUNTER], published)
-    letter(axes[1][0], "(c) areas under the curves")
-    draw_rest(axes[1][1], found["runs"], variants, load_end_s)
-    letter(axes[1][1], "(d) convergence of each run")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 5), fontsize=7)
+    titles = ("memory of a node", "bandwidth of a node", "areas under the curves", "convergence of each run")
+    drawing, (memory, bandwidth, areas, rest) = panels(2, 2, titles, inches=(7.6, 5.2))
+    load_end_s = tables["runs"].load_end_s.max()
+    draw_usage(memory, tables["curves"], "state_bytes", variants, load_end_s)
+    draw_usage(bandwidth, tables["curves"], "sent_bytes", variants, load_end_s)
+    draw_ratios(areas, tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
+    draw_rest(rest, tables["runs"], variants, load_end_s)
+    legend_above(drawing, [key(look) for look in looks_of(variants).values()])
     return drawing
 
 
-def draw_usage(axes: "Axes", found: "pd.DataFrame", value: str, variants: Sequence[str], load_end_s: float) -> None:
+def draw_usage(axes: "Axes", curves: "pd.DataFrame", value: str, variants: Sequence[str], load_end_s: float) -> None:
     """Mean curves, the peak of the counter's as 100 %; a thin line where the requests end."""
-    from matplotlib.ticker import FuncFormatter
-
-    peak = found[found.variant == COUNTER][value].max()
+    peak = curves[curves.variant == COUNTER][value].max()
+    if curves[value].max() > HIGH * peak:  # the counter would be a flat line
+        log_axis(axes, linear_below=100)
     for variant in variants:
-        part, look = found[found.variant == variant], style_of(variant)
-        axes.plot(part.t_s, 100 * part[value] / peak, color=look.colour, linestyle=look.dashes, linewidth=1.2,
-                  label=look.label)  # fmt: skip
-    axes.axvline(load_end_s, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    if found[value].max() > HIGH * peak:  # the counter would be a flat line
-        axes.set_yscale("symlog", linthresh=100)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:,.0f}"))
+        part = curves[curves.variant == variant]
+        curve(axes, part.t_s, 100 * part[value] / peak, style_of(variant))
+    rule(axes, load_end_s, "x")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("time (s); requests end at the dashed line")
-    axes.set_ylabel("of the counter's peak (%)")
+    axes.set(xlabel="time (s); requests end at the dashed line", ylabel="of the counter's peak (%)")
 
 
-def draw_ratios(axes: "Axes", found: "pd.DataFrame", variants: Sequence[str], published: Published) -> None:
-    """Each area over the counter's with its interval, log axis; printed values in both readings."""
-    width = 0.7 / max(1, len(variants))
-    places = list(AREAS)
-    for n, variant in enumerate(variants):
-        look, part = style_of(variant), found[found.variant == variant]
-        for row in part.to_dict("records"):
-            place = places.index(row["area"]) + (n - (len(variants) - 1) / 2) * width
-            low = row["low"] if row["count"] > 1 else row["mean"]
-            error = [[row["mean"] - max(low, 0.05 * row["mean"])], [max(0.0, min(row["high"], 1e3) - row["mean"])]]
-            axes.errorbar([place], [row["mean"]], yerr=error if row["count"] > 1 else None, color=look.colour,
-                          marker=look.marker, markersize=5, capsize=2, linestyle="none")  # fmt: skip
-            if row["area"] in published.get(variant, {}):
-                printed = published[variant][row["area"]]
-                axes.plot([place + 0.3 * width] * len(printed), printed, **cast(Any, PUBLISHED))
-    axes.axhline(1.0, color="#000000", linewidth=0.8, linestyle=":")
+def draw_ratios(axes: "Axes", ratios: "pd.DataFrame", variants: Sequence[str], printed: Ratios) -> None:
+    """Each area over the counter's with its interval, log axis; printed values in both readings, left of ours."""
     log_axis(axes)
-    axes.set_xlim(-0.6, len(places) - 0.4)
-    axes.set_xticks(range(len(places)), list(AREAS.values()), fontsize=7)
+    for variant, shift in zip(variants, beside(len(variants), 0.7), strict=True):
+        for place, area in enumerate(AREAS):
+            row = ratios[(ratios.variant == variant) & (ratios.area == area)]
+            interval_points(axes, [place + shift] * len(row), intervals_of(row), style_of(variant))
+            if area in printed.get(variant, {}):
+                readings = printed[variant][area].readings
+                published(axes, [place + shift - 0.25 / len(variants)] * len(readings), readings)
+    rule(axes, 1, reference=True)
+    axes.margins(y=0.15)
+    low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
+    axes.set_ylim(low, min(high, 1e3))
     axes.set_ylabel("over the counter's")
-    handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    axes.legend(handles.values(), handles.keys(), fontsize=6.5)
+    categories(axes, list(AREAS.values()))
+    twice = any(len(number.readings) > 1 for areas in printed.values() for number in areas.values())
+    if printed:
+        key_above(axes, [published_key('published ("N % more": N/100 and 1 + N/100)' if twice else "published")])
 
 
 def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_end_s: float) -> None:
     """One row a variant: when each run came to rest, and (a tick) when it sent its last message."""
     for place, variant in enumerate(variants):
         look, part = style_of(variant), runs[runs.variant == variant].sort_values("repetition")
-        spread = [place + 0.5 * ((n + 0.5) / max(1, len(part)) - 0.5) for n in range(len(part))]
-        axes.plot(part.rest_s, spread, color=look.colour, marker=look.marker, markersize=4, linestyle="none")
-        axes.plot(part.last_sent_s, spread, color=look.colour, marker="|", markersize=6, linestyle="none")
-    axes.plot([], [], color="#555555", marker="o", markersize=4, linestyle="none", label="at rest")
-    axes.plot([], [], color="#555555", marker="|", markersize=6, linestyle="none", label="last message")
-    axes.axvline(load_end_s, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    marks = [load_end_s, *runs.rest_s, *runs.last_sent_s]
-    margin = 0.05 * max(marks)
-    axes.set_xlim(max(0.0, min(marks) - margin), max(marks) + margin)
-    axes.set_ylim(len(variants) - 0.4, -0.6)
-    names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
-    axes.set_yticks(range(len(variants)), names, fontsize=7)
-    axes.set_xlabel("time (s)")
-    axes.legend(fontsize=6.5, loc="best")
+        run_marks(axes, place, part.rest_s, look)
+        run_marks(axes, place, part.last_sent_s, look._replace(marker="|"), 6)
+    rule(axes, load_end_s, "x")
+    instants = [load_end_s, *runs.rest_s, *runs.last_sent_s]
+    margin = 0.05 * max(instants)
+    axes.set_xlim(max(0.0, min(instants) - margin), max(instants) + margin)
+    categories(axes, [style_of(variant).label for variant in variants], "y")
+    axes.set_xlabel("time (s); requests end at the dashed line")
+    key_above(axes, [key(REST, line=False), key(LAST, line=False)])
 
 
-def as_published(
-    runs: "pd.DataFrame", variant: str, printed: Mapping[str, tuple[float, ...]]
-) -> tuple[list[Check], list[Check]]:
+def as_published(runs: "pd.DataFrame", variant: str, printed: Mapping[str, Printed]) -> tuple[list[Check], list[Check]]:
     """The areas of a variant over the counter's: within 15 % of the nearest reading; and on the same side of 1."""
     exact, direction = [], []
-    for area, values in printed.items():
-        found = ratio(runs, area, variant)
+    for area, number in printed.items():
+        quotient, values = ratio(runs, area, variant), number.readings
         name = f"{AREAS[area].split()[0]} of the {variant} over the counter's"
-        exact.append(nearest(name, found, values))
-        direction.append((above if min(values) > 1 else below)(name, samples(found), 1.0))
+        exact.append(nearest(name, quotient, values))
+        direction.append((above if min(values) > 1 else below)(name, samples(quotient), 1.0))
     return exact, direction
+
+
+def nearest(label: str, ratio: "pd.Series", readings: Sequence[float]) -> Check:
+    """``ratio`` is within 15 % of the reading that its mean is nearest to."""
+    values = samples(ratio)
+    mean = t_interval(values).mean
+    return within(label, values, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
 
 
 def silent_before_the_end(runs: "pd.DataFrame", variant: str = COUNTER) -> Check:
@@ -214,12 +211,11 @@ def silent_before_the_end(runs: "pd.DataFrame", variant: str = COUNTER) -> Check
 def talks_after_the_end(runs: "pd.DataFrame", variant: str, least_s: float = 0.0) -> Check:
     """A variant still sends so long after the last request, in seconds."""
     label = f"last message of the {variant} minus last request"
-    found = samples(_late(runs, variant))
-    return at_least(label, found, least_s, "s") if least_s else above(label, found, 0.0, "s")
+    late_s = samples(_late(runs, variant))
+    return at_least(label, late_s, least_s, "s") if least_s else above(label, late_s, 0.0, "s")
 
 
 def _late(runs: "pd.DataFrame", variant: str) -> "pd.Series":
-    late: pd.Series = by_repetition(runs, "last_sent_s", variant=variant) - by_repetition(
-        runs, "load_end_s", variant=variant
-    )
+    last, end = (by_repetition(runs, instant, variant=variant) for instant in ("last_sent_s", "load_end_s"))
+    late: pd.Series = last - end
     return late

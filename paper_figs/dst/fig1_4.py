@@ -5,23 +5,17 @@ and 4 are recovered from the numbers of Tables 3 and 4, which select them: see
 ``systems.parts.throttling_graphs``.  Of Fig. 1 only "six servers" is said: the six drawn are ours.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, within
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import COLOURS, CYCLE, Places, draw_graph, frame, places, sure
+from paper_figs import drawing
+from paper_figs.dst.drawing import COLOURS, Places, analytic, draw_graph, frame, places, sure
+from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.style import SERIES
 from systems.parts.laplacian import phi_cr, phi_ss_identical, phi_ss_short_cycles, spectrum, spread_matrix
 from systems.parts.throttling_graphs import DST_1, Graph, graph_named, laplacian
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 SIX = "0-1 1-2 2-3 3-4 4-5 0-5 1-4"  # Fig. 1: ours
 GRAPHS = {  # name -> what it is called
@@ -35,7 +29,7 @@ SHORT = {"six": "six", "complete-5": "K5", "star-5": "S5", "dst-1": "#1", "dst-2
 CYCLES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # g -> 0 of Eq. (25)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``spectra``; ``links``; ``servers`` with c_ii of Eq. (23) at g = 0.02; ``short_cycles``: (24) against (25)."""
     spectra, links, servers, short = [], [], [], []
     for name in GRAPHS:
@@ -53,25 +47,20 @@ def tables(data: "Data") -> FigureTables:
     return {"spectra": frame(spectra), "links": frame(links), "servers": frame(servers), "short_cycles": frame(short)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Five graphs, and all spectra."""
-    drawing, axes = panels(2, 3)
-    links, servers = found["links"], found["servers"]
+    sheet, axes = drawing.panels(2, 3, (*GRAPHS.values(), "eigenvalues of L"), (8.0, 4.8))
+    links, servers = tables["links"], tables["servers"]
     tree = places(graph_named("dst-2"))
-    for n, (name, title) in enumerate(GRAPHS.items()):
-        panel = axes.flat[n]
+    for panel, name in zip(axes, GRAPHS, strict=False):
         graph = _graph(name)
         extra = links[(links.graph == name) & links.added]
+        dotted = frozenset(zip(extra.a, extra.b, strict=True))
         weight = servers[servers.graph == name].c_ii.to_numpy()
-        recovered = name in COLOURS
-        draw_graph(
-            panel, graph, tree if recovered else _regular(name, graph), COLOURS.get(name, SERIES[0]),
-            dotted=frozenset(zip(extra.a, extra.b, strict=True)), sizes=60 + 90 * weight / weight.mean(),
-        )  # fmt: skip
-        letter(panel, f"({'abcde'[n]}) {title}")
-    _draw_spectra(axes[1][2], found)
-    letter(axes[1][2], "(f) eigenvalues of L")
-    return drawing
+        at = tree if name in COLOURS else _regular(name, graph)
+        draw_graph(panel, graph, at, COLOURS.get(name, SERIES[0]), dotted, sizes=60 + 90 * weight / weight.mean())
+    _draw_spectra(axes[5], tables["spectra"])
+    return sheet
 
 
 def _graph(name: str) -> Graph:
@@ -82,23 +71,19 @@ def _regular(name: str, graph: Graph) -> Places:
     """A circle; a star's hub in the middle of it."""
     around = [node for node in range(graph.n) if name != "star-5" or node]
     turn = 2 * np.pi * np.arange(len(around)) / len(around) + np.pi / 2
-    found = {node: (float(np.cos(at)), float(np.sin(at))) for node, at in zip(around, turn, strict=True)}
-    return {0: (0.0, 0.0), **found}
+    circle = {node: (float(np.cos(at)), float(np.sin(at))) for node, at in zip(around, turn, strict=True)}
+    return {0: (0.0, 0.0), **circle}
 
 
-def _draw_spectra(axes: "Axes", found: FigureTables) -> None:
+def _draw_spectra(axes: Axes, spectra: Frame) -> None:
     """A row of ticks a graph, l_2 and l_n named."""
-    spectra = found["spectra"]
-    for line, name in enumerate(reversed(GRAPHS)):
+    drawing.categories(axes, [SHORT[name] for name in GRAPHS], "y")
+    for line, name in enumerate(GRAPHS):
         values = spectra[spectra.graph == name].sort_values("index").eigenvalue.to_numpy()
         colour = COLOURS.get(name, SERIES[0])
-        axes.plot(values, np.full(len(values), line), color=colour, marker="|", markersize=12, markeredgewidth=1.4,
-                  linewidth=0.5)  # fmt: skip
+        axes.plot(values, np.full(len(values), line), color=colour, marker="|", markersize=9, linewidth=0.5)
         ends = f"$\\lambda_2$ = {values[1]:.4g},  $\\lambda_n$ = {values[-1]:.4g}"
-        axes.annotate(ends, (values[-1], line), xytext=(0, 9), textcoords="offset points", ha="right", fontsize=6.5,
-                      color=colour)  # fmt: skip
-    axes.set_yticks(range(len(GRAPHS)), [SHORT[name] for name in reversed(GRAPHS)], fontsize=7)
-    axes.set_ylim(-0.5, len(GRAPHS) - 0.3)
+        axes.text(1.0, line - 0.32, ends, transform=axes.get_yaxis_transform(), ha="right", fontsize=7, color=colour)
     axes.set_xlabel("eigenvalue")
 
 
@@ -117,20 +102,22 @@ def measure_s17(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "S17", "DST, Eq. (25)", "For g -> 0 the performance under independent changes tends to the total effective "
-        "resistance, sigma^2/(2n) sum_{i>j} r_ij.", ("dst-fig1-4",), measure_s17,
+        "S17",
+        "DST, Eq. (25)",
+        "For g -> 0 the performance under independent changes tends to the total effective "
+        "resistance, sigma^2/(2n) sum_{i>j} r_ij.",
+        ("dst-fig1-4",),
+        measure_s17,
         why="It is a theorem: the pseudo-inverse, the sum over pairs, or Eq. (24) would be wrong here.",
     ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "dst-fig1-4", "The graphs, and their spectra", "DST, Figs. 1-4", lambda scale, options: [], analytic=True
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Graphs #1 and #2 are recovered by us from the printed numbers: #1 is the only tree of 10 nodes, #2 up to "
+EXPERIMENT = analytic("dst-fig1-4", "The graphs, and their spectra", "DST, Figs. 1-4")
+NOTES = (
+    "Graphs #1 and #2 are recovered by us from the printed numbers: #1 is the only tree of 10 nodes, #2 up to "
     "isomorphism the only supergraph of it, with the values of Tables 3 and 4. Where the tree lies inside #2 is not "
     "determined: 476 placements (238 up to the tree's symmetry) have the same spectrum, the first in lexicographic "
     "order is drawn (dst-2@0 to dst-2@475 are all). Solid: the tree; dotted: the links that Fig. 4 adds. The "
     "larger a disc, the larger the server's weight c_ii in the performance, Eq. (23), at g = 0.02. Of Fig. 1 our "
-    "text has only the number of servers: its links are ours.",
-)  # fmt: skip
+    "text has only the number of servers: its links are ours."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -7,28 +7,22 @@ two graphs stand no links at all (a static split) and the centralised throttler.
 ours: what news that come late, are lost, or die with a server do to the sum of the limits (D8).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.dst.drawing import COLOURS, CYCLE
-from paper_figs.dst.loads import CYCLE_MS, CYCLES, LOADS, LOG, SERVERS, loads_of, overthrottling, point, totals
+from paper_figs import drawing, keys
+from paper_figs.dst.drawing import LOOKS
+from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, loads_of, overthrottling, point, totals
 from paper_figs.dst.loads import workload_of as workload
+from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
 from paper_figs.dst.reaction import reaction
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
-from paper_figs.style import PUBLISHED as PUBLISHED_STYLE
-from paper_figs.style import letter, panels
+from paper_figs.style import Style
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-PUBLISHED = {"dst-1": 6.2, "dst-2": 2.8}  # Table 4, percent
+PUBLISHED = {name: float(printed) for name, printed in OVERTHROTTLING.items()}  # percent
 PLACED = "dst-2@"  # other placements of the tree in graph #2
 LATE_MS = (100, 200)  # one way; a round trip is within one cycle, and beyond it
 SHORT = 300  # cycles of the runs with trouble, and of demands without memory
@@ -38,16 +32,16 @@ RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
 CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
-    found = []
+    specs = []
     for load in loads_of(options):
         contenders = ("dst-1", "dst-2", "none", *(("",) if load != "iid" else ()))  # "" = centralised
         cycles = SHORT if load == "white" else CYCLES
-        found += [point(workload(load, options), graph, cycles=cycles) for graph in contenders]
+        specs += [point(workload(load, options), graph, cycles=cycles) for graph in contenders]
     places = scale.pick(tiny=(), quick=(301,), paper=(59, 178, 301, 420))
-    found += [point({"kind": "ar1"}, f"{PLACED}{number}") for number in places]
-    return [*found, *_troubled(few=scale.name == "tiny")]
+    specs += [point({"kind": "ar1"}, f"{PLACED}{number}") for number in places]
+    return [*specs, *_troubled(few=scale.name == "tiny")]
 
 
 def _troubled(few: bool) -> list[RunSpec]:
@@ -55,18 +49,18 @@ def _troubled(few: bool) -> list[RunSpec]:
     late = f"{LATE_MS[0]}ms"
     lossy = _short("dst-1", pairing="latest")
     lossy.topology_options["loss_probability"] = LOSS
-    found = [_short(), _short("", late), _short("dst-1"), _short("dst-1", late, pairing="latest")]
+    specs = [_short(), _short("", late), _short("dst-1"), _short("dst-1", late, pairing="latest")]
     if few:
-        return found
-    found += [_short("", f"{other}ms") for other in LATE_MS[1:]]
-    return [*found, _short("dst-1", late, pairing="same-cycle"), lossy, _short("dst-1", study=CRASHED)]
+        return specs
+    specs += [_short("", f"{other}ms") for other in LATE_MS[1:]]
+    return [*specs, _short("dst-1", late, pairing="same-cycle"), lossy, _short("dst-1", study=CRASHED)]
 
 
 def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:
     return point({"kind": "ar1"}, graph, delay, SHORT, **more)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``overthrottling``, a row a run; ``curves`` of repetition 0: totals by cycle; ``reaction``: see there."""
     from pyspark.sql import functions as f
 
@@ -83,13 +77,11 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def named(runs: "pd.DataFrame") -> "pd.DataFrame":
+def named(runs: Frame) -> Frame:
     """With ``who``: the graph, or "centralised"; and ``trouble``: "" in the long runs, otherwise what is wrong."""
-    found = runs.copy()
-    found["who"] = found.graph.where(found.system == "throttler", "centralised")
-    found["load"] = found.load.where(found.phi.isna(), "white")
-    found["trouble"] = [_trouble(row) for row in found.itertuples()]
-    return found
+    who = runs.graph.where(runs.system == "throttler", "centralised")
+    rows = runs.assign(who=who, load=runs.load.where(runs.phi.isna(), "white"))
+    return rows.assign(trouble=[_trouble(row) for row in rows.itertuples()])
 
 
 def _trouble(row: Any) -> str:
@@ -106,125 +98,93 @@ def _trouble(row: Any) -> str:
 # --- drawing ---------------------------------------------------------------------------------------------
 
 WHO = {
-    "dst-1": ("graph #1", COLOURS["dst-1"], "s"),
-    "dst-2": ("graph #2", COLOURS["dst-2"], "D"),
-    "none": ("no links: static split", "#999999", "v"),
-    "centralised": ("centralised (CST)", "#E69F00", "o"),
+    **LOOKS,
+    "none": Style("no links: static split", "#999999", "v", "-"),
+    "centralised": Style("centralised (CST)", "#E69F00", "o", "-"),
 }
+ELSEWHERE = LOOKS["dst-2"]._replace(label="the tree placed elsewhere in #2", is_open=True)
+DEMAND, LIMIT = Style("$r_{total}$", "#0072B2", "", "-"), Style("$l_{total}$", "#000000", "", "--")
 TROUBLES = {
-    "none": ("ideal", "#000000", "-"),
-    f"late {LATE_MS[0]}ms": (f"{LATE_MS[0]} ms late, same cycle", "#009E73", "--"),
-    f"late {LATE_MS[0]}ms, latest": (f"{LATE_MS[0]} ms late, last known", "#D55E00", "-"),
-    "loss": (f"{100 * LOSS:g} % lost, last known", "#0072B2", "-"),
-    "crash": ("crash of a server", "#CC79A7", "-."),
+    "none": Style("ideal", "#000000", "", "-"),
+    f"late {LATE_MS[0]}ms": Style(f"{LATE_MS[0]} ms late, same cycle", "#009E73", "", "--"),
+    f"late {LATE_MS[0]}ms, latest": Style(f"{LATE_MS[0]} ms late, last known", "#D55E00", "", "-"),
+    "loss": Style(f"{100 * LOSS:g} % lost, last known", "#0072B2", "", "-"),
+    "crash": Style("crash of a server", "#CC79A7", "", "-."),
 }
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Above: the paper's curves, over-throttling by load.  Below: the sum of the limits in trouble, late news."""
-    drawing, axes = panels(2, 2)
-    drawing.set_size_inches(8.4, 5.6)
-    _draw_curves(axes[0][0], found["curves"])
-    _draw_loads(axes[0][1], found["overthrottling"])
-    _draw_sums(axes[1][0], found["curves"])
-    _draw_late(axes[1][1], found["overthrottling"])
-    return drawing
+    load = LOADS["ar1"]
+    titles = (f"one run, {load} load, $\\gamma$ = {CYCLE}", "means over repetitions", "graph #1 in trouble, one run")
+    sheet, axes = drawing.panels(2, 2, (*titles, f"{SHORT} cycles, {load} load"), (8.0, 6.2))
+    _draw_curves(axes[0], tables["curves"])
+    _draw_loads(axes[1], tables["overthrottling"])
+    _draw_sums(axes[2], tables["curves"])
+    _draw_late(axes[3], tables["overthrottling"])
+    return sheet
 
 
-def _draw_curves(axes: "Axes", curves: "pd.DataFrame") -> None:
+def _draw_curves(axes: Axes, curves: Frame) -> None:
     """Fig. 5 itself: r_total, l_total, a_total of both graphs, one repetition."""
     shown = curves[(curves.trouble == "") & (curves.load == "ar1")]
-    for who, place in (("dst-2", 2.2), ("dst-1", 2.1)):
+    first = shown[shown.who == "dst-1"]
+    drawing.curve(axes, first.cycle, first.demand / 1e3, DEMAND, width=1.0)
+    for who, look in LOOKS.items():
         part = shown[shown.who == who]
-        label, colour, _ = WHO[who]
-        axes.plot(part.cycle, part.admitted / 1e3, color=colour, linewidth=1.0, label=f"$a_{{total}}$, {label}",
-                  zorder=place)  # fmt: skip
-    part = shown[shown.who == "dst-1"]
-    axes.plot(part.cycle, part.demand / 1e3, color="#0072B2", linewidth=1.0, label="$r_{total}$", zorder=2.0)
-    axes.axhline(float(part.limit.iloc[0]) / 1e3, color="black", linestyle="--", linewidth=1.0, label="$l_{total}$")
-    axes.set_xlabel("cycle")
-    axes.set_ylabel("1,000 requests a cycle")
+        drawing.curve(axes, part.cycle, part.admitted / 1e3, look, width=1.0)
+    drawing.curve(axes, first.cycle, 0.0 * first.cycle + float(first.limit.iloc[0]) / 1e3, LIMIT, width=1.0)
+    axes.set(xlabel="cycle", ylabel="1,000 requests a cycle")
     axes.set_ylim(bottom=0)
-    axes.legend(fontsize=6.5, ncols=2, loc="lower left")
-    letter(axes, f"(a) one run, {LOADS['ar1']} load, $\\gamma$ = {CYCLE}")
+    admitted = [look._replace(label=f"$a_{{total}}$, {look.label}") for look in LOOKS.values()]
+    keys.key_above(axes, [keys.key(look, marker=False) for look in (*admitted, DEMAND, LIMIT)])
 
 
-def _draw_loads(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_loads(axes: Axes, runs: Frame) -> None:
     """Over-throttling of every contender, by load; hollow: other placements of the tree."""
     long = runs[runs.trouble == ""]
     loads = [load for load in LOADS if load in set(long.load)]
-    for shift, (who, (label, colour, marker)) in enumerate(WHO.items()):
-        for place, load in enumerate(loads):
-            _interval(axes, long[(long.who == who) & (long.load == load)], place + (shift - 1.5) * 0.17, colour, marker,
-                      label if not place else "_")  # fmt: skip
+    drawing.categories(axes, ["\n".join(LOADS[load].rsplit(" ", 1)) for load in loads])
+    drawing.mean_points(axes, long, "load", "overthrottling_percent", "who", WHO, loads, dodge=0.68)
     others = long[long.who.str.startswith(PLACED)].groupby("who").overthrottling_percent.mean()
-    label, colour, marker = WHO["dst-2"]
-    axes.plot([-0.5 * 0.17 + 0.05] * len(others), others, color=colour, marker=marker, linestyle="none", markersize=4,
-              markerfacecolor="none", label="the tree placed elsewhere in #2")  # fmt: skip
-    style: dict[str, Any] = dict(PUBLISHED_STYLE)
-    axes.plot([-1.5 * 0.17 - 0.06, -0.5 * 0.17 - 0.06], list(PUBLISHED.values()), **style)
-    axes.set_xticks(range(len(loads)), ["\n".join(LOADS[load].rsplit(" ", 1)) for load in loads], fontsize=7)
-    axes.set_xlim(-0.5, len(loads) - 0.3)
+    drawing.marks(axes, [-0.035] * len(others), others, ELSEWHERE)
+    drawing.published(axes, [-0.315, -0.145], list(PUBLISHED.values()))
     axes.set_ylabel("over-throttling (%)")
-    axes.set_ylim(bottom=0, top=1.45 * float(long.overthrottling_percent.max()))
-    handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    last = [label for label in handles if label not in {label for label, _, _ in WHO.values()}]
-    order = [label for label in handles if label not in last] + last
-    axes.legend([handles[label] for label in order], order, fontsize=6.5, ncols=2, loc="upper right")
-    letter(axes, "(b) mean and 95 % interval over repetitions")
+    axes.set_ylim(bottom=0)
+    marks = [keys.key(look, line=False) for look in (*WHO.values(), ELSEWHERE)]
+    keys.key_above(axes, [*marks, keys.published_key()])
 
 
-def _draw_sums(axes: "Axes", curves: "pd.DataFrame") -> None:
+def _draw_sums(axes: Axes, curves: Frame) -> None:
     """The sum of the limits, which Lemma 1 keeps, against l_total."""
-    for trouble, (label, colour, dashes) in TROUBLES.items():
+    shown = {}
+    for trouble, look in TROUBLES.items():
         part = curves[(curves.trouble == trouble) & (curves.who == "dst-1")]
         if not part.empty:
-            axes.plot(part.cycle, 100 * part.limit / float(part.limit.iloc[0]), color=colour, linestyle=dashes,
-                      linewidth=1.0, label=label)  # fmt: skip
-    axes.set_xlabel("cycle")
-    axes.set_ylabel("sum of limits (% of $l_{total}$)")
-    axes.legend(fontsize=6.5, loc="best")
-    letter(axes, "(c) graph #1 in trouble, one run")
+            shown[trouble] = look
+            drawing.curve(axes, part.cycle, 100 * part.limit / float(part.limit.iloc[0]), look, width=1.0)
+    axes.set(xlabel="cycle", ylabel="sum of limits (% of $l_{total}$)")
+    keys.key_above(axes, [keys.key(look, marker=False) for look in shown.values()])
 
 
-def _draw_late(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_late(axes: Axes, runs: Frame) -> None:
     """Over-throttling of the short runs: what late news cost the tree and the centre."""
-    rows = [
-        *(("dst-1", trouble, label) for trouble, (label, _, _) in TROUBLES.items()),
-        ("centralised", "none", "ideal"),
-        *(("centralised", f"late {late}ms", f"{late} ms late") for late in LATE_MS),
-    ]
-    rows = [row for row in rows if ((runs.who == row[0]) & (runs.trouble == row[1])).any()][::-1]
-    for row, (who, trouble, _) in enumerate(rows):
-        part = runs[(runs.who == who) & (runs.trouble == trouble)]
-        _interval(axes, part, row, WHO[who][1], WHO[who][2], "_", across=True)
-    axes.set_yticks(range(len(rows)), [f"{'#1' if who == 'dst-1' else 'CST'}: {label}" for who, _, label in rows],
-                    fontsize=6.5)  # fmt: skip
+    rows = {("dst-1", trouble): f"#1: {look.label}" for trouble, look in TROUBLES.items()}
+    rows[("centralised", "none")] = "CST: ideal"
+    rows |= {("centralised", f"late {late}ms"): f"CST: {late} ms late" for late in LATE_MS}
+    parts = {row: runs[(runs.who == row[0]) & (runs.trouble == row[1])].overthrottling_percent for row in rows}
+    present = [row for row, values in parts.items() if len(values)]
+    drawing.categories(axes, [rows[row] for row in present], "y", drawing.SMALL)
+    for place, row in enumerate(present):
+        drawing.interval_points(axes, [place], [t_interval(list(parts[row]))], WHO[row[0]], lying=True)
     axes.set_xlabel("over-throttling (%)")
     axes.set_xlim(left=0)
-    letter(axes, f"(d) {SHORT} cycles, {LOADS['ar1']} load")
-
-
-def _interval(
-    axes: "Axes", part: "pd.DataFrame", place: float, colour: str, marker: str, label: str, across: bool = False
-) -> None:
-    """Mean over repetitions and its 95 % interval; nothing where there are no runs."""
-    from analysis.verdicts import t_interval
-
-    if part.empty:
-        return
-    found = t_interval([float(value) for value in part.overthrottling_percent])
-    half = found.high - found.mean if found.count > 1 else 0.0
-    at: dict[str, Any] = (
-        {"x": found.mean, "y": place, "xerr": half} if across else {"x": place, "y": found.mean, "yerr": half}
-    )
-    axes.errorbar(**at, color=colour, marker=marker, markersize=4, capsize=2, linestyle="none", label=label)
 
 
 # --- claims ----------------------------------------------------------------------------------------------
 
 
-def _over(tables: Tables, **values: Any) -> "pd.Series":
+def _over(tables: Tables, **values: Any) -> Series:
     return by_repetition(tables["dst-fig5/overthrottling"], "overthrottling_percent", **values)
 
 
@@ -297,17 +257,17 @@ CLAIMS = (
         why="Limits change only between cycles, so a round trip counts in whole cycles, rounded up.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "dst-fig5", "Requests admitted by the two graphs, and over-throttling", "DST, Fig. 5 and Table 4", points, (LOG,)
+TITLE = "Requests admitted by the two graphs, and over-throttling"
+EXPERIMENT = Experiment("dst-fig5", TITLE, "DST, Fig. 5 and Table 4", points, (LOG,))
+NOTES = (
+    f"{SERVERS} servers; l_total is the mean total demand, evenly split at first; the literal law (no clamp: limits "
+    "may fall below 0, where nothing is admitted). The paper's load is not given: AR(1) with coefficient 0.9935 and "
+    "relative standard deviation 0.58 is calibrated to its percentages; increments have 2 % of the mean. --log adds "
+    "the arrival rate of a real log, which every server sees from an instant of its own. Demands without memory "
+    f"(ours; {SHORT} cycles, relative standard deviation 0.58) break the rule that more links are better. (c), (d) "
+    f"are ours: news {LATE_MS[0]} ms late (a cycle has {CYCLE_MS} ms), measures of the same cycle against last known "
+    "ones; messages lost; a server that crashes and begins again with its even share. The centralised throttler's "
+    "delays are one way; late as it is, it throttles less than either graph where loads persist, and more where they "
+    "do not. (b), (d): means and 95 % intervals over repetitions."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{SERVERS} servers; l_total is the mean total demand, evenly split at first; the literal law (no clamp: "
-    "limits may fall below 0, where nothing is admitted). The paper's load is not given: AR(1) with coefficient 0.9935 "
-    "and relative standard deviation 0.58 is calibrated to its percentages; increments have 2 % of the mean. --log "
-    "adds the arrival rate of a real log, which every server sees from an instant of its own. Demands without memory "
-    f"(ours; {SHORT} cycles, relative standard deviation 0.58) break the rule that more links are better. (c), (d) are "
-    f"ours: news {LATE_MS[0]} ms late (a cycle has {CYCLE_MS} ms), measures of the same cycle against last known ones; "
-    "messages lost; a server that crashes and begins again with its even share. The centralised throttler's delays are "
-    "one way; late as it is, it throttles less than either graph where loads persist, and more where they do not.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

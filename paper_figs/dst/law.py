@@ -4,27 +4,23 @@ Ours; the paper has no figure of it.  Loads are constant, so that only the law i
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from core.seeds import generator
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import COLOURS, CYCLE, LABELS, frame
-from paper_figs.dst.law_claims import CLAIMS
+from paper_figs import drawing, keys
+from paper_figs.dst.drawing import LABELS, LOOKS, analytic, frame, sure
+from paper_figs.dst.published import CYCLE, SERVERS
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import where
+from paper_figs.style import SERIES, series
 from systems.parts.laplacian import largest_cycle, logarithmic_step, phi_cr
 from systems.parts.throttling import MEASURES, Array, step, trajectory
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, unweighted, weighted
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-NODES = 10
 LOAD = 100.0  # requests a cycle and server
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 1.02, 1.1)  # of 2 / l_n: the cycles of S2
 REQUESTS = (10.0, 20.0, 40.0, 80.0, 160.0)  # R of Cases II and III
@@ -36,28 +32,26 @@ RULES: dict[str, dict[str, bool]] = {  # Case IV
     "freeze, clamped": {"clamp": True},
 }
 STARTS = 10  # of Case IV, on each graph
+ROUNDING = 1e-9
+ONE_STEP = 0.1  # of the mean load: how far a cycle at g = 0.02 may carry a limit beyond its bound
 FROZEN_CYCLES = 500  # of Case IV
-DIRECTED = {  # j -> i: i reads j's measure
-    "two-way tree": True,
-    "one-way ring": True,
-    "chain of followers": False,
-}
+DIRECTED = {"two-way tree": True, "one-way ring": True, "chain of followers": False}  # is it balanced?
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``sums`` and ``directed``: S1, S20; ``contraction``: S2, S11; ``frozen``, ``limits``: S12; ``logs``: S18."""
     frozen, limits = frozen_runs()
     return {
-        "sums": frame(list(sum_drifts())),
-        "directed": frame(list(directed_drifts())),
-        "contraction": frame(list(contractions())),
+        "sums": frame(sum_drifts()),
+        "directed": frame(directed_drifts()),
+        "contraction": frame(contractions()),
         "frozen": frame(frozen),
         "limits": frame(limits),
-        "logs": frame(list(logarithmic_gaps())),
+        "logs": frame(logarithmic_gaps()),
     }
 
 
-def random_graph(rng: np.random.Generator, n: int = NODES) -> Graph:
+def random_graph(rng: np.random.Generator, n: int = SERVERS) -> Graph:
     """A random tree with random links on top and weights of 0.1 to 2."""
     parents = [int(rng.integers(node)) for node in range(1, n)]
     links = {(parent, node) for node, parent in enumerate(parents, 1)}
@@ -76,8 +70,8 @@ def sum_drifts(graphs: int = 20, cycles: int = 200) -> Iterator[dict[str, Any]]:
     rng = generator(1, "dst-law", "sums")
     for number in range(graphs):
         matrix = laplacian(random_graph(rng))
-        requests = LOAD * rng.uniform(0.5, 1.5, (cycles, NODES))
-        start = LOAD * rng.uniform(0.2, 1.8, NODES)
+        requests = LOAD * rng.uniform(0.5, 1.5, (cycles, SERVERS))
+        start = LOAD * rng.uniform(0.2, 1.8, SERVERS)
         for measure in MEASURES:
             g = 0.4 * largest_cycle(matrix) * (0.2 * LOAD if measure in ("throttled-ratio", "log-ratio") else 1.0)
             yield {"graph": number, "measure": measure, "drift": drift(trajectory(matrix, start, requests, measure, g))}
@@ -87,7 +81,7 @@ def directed_matrix(kind: str) -> Array:
     """L of a directed graph: rows sum to zero; columns do only if every node is read as much as it reads."""
     if kind == "two-way tree":
         return laplacian(graph_named("dst-1"))
-    reads = np.roll(np.eye(NODES), 1, axis=1)  # node i reads node i + 1, the last one the first
+    reads = np.roll(np.eye(SERVERS), 1, axis=1)  # node i reads node i + 1, the last one the first
     if kind == "chain of followers":
         reads[-1, 0] = 0.0  # the last one reads nobody
     return np.diag(reads.sum(axis=1)) - reads
@@ -96,7 +90,7 @@ def directed_matrix(kind: str) -> Array:
 def directed_drifts(cycles: int = 500) -> Iterator[dict[str, Any]]:
     """S20: Case I over directed graphs."""
     rng = generator(1, "dst-law", "directed")
-    requests, start = LOAD * rng.uniform(0.5, 1.5, NODES), LOAD * rng.uniform(0.5, 1.5, NODES)
+    requests, start = LOAD * rng.uniform(0.5, 1.5, SERVERS), LOAD * rng.uniform(0.5, 1.5, SERVERS)
     for kind, balanced in DIRECTED.items():
         limits = trajectory(directed_matrix(kind), start, [requests] * cycles, "throttled", CYCLE)
         end = float(limits[-1].sum() / limits[0].sum())
@@ -130,10 +124,9 @@ def contractions() -> Iterator[dict[str, Any]]:
             measured = contraction(matrix, "throttled", g, LOAD, rng)
             yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, g)}
         for requests in REQUESTS:
-            g = RATIO_CYCLE
-            row = {"graph": name, "measure": "throttled-ratio", "share": np.nan, "g": g, "requests": requests}
-            measured = contraction(matrix, "throttled-ratio", g, requests, rng)
-            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, g / requests)}
+            row = {"graph": name, "measure": "throttled-ratio", "share": np.nan, "g": RATIO_CYCLE, "requests": requests}
+            measured = contraction(matrix, "throttled-ratio", RATIO_CYCLE, requests, rng)
+            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, RATIO_CYCLE / requests)}
 
 
 def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -143,16 +136,16 @@ def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     for name in LABELS:
         matrix = laplacian(graph_named(name))
         for start in range(STARTS):
-            requests = LOAD * rng.uniform(0.5, 1.5, NODES)
-            first = requests * rng.uniform(0.0, 1.0, NODES)
+            requests = LOAD * rng.uniform(0.5, 1.5, SERVERS)
+            first = requests * rng.uniform(0.0, 1.0, SERVERS)
             for rule, options in RULES.items():
-                found = trajectory(matrix, first, [requests] * FROZEN_CYCLES, "allowed", CYCLE, **options)
-                beyond = float(np.maximum(found - requests, -found).max())
+                path = trajectory(matrix, first, [requests] * FROZEN_CYCLES, "allowed", CYCLE, **options)
+                beyond = float(np.maximum(path - requests, -path).max())
                 row = {"graph": name, "rule": rule, "start": start, "beyond": max(0.0, beyond) / LOAD}
-                last = float(np.abs(found[-1] - found[-2]).max()) / LOAD
-                rows.append({**row, "drift": drift(found), "last_change": last})
+                last = float(np.abs(path[-1] - path[-2]).max()) / LOAD
+                rows.append({**row, "drift": drift(path), "last_change": last})
                 if name == "dst-1" and start == 0:
-                    for (k, server), value in np.ndenumerate(found[:101] / requests):
+                    for (k, server), value in np.ndenumerate(path[:101] / requests):
                         limits.append({"rule": rule, "cycle": k, "server": server, "share": float(value)})
     return rows, limits
 
@@ -164,70 +157,158 @@ def logarithmic_gaps(cycles: int = 300) -> Iterator[dict[str, Any]]:
         rng = generator(1, "dst-law", "logarithmic", name)
         for requests in REQUESTS:
             g = 0.5 * largest_cycle(matrix) * requests * 0.5
-            share = rng.uniform(0.5, 1.0, NODES)
+            share = rng.uniform(0.5, 1.0, SERVERS)
             limits, gap = requests * share, 0.0
             for _ in range(cycles):
-                limits = step(matrix, limits, np.full(NODES, requests), "log-ratio", g)
+                limits = step(matrix, limits, np.full(SERVERS, requests), "log-ratio", g)
                 share = logarithmic_step(matrix, share, g, requests)
                 gap = max(gap, float(np.abs(limits / requests - share).max()))
             yield {"graph": name, "requests": requests, "gap": gap, "spread": float(np.ptp(share))}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Contraction against g and against R; the sum over directed graphs; Case IV by rule."""
-    drawing, axes = panels(2, 3)
-    _draw_contraction(axes[0][0], found, "throttled", "g")
-    axes[0][0].axhline(1.0, color="#555555", linewidth=0.8)
-    axes[0][0].set_xlabel("update cycle $\\gamma$")
-    letter(axes[0][0], "(a) Case I: agreement below $2/\\lambda_n$")
-    _draw_contraction(axes[0][1], found, "throttled-ratio", "requests")
-    axes[0][1].set_xlabel("requests $R$ a cycle and server")
-    letter(axes[0][1], "(b) Case II: the load sets the speed")
-    sums = found["directed"]
-    colours = [SERIES[0] if balanced else "#D55E00" for balanced in sums.balanced]
-    axes[0][2].barh(range(len(sums)), sums.sum_at_end, color=colours, height=0.6)
-    axes[0][2].axvline(1.0, color="#555555", linewidth=0.8)
-    axes[0][2].set_yticks(range(len(sums)), [name.replace(" of ", "\nof ") for name in sums.graph], fontsize=7)
-    axes[0][2].set_xlabel("sum of limits at the end / at the start")
-    letter(axes[0][2], "(c) directed links: the sum needs balance")
     rules = ("no freeze", "freeze", "freeze, clamped")
-    for panel, rule, mark in zip(axes[1], rules, "def", strict=True):
-        _draw_limits(panel, found, rule)
-        letter(panel, f"({mark}) Case IV, {rule}")
-    return drawing
+    cases = ("Case I: agreement below $2/\\lambda_n$", "Case II: the load sets the speed", "directed links")
+    sheet, axes = drawing.panels(2, 3, (*cases, *(f"Case IV, {rule}" for rule in rules)), (8.6, 5.0))
+    _draw_contraction(axes[0], tables["contraction"], "throttled", "g")
+    drawing.rule(axes[0], 1.0)
+    axes[0].set_xlabel("update cycle $\\gamma$")
+    _draw_contraction(axes[1], tables["contraction"], "throttled-ratio", "requests")
+    axes[1].set_xlabel("requests $R$ a cycle and server")
+    sums = tables["directed"]
+    colours = [SERIES[0] if balanced else "#D55E00" for balanced in sums.balanced]
+    drawing.categories(axes[2], [name.replace(" of ", "\nof ") for name in sums.graph], "y")
+    axes[2].barh(range(len(sums)), sums.sum_at_end, color=colours, height=0.6)
+    drawing.rule(axes[2], 1.0, "x")
+    axes[2].set_xlabel("sum of limits, end / start")
+    for panel, rule in zip(axes[3:], rules, strict=True):
+        _draw_limits(panel, tables["limits"][tables["limits"].rule == rule])
+    curves = [keys.key(look._replace(label=f"{look.label}, $\\Phi_{{cr}}$"), marker=False) for look in LOOKS.values()]
+    points = [keys.key(look._replace(label=f"{look.label}, iterated"), line=False) for look in LOOKS.values()]
+    keys.legend_above(sheet, [*curves, *points])
+    return sheet
 
 
-def _draw_contraction(axes: "Axes", found: FigureTables, measure: str, x: str) -> None:
+def _draw_contraction(axes: Axes, contraction: Frame, measure: str, x: str) -> None:
     """Measured as points, Phi_cr as a line."""
-    rows = found["contraction"][found["contraction"].measure == measure]
-    for name, colour in COLOURS.items():
-        part = rows[rows.graph == name].sort_values(x)
-        axes.plot(part[x], part.phi_cr, color=colour, linewidth=1.1, label=f"{LABELS[name]}, $\\Phi_{{cr}}$")
-        axes.plot(part[x], part.measured, color=colour, marker="o", markersize=4, linestyle="none", label="iterated")
+    for name, look in LOOKS.items():
+        part = contraction[(contraction.measure == measure) & (contraction.graph == name)].sort_values(x)
+        drawing.curve(axes, part[x], part.phi_cr, look)
+        drawing.marks(axes, part[x], part.measured, look)
     axes.set_ylabel("factor a cycle")
-    axes.legend(fontsize=6.5)
 
 
-def _draw_limits(axes: "Axes", found: FigureTables, rule: str) -> None:
+def _draw_limits(axes: Axes, limits: Frame) -> None:
     """Limits over requests, one line a server, up to where they leave the picture."""
-    part = found["limits"][found["limits"].rule == rule]
-    for server, line in part.groupby("server"):
-        axes.plot(line.cycle, line.share, color=SERIES[int(str(server)) % len(SERIES)], linewidth=1.0)
+    for server, line in limits.groupby("server"):
+        drawing.curve(axes, line.cycle, line.share, series("", int(str(server))), width=1.0)
     for bound in (0.0, 1.0):
-        axes.axhline(bound, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.set_ylim(-0.5, 1.5)
-    axes.set_xlabel("cycle")
-    axes.set_ylabel("limit / requests")
+        drawing.rule(axes, bound)
+    axes.set(ylim=(-0.5, 1.5), xlabel="cycle", ylabel="limit / requests")
 
 
-EXPERIMENT = Experiment(
-    "dst-law", "The update law, iterated", "DST, Lemmas 1-2, appendix", lambda scale, options: [], analytic=True
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Ours; constant loads. (a) Points: iterated from a random start. (b) g = 1. (c) Two errors of the paper are "
+def measure_s1(tables: Tables) -> Evidence:
+    """The largest drift of the sum of the limits over all graphs, by measure."""
+    drifts = tables["dst-law/sums"].groupby("measure", sort=False).drift.max()
+    label = "largest drift of the sum"
+    return Evidence(tuple(at_most(f"{name}: {label}", sure(value), ROUNDING) for name, value in drifts.items()))
+
+
+def measure_s20(tables: Tables) -> Evidence:
+    """The drift of the sum over each directed graph."""
+    rows = tables["dst-law/directed"].itertuples()
+    return Evidence(tuple(at_most(f"{row.graph}: drift of the sum", sure(row.drift), ROUNDING) for row in rows))
+
+
+def measure_s2(tables: Tables) -> Evidence:
+    """The factor measured against Phi_cr; below 1 for g < 2/l_n, above 1 beyond."""
+    rows = where(tables["dst-law/contraction"], measure="throttled")
+    off = sure((rows.measured - rows.phi_cr).abs().max())
+    checks: list[Check] = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
+    for name, part in rows.groupby("graph", sort=False):
+        stable = part[part.share < 1.0].measured.max()
+        checks.append(below(f"{LABELS[name]}: largest factor at g < 2/l_n", sure(stable), 1.0))
+        unstable = part[part.share > 1.0].measured.min()
+        checks.append(above(f"{LABELS[name]}: smallest factor at g > 2/l_n", sure(unstable), 1.0))
+    return Evidence(tuple(checks))
+
+
+def measure_s11(tables: Tables) -> Evidence:
+    """Case II: the factor measured against Phi_cr at g/R, and between the smallest and the largest R."""
+    rows = where(tables["dst-law/contraction"], measure="throttled-ratio")
+    off = sure((rows.measured - rows.phi_cr).abs().max())
+    checks: list[Check] = [at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)]
+    direction: list[Check] = []
+    for name, part in rows.groupby("graph", sort=False):
+        ordered = part.sort_values("requests").measured
+        label = f"{LABELS[name]}: least growth of the factor from one R to the next"
+        direction.append(above(label, sure(ordered.diff().min())))
+    return Evidence((*checks, *direction), tuple(direction))
+
+
+def measure_s12(tables: Tables) -> Evidence:
+    """Case IV: far out without the freeze; with it within a step of its bounds, at rest, the sum kept."""
+    rows = tables["dst-law/frozen"]
+    free, bound, clamped = (where(rows, rule=rule) for rule in ("no freeze", "freeze", "freeze, clamped"))
+    checks = [
+        above("no freeze: least distance beyond the bounds, mean loads", sure(free.beyond.min()), 100.0),
+        at_most("freeze: largest distance beyond the bounds, mean loads", sure(bound.beyond.max()), ONE_STEP),
+        at_most("freeze: largest change in the last cycle, mean loads", sure(bound.last_change.max()), ROUNDING),
+        at_most("freeze: largest drift of the sum", sure(bound.drift.max()), ROUNDING),
+        at_most("clamped: largest distance beyond the bounds", sure(clamped.beyond.max()), ROUNDING),
+        at_most("clamped: largest drift of the sum", sure(clamped.drift.max()), ROUNDING),
+    ]
+    return Evidence(tuple(checks))
+
+
+def measure_s18(tables: Tables) -> Evidence:
+    """Case III: the law against Eq. (47), and that servers come to agree."""
+    logs = tables["dst-law/logs"]
+    gap = at_most("largest gap between the law and Eq. (47)", sure(logs.gap.max()), ROUNDING)
+    return Evidence((gap, at_most("spread of x/r left at the end, largest", sure(logs.spread.max()), 1e-3)))
+
+
+CLAIMS = (
+    Claim(
+        "S1", "DST, Lemma 1, Eq. (9)", "The sum of the servers' limits never changes, whatever measure and load.",
+        ("dst-law",), measure_s1,
+        why="It is a theorem for a symmetric L: the law would have been iterated with another matrix.",
+    ),
+    Claim(
+        "S2", "DST, Lemma 2, Eq. (15)", "Under steady loads the servers agree in the end if and only if Phi_cr < 1, "
+        "that is g < 2/l_n, and disagreement shrinks by Phi_cr a cycle.", ("dst-law",), measure_s2,
+        why="It is a theorem: a start without a part in the slowest mode would hide it.",
+    ),
+    Claim(
+        "S11", "DST, appendix, Eq. (42)", "With the throttled ratio as measure (Case II) the requests R of a server "
+        "take part in the speed: g/R stands for g.", ("dst-law",), measure_s11,
+        why="It is a theorem for equal, constant requests.",
+    ),
+    Claim(
+        "S12", "DST, appendix, Eq. (48)", "With the admitted amount as measure (Case IV) limits run away; frozen at 0 "
+        "and at r_i they stay bounded, come to rest, and keep their sum.", ("dst-law",), measure_s12,
+        why="The printed rule freezes at x_i = r_i exactly, which a step of finite length jumps over (rule \"freeze as "
+        "printed\": as unbounded as none). With >= and <= the bound is kept up to one step; a clamp of each link's "
+        "flow (ours) keeps it exactly.",
+    ),
+    Claim(
+        "S18", "DST, appendix, Eqs. (45)-(47)", "With the logarithm as measure (Case III) and equal requests, x/r "
+        "follows Eq. (47).", ("dst-law",), measure_s18, why="It is a rewriting of the law.",
+    ),
+    Claim(
+        "S20", "DST, after Lemma 1", "The sum of the limits is kept over any directed graph, too.", ("dst-law",),
+        measure_s20,
+        why="An error of the paper. 1'L = 0 needs every server to be read with as much weight as it reads with: a ring "
+        "of one-way links keeps the sum, a chain in which each follows the next does not.",
+    ),
+)  # fmt: skip
+EXPERIMENT = analytic("dst-law", "The update law, iterated", "DST, Lemmas 1-2, appendix")
+NOTES = (
+    "Ours; constant loads. (a) Points: iterated from a random start. (b) g = 1. (c) Two errors of the paper are "
     "shown: after Lemma 1 it extends the constant sum to any directed graph, but only balanced ones have it; and the "
     "freeze of Case IV as printed, at exactly x = r, never takes hold (table frozen): limits run away as in (d). With "
     "x >= r (e) they pass their bounds by at most one step; cutting the flow on each link (f, ours) keeps them inside. "
-    "Nothing keeps limits positive in the other cases: a limit below 0 admits nothing.",
-)  # fmt: skip
+    "Nothing keeps limits positive in the other cases: a limit below 0 admits nothing."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -2,20 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.experiment import Option, RunSpec
-from paper_figs.dst.drawing import CYCLE
+from paper_figs.dst.published import CYCLE, CYCLES, SERVERS
+from paper_figs.figure import Given
+from paper_figs.light import Column, Data, Frame, SparkFrame
 from paper_figs.series import with_point
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import Column, DataFrame
-
-    from analysis.spark import Data
-
-SERVERS = 10  # DST Section 6
-CYCLES = 1_000  # DST Section 6
 CYCLE_MS = 300  # a gossip round of the thesis (D6)
 LOG = Option("log", "request log whose arrival rate is a third load: a file with a column TIMESTAMP")
 LOADS = {"ar1": "AR(1), calibrated", "iid": "independent increments", "log": "a log's rate", "white": "no memory"}
@@ -30,14 +24,14 @@ FACTORS = {
 }
 
 
-def workload_of(load: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def workload_of(load: str, options: Given) -> dict[str, Any]:
     """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
     if load == "log":
         return {"kind": load, "path": str(Path(options["log"]).absolute())}
     return {"kind": "ar1", "phi": 0.0} if load == "white" else {"kind": load}
 
 
-def loads_of(options: Mapping[str, Any]) -> list[str]:
+def loads_of(options: Given) -> list[str]:
     """The kinds of load that there are: the log only where one is given."""
     return [load for load in LOADS if load != "log" or options["log"]]
 
@@ -65,7 +59,7 @@ def point(
     )
 
 
-def totals(data: "Data") -> "DataFrame":
+def totals(data: Data) -> SparkFrame:
     """Sums over the servers: run_id, cycle, demand, limit, admitted, ideal (8), with l_total that of cycle 0 (6)."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -81,7 +75,7 @@ def totals(data: "Data") -> "DataFrame":
     )
 
 
-def overthrottling(data: "Data", totals: "DataFrame") -> "pd.DataFrame":
+def overthrottling(data: Data, totals: SparkFrame) -> Frame:
     """A row a run, of its ``totals``.
 
     ``overthrottling_percent`` (Example 2); ``excess_percent``: what was admitted beyond the ideal, of the ideal;
@@ -94,26 +88,24 @@ def overthrottling(data: "Data", totals: "DataFrame") -> "pd.DataFrame":
     rows = f.sort_array(f.collect_list(f.struct("cycle", *columns)))
     runs = totals.groupBy("run_id").agg(rows.alias("rows"))
 
-    def over_cycles(part: "Column") -> "Column":
+    def over_cycles(part: Column) -> Column:
         return _sum(part) / _sum(f.col("rows.ideal"))
 
     missed = f.transform("rows", lambda row: row["ideal"] - row["admitted"])
     excess = f.transform("rows", lambda row: f.greatest(row["admitted"] - row["ideal"], f.lit(0.0)))
     last = f.element_at("rows", -1)["limit"] / f.element_at("rows", 1)["limit"]
-    below = f.count(f.when(f.col("metric") == "negative_limit_count", 1)) / f.count(
-        f.when(f.col("metric") == "limit", 1)
-    )
-    negative = data.samples.groupBy("run_id").agg((100 * below).alias("negative_percent"))
-    found = runs.select(
+    negatives, limits = (f.count(f.when(f.col("metric") == name, 1)) for name in ("negative_limit_count", "limit"))
+    negative = data.samples.groupBy("run_id").agg((100 * (negatives / limits)).alias("negative_percent"))
+    percents = runs.select(
         "run_id",
         (100 * over_cycles(missed)).alias("overthrottling_percent"),
         (100 * over_cycles(excess)).alias("excess_percent"),
         (100 * (last - 1)).alias("drift_percent"),
     )
-    return with_point(data, found.join(negative, "run_id"), FACTORS)
+    return with_point(data, percents.join(negative, "run_id"), FACTORS)
 
 
-def _sum(values: "Column") -> "Column":
+def _sum(values: Column) -> Column:
     """The sum of an array of doubles, in its order."""
     from pyspark.sql import functions as f
 

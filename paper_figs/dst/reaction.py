@@ -1,22 +1,18 @@
 """How late limits follow demand: the lag at which a throttler's limits are what its rule makes of the demand then."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from paper_figs.dst.drawing import CYCLE
+from paper_figs.dst.published import CYCLE
+from paper_figs.light import Data, Frame
 from systems.parts.throttling_graphs import graph_named, laplacian
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
 
 LAGS = range(1, 8)
 EXACT = 1e-6  # of l_total: rounding
 
 
-def reaction(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+def reaction(data: Data, runs: Frame) -> Frame:
     """A row a run with one kind of delay at most: who, trouble, repetition, ``lag_cycles``.
 
     Centralised: the smallest d with x_i(k + d) = l_total r_i(k) / sum r(k) at all remote servers.  A graph: the
@@ -41,7 +37,7 @@ def reaction(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["who", "trouble", "repetition", "lag_cycles"])
 
 
-def _matrix(values: "pd.DataFrame") -> "np.ndarray[Any, np.dtype[np.float64]]":
+def _matrix(values: Frame) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """One metric by cycle and server; servers n1, n2, … in the order of their numbers."""
     wide = values.pivot(index="at_ns", columns="node", values="value")
     return np.asarray(wide[sorted(wide.columns, key=lambda name: int(str(name)[1:]))], float)

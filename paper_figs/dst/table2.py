@@ -4,27 +4,21 @@ The table's cells are missing from our text of the paper; Theorem 2 gives them, 
 one weight w on all links g and w only occur as g w, so the best w at g = 1 is 2 / (l_2 + l_n).
 """
 
-from typing import TYPE_CHECKING
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, within
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import draw_table, frame, sure
+from paper_figs import drawing
+from paper_figs.dst.drawing import analytic, frame, sure
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import panels
+from paper_figs.light import Data, Drawing
+from paper_figs.tables import draw_table
 from systems.parts.laplacian import fastest_phi_cr, optimal_cycle, phi_cr
 from systems.parts.throttling_graphs import graph_named, laplacian
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 NETWORKS = {"complete-5": "complete graph K5", "star-5": "star S5"}
 DERIVED = {"complete-5": (1 / 5, 0.0), "star-5": (1 / 3, 2 / 3)}  # weight, Phi_cr: by hand, from the known spectra
 EXACT = 1e-6  # how near to it the solver of the convex problem comes
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``weights``, a row a network: Theorem 2's weight, and the smallest and largest of problem (33)."""
     from systems.parts.link_weights import fastest
 
@@ -38,18 +32,16 @@ def tables(data: "Data") -> FigureTables:
     return {"weights": frame(rows)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A table."""
-    drawing, axes = panels(1, 1, gridspec_kw={"left": 0.0})
-    drawing.set_size_inches(6.4, 1.5)
+    sheet, [panel] = drawing.panels(1, 1, inches=(7.0, 1.4))
     rows = []
-    for row in found["weights"].itertuples():
-        programme = f"{row.least_weight:.4f} … {row.largest_weight:.4f}"
-        cells = [NETWORKS[row.graph], "missing", f"{row.theorem_weight:.4f}", programme]
-        rows.append([*cells, f"{row.theorem_phi_cr:.4f}", f"{abs(row.phi_cr):.4f}"])
-    header = ["network", "published", "Theorem 2", "problem (33)", "$\\Phi_{cr}$, Thm. 2", "$\\Phi_{cr}$, (33)"]
-    draw_table(axes[0][0], header, rows, (2.0, 1.2, 1.2, 2.0, 1.3, 1.3), "Table 2: optimal link weights, $\\gamma$ = 1")
-    return drawing
+    for row in tables["weights"].itertuples():
+        weights = [f"{row.theorem_weight:.4f}", f"{row.least_weight:.4f} to {row.largest_weight:.4f}"]
+        rows.append([NETWORKS[row.graph], *weights, f"{row.theorem_phi_cr:.4f}", f"{abs(row.phi_cr):.4f}"])
+    header = ["network", "weight: Theorem 2", "all weights: problem (33)", "$\\Phi_{cr}$: Thm. 2", "$\\Phi_{cr}$: (33)"]
+    draw_table(panel, header, rows, (1.7, 1.5, 2.0, 1.5, 1.0), "Table 2: optimal link weights, $\\gamma$ = 1")
+    return sheet
 
 
 def measure_s7(tables: Tables) -> Evidence:
@@ -68,17 +60,19 @@ def measure_s7(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "S7", "DST, Table 2, Ex. 1", "The fastest throttler on a complete graph and on a star has one weight on all "
-        "links: 1/5 on K5, 1/3 on S5 (g = 1).", ("dst-table2",), measure_s7,
+        "S7",
+        "DST, Table 2, Ex. 1",
+        "The fastest throttler on a complete graph and on a star has one weight on all links: 1/5 on K5, 1/3 on S5 "
+        "(g = 1).",
+        ("dst-table2",),
+        measure_s7,
         why="Their links are alike (edge-transitive graphs), so that averaging over the symmetries makes no optimum "
         "worse: if weights differ, the solver has not finished.",
     ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "dst-table2", "Optimal link weights", "DST, Table 2", lambda scale, options: [], analytic=True
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The published cells are missing from our text; the values follow from the spectra {0, 5, 5, 5, 5} and "
-    "{0, 1, 1, 1, 5}: 2/(5 + 5) and 2/(1 + 5). Problem (33) is solved as the paper states it, every weight free.",
-)  # fmt: skip
+)
+EXPERIMENT = analytic("dst-table2", "Optimal link weights", "DST, Table 2")
+NOTES = (
+    "The published cells are missing from our text of the paper; the values follow from the spectra {0, 5, 5, 5, 5} "
+    "and {0, 1, 1, 1, 5}: 2/(5 + 5) and 2/(1 + 5). Problem (33) is solved as the paper states it, every weight free."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -7,34 +7,33 @@ adding links lowers no eigenvalue of L; while g l <= 1, both measures only fall 
 
 from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
 from core.seeds import generator
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import COLOURS, CYCLE, LABELS, frame, sure
+from paper_figs import drawing, keys
+from paper_figs.dst.drawing import LOOKS, analytic, frame, sure
+from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis
-from paper_figs.style import letter, panels
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.style import Style
 from systems.parts.laplacian import phi_cr, phi_ss
 from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, path, star, unweighted
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
 NODES = 10
 SAMPLED = 1_000  # connected graphs of 10 nodes, over all densities
-MARKS = {"path": ("#E69F00", "v"), "star": ("#0072B2", "*"), "complete": ("#CC79A7", "s")}
+EXTREMES = {
+    "path": Style("path", "#E69F00", "v", ":"),
+    "star": Style("star", "#0072B2", "*", ":"),
+    "complete": Style("complete graph", "#CC79A7", "s", ":"),
+}
+ANY = Style("any other", "#999999", ".", ":")
 MEASURES = {"phi_cr": "$\\Phi_{cr}$", "phi_ss": "$\\Phi_{ss}$"}
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """One row a graph: ``trees`` of 10 nodes, ``small``: all connected ones of 3 to 7, ``sampled`` ones of 10.
 
     ``sampled`` has each graph's own spanning tree beside it.
@@ -101,56 +100,43 @@ def named_graphs() -> tuple[tuple[Graph, Graph], ...]:
     return (line, line), (hub, hub), (complete(NODES), line)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Trees; small graphs by links; the sample of graphs of 10 nodes."""
-    drawing, axes = panels(1, 3)
-    trees, small, sampled = found["trees"], found["small"], found["sampled"]
-    _scatter(axes[0][0], trees, "phi_cr", "phi_ss", ("path", "star"))
-    point = _measures(graph_named("dst-1"))
-    axes[0][0].plot([point["phi_cr"]], [point["phi_ss"]], color=COLOURS["dst-1"], marker="o", linestyle="none",
-                    markersize=5, label=LABELS["dst-1"])  # fmt: skip
-    letter(axes[0][0], f"(a) all {len(trees)} trees of {NODES} nodes")
-    most = int(small.nodes.max())
-    _scatter(axes[0][1], small[small.nodes == most], "links", "phi_ss", ("path", "star", "complete"))
-    count = int((small.nodes == most).sum())
-    letter(axes[0][1], f"(b) all {count} connected graphs of {most} nodes")
-    _scatter(axes[0][2], sampled, "phi_cr", "phi_ss", ("path", "star", "complete"))
-    for name, colour in COLOURS.items():
+    trees, sampled = tables["trees"], tables["sampled"]
+    most = tables["small"].nodes.max()
+    small = tables["small"][tables["small"].nodes == most]
+    titles = (f"all {len(trees)} trees of {NODES} nodes", f"all {len(small)} connected graphs of {most} nodes")
+    sheet, axes = drawing.panels(1, 3, (*titles, f"{SAMPLED:,} sampled graphs of {NODES} nodes"), (7.8, 2.9))
+    columns = ("phi_cr", "links", "phi_cr")
+    for panel, graphs, x in zip(axes, (trees, small, sampled), columns, strict=True):
+        drawing.log_axis(panel)
+        drawing.marks(panel, graphs[x], graphs.phi_ss, ANY, alpha=0.6)
+        for kind, look in EXTREMES.items():
+            part = graphs[graphs.kind == kind]
+            drawing.marks(panel, part[x], part.phi_ss, look, size=7)
+        panel.set(xlabel=MEASURES.get(x, "links"), ylabel=MEASURES["phi_ss"] if panel is axes[0] else "")
+    for panel, name in ((axes[0], "dst-1"), (axes[2], "dst-1"), (axes[2], "dst-2")):
         point = _measures(graph_named(name))
-        axes[0][2].plot([point["phi_cr"]], [point["phi_ss"]], color=colour, marker="o", linestyle="none",
-                        markersize=5, label=LABELS[name])  # fmt: skip
-    letter(axes[0][2], f"(c) {SAMPLED:,} sampled graphs of {NODES} nodes")
-    for panel, x in zip(axes[0], (MEASURES["phi_cr"], "links", MEASURES["phi_cr"]), strict=True):
-        log_axis(panel)
-        panel.set_xlabel(x)
-        panel.set_ylabel(MEASURES["phi_ss"])
-        panel.legend(fontsize=7)
-    return drawing
+        drawing.marks(panel, [point["phi_cr"]], [point["phi_ss"]], LOOKS[name], size=5)
+    looks = (*EXTREMES.values(), *LOOKS.values(), ANY)
+    keys.legend_above(sheet, [keys.key(look, line=False) for look in looks])
+    return sheet
 
 
-def _scatter(axes: "Axes", graphs: "pd.DataFrame", x: str, y: str, marked: tuple[str, ...]) -> None:
-    """Grey dots, the extremal graphs marked."""
-    axes.plot(graphs[x], graphs[y], color="#999999", marker=".", markersize=4, linestyle="none", alpha=0.6)
-    for kind in marked:
-        colour, marker = MARKS[kind]
-        part = graphs[graphs.kind == kind]
-        axes.plot(part[x], part[y], color=colour, marker=marker, markersize=8, linestyle="none", label=kind)
-
-
-def extreme(graphs: "pd.DataFrame", kind: str, measure: str, best: bool) -> float:
+def extreme(graphs: Frame, kind: str, measure: str, best: bool) -> float:
     """How far ``kind`` is below every other graph of its size (``best``), or above; the least over the sizes.
 
     As a share of its own Phi_ss, or of 1 - Phi_cr.  KeyError if a size lacks the kind.
     """
-    found = []
+    leads = []
     for nodes, part in graphs.groupby("nodes"):
         mine, others = part[part.kind == kind][measure], part[part.kind != kind][measure]
         if mine.empty:
             raise KeyError(f"{kind} of {nodes} nodes")
         value = float(mine.iloc[0])
         gap = float(others.min()) - value if best else value - float(others.max())
-        found.append(gap / (1.0 - value if measure == "phi_cr" else value))
-    return min(found)
+        leads.append(gap / (1.0 - value if measure == "phi_cr" else value))
+    return min(leads)
 
 
 def measure_s8(tables: Tables) -> Evidence:
@@ -171,20 +157,21 @@ def measure_s8(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "S8", "DST, Remark 1", "For small g the path is the worst graph and the complete graph the best; among trees "
-        "the star is the best and the path the worst.", ("dst-topologies",), measure_s8,
+        "S8",
+        "DST, Remark 1",
+        "For small g the path is the worst graph and the complete graph the best; among trees the star is the best "
+        "and the path the worst.",
+        ("dst-topologies",),
+        measure_s8,
         why="Adding links lowers no eigenvalue, so that only the trees need a search; at g = 0.02, g l_n is at most "
         "0.2, small enough.",
     ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "dst-topologies", "Best and worst graphs", "DST, Remark 1", lambda scale, options: [], analytic=True
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="At g = 0.02, Cov(v) = I. Exhaustive: all 106 trees of 10 nodes and all 994 connected graphs of 3 to 7 "
-    f"nodes, one of each shape. Sampled: {SAMPLED:,} of the 11.7 million connected graphs of 10 nodes (a random tree "
-    "and more links). That the path is the worst of all of them follows from (a), and that the complete one is the "
-    "best: a connected graph has a spanning tree, and adding links lowers no eigenvalue of L. The paper has no "
-    "figure of this.",
-)  # fmt: skip
+EXPERIMENT = analytic("dst-topologies", "Best and worst graphs", "DST, Remark 1")
+NOTES = (
+    "At g = 0.02, Cov(v) = I. Exhaustive: all 106 trees of 10 nodes and all 994 connected graphs of 3 to 7 nodes, one "
+    f"of each shape. Sampled: {SAMPLED:,} of the 11.7 million connected graphs of 10 nodes (a random tree and more "
+    "links). That the path is the worst of all of them follows from (a), and that the complete one is the best: a "
+    "connected graph has a spanning tree, and adding links lowers no eigenvalue of L. The paper has no figure of this."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

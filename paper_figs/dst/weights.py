@@ -4,29 +4,21 @@ Ours: the paper only states the problems, and has the two graphs of Table 2, whe
 With weights free the update cycle only sets their scale: g = 1.
 """
 
-from typing import TYPE_CHECKING
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
-from harness.experiment import Experiment
-from paper_figs.dst.drawing import COLOURS, CYCLE, LABELS, draw_graph, frame, places, sure
+from paper_figs import drawing
+from paper_figs.dst.drawing import COLOURS, LABELS, analytic, draw_graph, frame, places, sure
+from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import letter, panels
+from paper_figs.light import Axes, Data, Drawing, Frame
 from systems.parts.laplacian import fastest_phi_cr, most_robust_cycle, optimal_cycle, phi_cr, phi_ss
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, parse_links
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 CUBE = "0-1 1-2 2-3 0-3 4-5 5-6 6-7 4-7 0-4 1-5 2-6 3-7"
 ALIKE = ("complete-5", "star-5", "ring-8", "cube")  # edge-transitive: no link differs from another
 OTHERS = ("dst-1", "dst-2", "path-10")
 SOLVED = 1e-6  # how near the solver comes to an optimum
 WIDEST = 6.0  # points, of the heaviest link drawn
-BARS = {"uniform": "one weight", "best": "best weights"}
+PROBLEMS = {"fastest": "fastest (33)", "robust": "most robust (35)"}
 
 
 def named(name: str) -> Graph:
@@ -34,7 +26,7 @@ def named(name: str) -> Graph:
     return parse_links(CUBE) if name == "cube" else graph_named(name)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``optima``, a row a graph: both measures with one weight and with the best ones; ``weights``, a row a link.
 
     ``constants``: problem (35)'s own value at g = 0.02 beside Phi_ss, with its constant as it should be and as printed.
@@ -50,11 +42,10 @@ def tables(data: "Data") -> FigureTables:
         row |= {"best_phi_cr": phi_cr(laplacian(fast.graph), 1.0), "solver_phi_cr": fast.value}
         row |= {"uniform_phi_ss": phi_ss(matrix * most_robust_cycle(matrix), 1.0)}
         optima.append({**row, "best_phi_ss": phi_ss(laplacian(robust.graph), 1.0), "solver_phi_ss": robust.value})
-        for (a, b), fast_weight, robust_weight in zip(
-            graph.links, fast.graph.weights, robust.graph.weights, strict=True
-        ):
-            of_link = {"graph": name, "a": a, "b": b, "fastest": float(fast_weight), "robust": float(robust_weight)}
-            weights.append({**of_link, "uniform": optimal_cycle(matrix)})
+        for (a, b), *of_link in zip(graph.links, fast.graph.weights, robust.graph.weights, strict=True):
+            fastest_weight, robust_weight = map(float, of_link)
+            row = {"graph": name, "a": a, "b": b, "fastest": fastest_weight, "robust": robust_weight}
+            weights.append({**row, "uniform": optimal_cycle(matrix)})
     for name in LABELS:
         right, printed = (most_robust(graph_named(name), CYCLE, literal=literal) for literal in (False, True))
         row = {"graph": name, "phi_ss": phi_ss(laplacian(right.graph), CYCLE)}
@@ -62,47 +53,39 @@ def tables(data: "Data") -> FigureTables:
     return {"optima": frame(optima), "weights": frame(weights), "constants": frame(constants)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a graph: weights of the fastest, weights of the most robust; bars beside them."""
-    drawing, axes = panels(2, 3)
+    rows = [[f"{label}, {problem}" for problem in PROBLEMS.values()] for label in LABELS.values()]
+    bars = ("$\\Phi_{cr}$: one weight (pale), best", "$\\Phi_{ss}$: one weight (pale), best")
+    titles = (*rows[0], bars[0], *rows[1], bars[1])
+    sheet, axes = drawing.panels(2, 3, titles, (8.4, 5.6), widths=(1.3, 1.3, 1.0))
     at = places(graph_named("dst-2"))
-    for line, (name, label) in enumerate(LABELS.items()):
-        part = found["weights"][found["weights"].graph == name]
-        for panel, column, title in zip(
-            axes[line], ("fastest", "robust"), ("fastest (33)", "most robust (35)"), strict=False
-        ):
-            widths = WIDEST * part[column] / found["weights"][column].max()
+    for line, name in enumerate(LABELS):
+        part = tables["weights"][tables["weights"].graph == name]
+        for panel, problem in zip(axes[3 * line :], PROBLEMS, strict=False):
+            widths = WIDEST * part[problem] / tables["weights"][problem].max()
             draw_graph(panel, graph_named(name), at, COLOURS[name], widths=widths.tolist())
-            for row in part.itertuples():
-                (x0, y0), (x1, y1) = at[row.a], at[row.b]
-                panel.text((x0 + x1) / 2, (y0 + y1) / 2, f"{getattr(row, column):.2f}", fontsize=5.5, ha="center",
-                           va="center", bbox={"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.8})  # fmt: skip
-            letter(panel, f"({'abcd'[2 * line + (column == 'robust')]}) {label}, {title}")
-    for panel, measure, title in zip(
-        axes[:, 2], ("phi_cr", "phi_ss"), ("(e) $\\Phi_{cr}$", "(f) $\\Phi_{ss}$"), strict=True
-    ):
-        _draw_bars(panel, found["optima"], measure)
-        letter(panel, f"{title}: one weight, best weights")
-    return drawing
+            for a, b, weight in zip(part.a, part.b, part[problem], strict=True):
+                x, y = ((at[a][n] + at[b][n]) / 2 for n in range(2))
+                box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.85}
+                panel.text(x, y, f"{weight:.2f}", fontsize=7, ha="center", va="center", bbox=box)
+    for panel, measure in zip(axes[2::3], ("phi_cr", "phi_ss"), strict=True):
+        _draw_bars(panel, tables["optima"], measure)
+    return sheet
 
 
-def _draw_bars(axes: "Axes", optima: "pd.DataFrame", measure: str) -> None:
-    """Two bars a graph, the improvement above them."""
-    part = optima.reset_index(drop=True)
-    part = part[~part.alike]
-    for line, row in enumerate(part.itertuples()):
-        values = [getattr(row, f"{kind}_{measure}") for kind in BARS]
-        colour = COLOURS.get(row.graph, "#999999")
-        for side, value in enumerate(values):
-            axes.bar(line + 0.38 * (side - 0.5), value, width=0.34, color=colour, alpha=0.5 if side == 0 else 1.0)
-            axes.annotate(f"{value:.3g}", (line + 0.38 * (side - 0.5), value), xytext=(0, 2), ha="center", fontsize=6.5,
-                          textcoords="offset points")  # fmt: skip
-    axes.set_xticks(range(len(part)), [LABELS.get(name, name) for name in part.graph], fontsize=7)
-    axes.grid(visible=False, axis="x")
+def _draw_bars(axes: Axes, optima: Frame, measure: str) -> None:
+    """Two bars a graph, their values above them."""
+    part = optima[~optima.alike]
+    drawing.categories(axes, [LABELS.get(name, name) for name in part.graph])
+    for kind, shift, alpha in (("uniform", -0.21, 0.5), ("best", 0.21, 1.0)):
+        for place, (name, value) in enumerate(zip(part.graph, part[f"{kind}_{measure}"], strict=True)):
+            axes.bar(place + shift, value, width=0.38, color=COLOURS.get(name, "#999999"), alpha=alpha)
+            drawing.label(axes, f"{value:.3g}", (place + shift, value))
     axes.margins(y=0.12)
 
 
-def _no_worse(optima: "pd.DataFrame", measure: str) -> list[Check]:
+def _no_worse(optima: Frame, measure: str) -> list[Check]:
     """Best over uniform: never above 1; of graphs #1 and #2 below; the solver's own value is the measure's."""
     ratio = optima[f"best_{measure}"] - optima[f"uniform_{measure}"]
     checks = [at_most(f"{measure}, best minus one weight: the largest", sure(ratio.max()), SOLVED)]
@@ -148,12 +131,10 @@ CLAIMS = (
         "1'Cov 1/(2n) must be subtracted. With it, as here, the program's value is Phi_ss; the weights are the same.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "dst-weights", "Best link weights", "DST, 5.2, problems (33) and (35)", lambda scale, options: [], analytic=True
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Ours; g = 1, Cov(v) = I; a link is as wide as its weight. One weight: the best single one, by Theorem 2 and "
+EXPERIMENT = analytic("dst-weights", "Best link weights", "DST, 5.2, problems (33) and (35)")
+NOTES = (
+    "Ours; g = 1, Cov(v) = I; a link is as wide as its weight. One weight: the best single one, by Theorem 2 and "
     "problem (31). An error of the paper: the constant of (35) is right at g = 1 only (table constants: at g = 0.02 "
-    "the printed one makes a sum of squares negative); the best weights do not depend on it.",
-)  # fmt: skip
+    "the printed one makes a sum of squares negative); the best weights do not depend on it."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

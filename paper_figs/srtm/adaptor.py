@@ -7,36 +7,31 @@ Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b spli
 (b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, log_axis, samples, where, with_point
-from paper_figs.srtm.grids import CONFORMANT, PUBLISHERS, SMALL_PUBLISHERS, at
-from paper_figs.style import SERIES, letter, panels, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+from paper_figs import drawing, keys
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
+from paper_figs.srtm.published import PUBLISHERS
+from paper_figs.style import series, style_of
 
 SHARES = (0.54, 0.8)
 SHIFT_AT_S, SETTLED_FROM_S, DURATION_S, WINDOW_S = 30, 90, 120, 5
 FACTORS = {"enabled": "system.enabled", "share": "workload.share_after"}
 POINT = ["share", "enabled", "middle_s"]
-CASES = ((True, "tb-adaptor"), (False, "off"))  # the option ``enabled``, and the style's key
+LOOKS = {True: style_of("tb-adaptor")._replace(label="with TB Adaptor"), False: style_of("off")}  # by ``enabled``
 BROKERS = ("broker1", "broker2")
+TRAFFIC = {broker: series(f"traffic, broker {broker[-1]}", n) for n, broker in enumerate(BROKERS)}
+TOKENS = {broker: series(f"tokens, broker {broker[-1]}", n, dashes="--") for n, broker in enumerate(BROKERS)}
+WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    specs = [_point(share, enabled) for share in SHARES for enabled, _ in CASES]
+    specs = [_point(share, enabled) for share in SHARES for enabled in LOOKS]
     return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
 
 
@@ -52,7 +47,7 @@ def _point(share: float, enabled: bool) -> RunSpec:
     )
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``p99``: access delay by window, over repetitions; ``phases``: by run; ``rates``: sub-buckets and traffic."""
     from pyspark.sql import functions as f
 
@@ -73,13 +68,13 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _in_ms(p99: "DataFrame") -> "DataFrame":
+def _in_ms(p99: SparkFrame) -> SparkFrame:
     from pyspark.sql import functions as f
 
     return p99.withColumn("p99_ms", f.col("p99_ns") / MILLISECOND_NS)
 
 
-def _rates(data: "Data") -> "pd.DataFrame":
+def _rates(data: Data) -> Frame:
     """A row a run, broker and second: traffic, token rate, token rate of the topic."""
     from pyspark.sql import functions as f
 
@@ -90,52 +85,43 @@ def _rates(data: "Data") -> "pd.DataFrame":
     return with_point(data, rates.agg(f.avg("value")).join(topic, "run_id"), FACTORS)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Above: p99 access delay over time; below: rates of traffic and sub-buckets.  A column a shift."""
-    drawing, axes = panels(2, len(SHARES), sharex=True, sharey="row")
-    for column, share in enumerate(SHARES):
-        _draw_delay(axes[0][column], found["p99"][found["p99"].share == share])
-        _draw_rates(axes[1][column], found["rates"][found["rates"].share == share])
-        letter(axes[0][column], f"({'ab'[column]}) share of broker 1: 50 % to {100 * share:.0f} %")
-        axes[1][column].set_xlabel("time (s)")
-    axes[0][0].set_ylabel("p99 access delay (ms)")
-    axes[1][0].set_ylabel("rate (1,000 msg/s)")
-    axes[0][0].legend(fontsize=7, loc="upper right")
-    axes[1][0].legend(fontsize=6.5, loc="upper right", ncols=2, frameon=True, framealpha=1, edgecolor="none")
-    return drawing
+    titles = [f"share of broker 1: 50 % to {100 * share:.0f} %" for share in SHARES]
+    sheet, axes = drawing.panels(2, len(SHARES), titles, share_x=True, share_y="row")
+    for share, delay, rates in zip(SHARES, axes, axes[len(SHARES) :], strict=False):
+        _draw_delay(delay, tables["p99"][tables["p99"].share == share])
+        _draw_rates(rates, tables["rates"][tables["rates"].share == share])
+        rates.set_xlabel("time (s)")
+    axes[0].set_ylabel("p99 access delay (ms)")
+    axes[len(SHARES)].set_ylabel("rate (1,000 msg/s)")
+    axes[len(SHARES)].set_ylim(bottom=0)
+    lines = [*LOOKS.values(), *TRAFFIC.values(), *TOKENS.values(), WITHOUT]
+    marks = [keys.key(look, marker=False) for look in lines]
+    keys.legend_above(sheet, [*marks, keys.rule_key("the shift")], columns=4)
+    return sheet
 
 
-def _draw_delay(axes: "Axes", points: "pd.DataFrame") -> None:
+def _draw_delay(axes: Axes, points: Frame) -> None:
     """Mean over repetitions and 95 % interval of the mean, a line a case."""
-    for enabled, key in CASES:
+    drawing.log_axis(axes, steps=(1,))
+    for enabled, look in LOOKS.items():
         part = points[points.enabled == enabled].sort_values("middle_s")
-        style = style_of(key)
-        label = "with TB Adaptor" if enabled else "without"
-        axes.plot(part.middle_s, part["mean"], color=style.colour, linestyle=style.dashes, marker=style.marker,
-                  markersize=3, linewidth=1.2, label=label)  # fmt: skip
         low = part.low.clip(lower=part["mean"] / 5)  # a log axis has no room for 0
-        axes.fill_between(part.middle_s, low, part.high, color=style.colour, alpha=0.2, linewidth=0)
-    log_axis(axes, (1,))
-    _mark_shift(axes)
+        drawing.curve(axes, part.middle_s, part["mean"], look, (low, part.high))
+    drawing.rule(axes, SHIFT_AT_S, "x")
 
 
-def _draw_rates(axes: "Axes", points: "pd.DataFrame") -> None:
+def _draw_rates(axes: Axes, points: Frame) -> None:
     """Traffic and token rate of each broker under the adaptor; without it the token rates stay at r/2."""
-    for broker, colour in zip(BROKERS, SERIES, strict=False):
+    for broker in BROKERS:
         part = points[(points.broker == broker) & points.enabled]
-        part = part.groupby("at_s")[["message_rate_rps", "bucket_rate_rps"]].mean().reset_index()
-        axes.plot(part.at_s, part.message_rate_rps / 1e3, color=colour, linewidth=0.8, alpha=0.6,
-                  label=f"traffic, broker {broker[-1]}")  # fmt: skip
-        axes.plot(part.at_s, part.bucket_rate_rps / 1e3, color=colour, linewidth=1.4, linestyle="--",
-                  label=f"tokens, broker {broker[-1]}")  # fmt: skip
+        means = part.groupby("at_s")[["message_rate_rps", "bucket_rate_rps"]].mean() / 1e3
+        drawing.curve(axes, means.index, means.message_rate_rps, TRAFFIC[broker], width=0.8, alpha=0.6)
+        drawing.curve(axes, means.index, means.bucket_rate_rps, TOKENS[broker], width=1.4)
     half = float(points.topic_rate_rps.mean()) / len(BROKERS) / 1e3
-    axes.axhline(half, color=style_of("off").colour, linestyle=":", linewidth=1.2, label="tokens without")
-    axes.set_ylim(0, 2.36 * half)
-    _mark_shift(axes)
-
-
-def _mark_shift(axes: "Axes") -> None:
-    axes.axvline(SHIFT_AT_S, color="#555555", linewidth=0.8)
+    drawing.curve(axes, [points.at_s.min(), points.at_s.max()], [half, half], WITHOUT)
+    drawing.rule(axes, SHIFT_AT_S, "x")
 
 
 def measure_r20(tables: Tables) -> Evidence:
@@ -164,16 +150,20 @@ def measure_r20(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "R20", "V-D", "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the "
-        "added DRL penalty.", ("srtm-adaptor",), measure_r20,
+        "R20",
+        "V-D",
+        "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the "
+        "added DRL penalty.",
+        ("srtm-adaptor",),
+        measure_r20,
         why="Sub-buckets of unequal rate have a penalty of their own: the slower one takes longer to make a token "
         "(Eq. 1), and rates and backlogs of a 10 s window are estimates.",
     ),
-)  # fmt: skip
+)
 EXPERIMENT = Experiment("srtm-adaptor", "Traffic that shifts, with and without TB Adaptor", "SRTM, V-D", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The paper has no such figure: setting and drawing are ours. Mean over repetitions; bands: 95 % interval of "
-    f"the mean. p99 over windows of {WINDOW_S} s. Both cases are offered the same messages; the adaptor works on "
-    "10 s of history, once a second.",
-)  # fmt: skip
+NOTES = (
+    "The paper has no such figure: setting and drawing are ours. Above: means over repetitions, bands: 95 % intervals, "
+    f"p99 over windows of {WINDOW_S} s; below: means. Both cases are offered the same messages; the adaptor works on "
+    "10 s of history, once a second."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -8,27 +8,23 @@ Token buckets alone, rounds of 5 to 30 minutes: the share of messages that wait 
 comes in clusters, so that a minute leaves the mean delay uncertain by half.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, log_axis, samples, where, with_point
+from paper_figs import drawing, keys
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.intervals import intervals_by
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at, most_brokers, split
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.srtm.published import BATCH
+from paper_figs.style import Style, series, style_of
 from systems.parts import md1
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
 INDEPENDENT = {"publishers": 1_000}
-BATCHES = {"publishers": 1_000, "batch": 10}
+BATCHES = {"publishers": 1_000, "batch": BATCH}
 GROUP = 60  # publishers that emit at once: 60 can be split 2 to 6 ways
 SYNCHRONISED = {"publishers": 1_200, "group_size": GROUP}
 FACTORS = {
@@ -39,10 +35,17 @@ FACTORS = {
     "rate_rps": "workload.rate_rps",
     "publishers": "workload.publishers",
 }
+SIMULATED = {1: series("simulated, batch 1", 0, "o"), BATCH: series(f"simulated, batch {BATCH}", 1, "o")}
+EXACT, EQ1 = Style("exact M/D/1", "#777777", "", "-"), Style("Eq. (1)", "#000000", "", ":")
+ODDS = {
+    "independent": series("independent", 0, "o"),
+    "lb": style_of("lb")._replace(label=f"{GROUP} at once, split blindly"),
+    "srtm": style_of("srtm")._replace(label=f"{GROUP} at once, split like the bucket"),
+}
 DEFAULTS = {"batch": 1, "group_size": 1, "margin": 1.0, "rate_rps": 10.0}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Batches and k; margins at k = 6; synchronised groups, split with the bucket (srtm) and blindly (lb)."""
     most = most_brokers(scale)
     ks = scale.pick(small=[1, 2, most], tiny=[1, 2, most], quick=list(range(1, most + 1)))
@@ -50,106 +53,81 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     margins = scale.pick(tiny=[2.0], quick=[1.5, 2.0, 3.0])
     group_ks = scale.pick(tiny=[1, 2], quick=[1, 2, most], paper=[1, 2, 3, 4, 5, most])
     alone = {"calibration": "bucket-only"}
-    found = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
-    found += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
-    found += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
+    specs = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
+    specs += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
+    specs += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
     for k in group_ks:
         together: dict[str, Any] = {"round": "300s", "study_options": CONFORMANT, **alone}
-        found.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
-        found.append(split(k, SYNCHRONISED, **together))
-    return at(scale, found, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
+        specs.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
+        specs.append(split(k, SYNCHRONISED, **together))
+    return at(scale, specs, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run: its point, bucket, simulated delay and odds of waiting, and the models'."""
     from analysis import metrics
 
     delay = metrics.final_round(data.latency_histogram.where("metric = 'access_delay'"))
     mean = metrics.percentiles(delay, ["run_id"]).selectExpr("run_id", f"mean_ns / {MILLISECOND_NS} as delay_ms")
     odds = metrics.exceed_probability(delay, ["run_id"]).selectExpr("run_id", "exceed_probability as wait_probability")
-    found = mean.join(odds, "run_id").join(
-        data.runs.select("run_id", "bucket_rate_rps", "bucket_burst_count"), "run_id"
-    )
-    runs = with_point(data, found, FACTORS)
+    bucket = data.runs.select("run_id", "bucket_rate_rps", "bucket_burst_count")
+    runs = with_point(data, mean.join(odds, "run_id").join(bucket, "run_id"), FACTORS)
     for column, default in DEFAULTS.items():  # options that a run left out
         runs[column] = runs[column].astype(float).fillna(default)
     order = ["group_size", "batch", "margin", "system", "k", "repetition"]
     return {"runs": add_models(runs.sort_values(order, ignore_index=True))}
 
 
-def add_models(runs: "pd.DataFrame") -> "pd.DataFrame":
+def add_models(runs: Frame) -> Frame:
     """Columns ``exact_ms``, ``eq1_ms`` and ``plain_eq1_ms`` (r and b not divided by the batch), by row's own bucket."""
     message_rps = runs["publishers"] * runs["rate_rps"] / runs["k"]
     rate_rps, burst = runs["bucket_rate_rps"] / runs["k"], (runs["bucket_burst_count"] / runs["k"]).clip(lower=1.0)
     bucket = list(zip(message_rps, rate_rps, burst, runs["batch"].astype(int), strict=True))
-    exact = [1e3 * md1.mean_delay_s(*of) for of in bucket]
-    eq1 = [1e3 * md1.eq1_delay_s(*of) for of in bucket]
-    unscaled = [1e3 * md1.eq1_delay_s(*of[:3]) for of in bucket]
+    exact = [1e3 * md1.mean_delay_s(*each) for each in bucket]
+    eq1 = [1e3 * md1.eq1_delay_s(*each) for each in bucket]
+    unscaled = [1e3 * md1.eq1_delay_s(*each[:3]) for each in bucket]
     return runs.assign(exact_ms=exact, eq1_ms=eq1, plain_eq1_ms=unscaled)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
-    drawing, axes = panels(1, 3)
-    runs = found["runs"]
+    runs = tables["runs"]
     alone = runs[runs.group_size == 1]
-    plain = alone[alone.margin == 1.0]
-    for batch, colour in ((1, SERIES[0]), (10, SERIES[1])):
-        part = plain[plain.batch == batch]
-        _against(axes[0][0], part, "k", colour)
-        if part.empty:
-            continue
-        end = part[part.k == part.k.max()]
-        axes[0][0].annotate(f"batch {batch}", (end.k.mean(), end.delay_ms.mean()), xytext=(0, 5), ha="right",
-                            textcoords="offset points", fontsize=7, color=colour)  # fmt: skip
-    axes[0][0].set_xlabel("sub-buckets k")
-    letter(axes[0][0], "(a) Poisson, smallest b")
     most = alone.k.max()
-    six = alone[(alone.batch == 1) & (alone.k == most)]
-    six = six.assign(b=six.groupby("margin").bucket_burst_count.transform("mean"))
-    _against(axes[0][1], six, "b", SERIES[0])
-    axes[0][1].set_xlabel(f"bucket size b, split {most} ways (messages)")
-    letter(axes[0][1], f"(b) Poisson, k = {most}, batch 1")
-    for panel, ticks in zip(axes[0], ((1, 2, 5), (1, 1.5, 2, 3, 5, 7)), strict=False):
-        log_axis(panel, ticks)
+    titles = ("Poisson, smallest b", f"Poisson, k = {most}, batch 1", "odds of waiting, Poisson")
+    sheet, axes = drawing.panels(1, 3, titles, (9.0, 3.1))
+    for panel, ticks in zip(axes, ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 2, 5)), strict=True):
+        drawing.log_axis(panel, steps=ticks)
         panel.set_ylabel("mean access delay (ms)")
-        handles, labels = panel.get_legend_handles_labels()
-        known = dict(zip(labels, handles, strict=True))  # the same three names for every series
-        panel.legend(known.values(), known.keys(), fontsize=7)
-    _draw_odds(axes[0][2], runs)
-    return drawing
+    for batch, look in SIMULATED.items():
+        _against(axes[0], alone[(alone.margin == 1.0) & (alone.batch == batch)], "k", look)
+    axes[0].set_xlabel("sub-buckets k")
+    split_most = alone[(alone.batch == 1) & (alone.k == most)]
+    sizes = split_most.groupby("margin").bucket_burst_count.transform("mean")
+    _against(axes[1], split_most.assign(b=sizes), "b", SIMULATED[1])
+    axes[1].set_xlabel(f"bucket size b, split {most} ways (messages)")
+    _draw_odds(axes[2], runs)
+    simulated = [keys.key(look, line=False) for look in SIMULATED.values()]
+    models = [keys.key(look, marker=False) for look in (EXACT, EQ1)]
+    keys.legend_above(sheet, [*simulated, *models, *(keys.key(look) for look in ODDS.values())], columns=4)
+    return sheet
 
 
-def _against(axes: "Axes", runs: "pd.DataFrame", x: str, colour: str) -> None:
-    """Simulation as points with standard deviations, the exact model as a line, Eq. (1) dotted."""
-    found = runs.groupby(x)[["delay_ms", "exact_ms", "eq1_ms"]].agg(["mean", "std"]).fillna(0.0)
-    mean, std = found["delay_ms"]["mean"], found["delay_ms"]["std"]
-    axes.errorbar(found.index, mean, yerr=[std.clip(upper=0.9 * mean), std], color=colour, marker="o", linestyle="none",
-                  markersize=4, capsize=2, label="simulated")  # fmt: skip
-    axes.plot(found.index, found["exact_ms"]["mean"], color=colour, linewidth=1.0, label="exact M/D/1")
-    axes.plot(found.index, found["eq1_ms"]["mean"], color="#000000", linewidth=1.0, linestyle=":", label="Eq. (1)")
+def _against(axes: Axes, runs: Frame, x: str, look: Style) -> None:
+    """Simulation as points, the exact model as a line in a paler colour, Eq. (1) dotted."""
+    models = runs.groupby(x)[["exact_ms", "eq1_ms"]].mean()
+    drawing.curve(axes, models.index, models.exact_ms, EXACT, width=1.6)
+    drawing.curve(axes, models.index, models.eq1_ms, EQ1)
+    drawing.interval_points(axes, *intervals_by(runs, x, "delay_ms"), look)
 
 
-def _draw_odds(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_odds(axes: Axes, runs: Frame) -> None:
     """Odds of waiting: independent publishers, synchronised ones dealt out blindly, and split like the bucket."""
-    groups, alone = (
-        runs[runs.group_size == GROUP],
-        runs[(runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)],
-    )
-    series = (
-        ("independent", alone, SERIES[0], "o"),
-        (f"{GROUP} at once, split blindly", groups[groups.system == "lb"], style_of("lb").colour, "s"),
-        (f"{GROUP} at once, split like the bucket", groups[groups.system == "srtm"], style_of("srtm").colour, "D"),
-    )
-    for name, part, colour, marker in series:
-        found = part.groupby("k").wait_probability.agg(["mean", "std"]).fillna(0.0)
-        axes.errorbar(found.index, found["mean"], yerr=found["std"], label=name, color=colour, marker=marker,
-                      markersize=4, linewidth=1.2, capsize=2)  # fmt: skip
-    log_axis(axes)
-    axes.set_xlabel("sub-buckets k")
-    axes.set_ylabel("share that waits")
-    axes.legend(fontsize=6.5)
-    letter(axes, "(c) odds of waiting, Poisson")
+    independent = (runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)
+    chosen = runs[independent | (runs.group_size == GROUP)]
+    kind = chosen.system.where(chosen.group_size == GROUP, "independent")
+    drawing.mean_lines(axes, chosen.assign(kind=kind), "k", "wait_probability", "kind", ODDS)
+    axes.set(xlabel="sub-buckets k", ylabel="share that waits")
 
 
 def measure_r2(tables: Tables) -> Evidence:
@@ -215,9 +193,9 @@ CLAIMS = (
 EXPERIMENT = Experiment(
     "srtm-eq1", "Access delay of split buckets: formula, model, simulation", "SRTM, II-A, Eq. (1)", points
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Points: mean and standard deviation over repetitions. Lines: the models at each run's own bucket; Eq. (1) "
-    "is exact for b = 1 and 3 to 4 % too high at b = 26. Panel (c): synchronised Poisson groups, bucket sized on the "
-    "window itself, so that about 1 % wait at k = 1.",
-)  # fmt: skip
+NOTES = (
+    "Points: means and 95 % intervals over repetitions. Lines: the models at each run's own bucket; Eq. (1) is exact "
+    "for b = 1 and 3 to 4 % too high at b = 26. Panel (c): synchronised Poisson groups, bucket sized on the window "
+    "itself, so that about 1 % wait at k = 1."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

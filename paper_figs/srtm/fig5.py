@@ -1,58 +1,42 @@
 """Fig. 5: p99 against the number of publishers, Conc against LB: the benefit of concentration.
 
 Publishers x 10 msg/s on six idle brokers: (a) Poisson, batch 1, (b) Poisson, batch 10, (c) periodic,
-batch 1, (d) periodic, batch 10.  The number of brokers stands beside each point.  Ours: the SLO line,
-and the thin panels below: capacity left, and time in violation of the SLO during the search.
+batch 1, (d) periodic, batch 10.  Ours: the SLO line, and the strips below: brokers in use (beside the
+points in the paper), capacity left, and time in violation of the SLO during the search.
 """
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing
 from paper_figs.series import samples
-from paper_figs.srtm.concentration import (
-    FEWER,
-    by_arrivals,
-    by_size,
-    cases,
-    draw_panels,
-    log_slope,
-    publisher_tables,
-    shown,
-)
+from paper_figs.srtm import concentration as shared
+from paper_figs.srtm.concentration import by_arrivals, by_size, cases
 from paper_figs.srtm.grids import at, topic
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, slo_of
-from paper_figs.srtm.strips import STRIPS_NOTE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MARGIN, slo_of
+from paper_figs.srtm.strips import MEAN_NOTE, STRIPS_NOTE
 
 SYSTEMS = ("lb", "conc")
 KEY = "srtm-fig5/runs"
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Panels x publishers x systems."""
-    sizes = scale.pick(
-        small=[4_000, 10_000], tiny=[2_000, 4_000], quick=[2_000, 6_000, 10_000],
-        paper=[2_000, 4_000, 6_000, 8_000, 10_000],
-    )  # fmt: skip
-    cases = [(system, kind, size, batch) for kind, batch in shown(scale) for size in sizes for system in SYSTEMS]
-    return at(scale, [topic(*case) for case in cases], FEWER)
+    fewer = {"small": [4_000, 10_000], "tiny": [2_000, 4_000], "quick": [2_000, 6_000, 10_000]}
+    sizes = scale.pick(**fewer, paper=[2_000, 4_000, 6_000, 8_000, 10_000])
+    panels = shared.shown(scale)
+    specs = [topic(system, kind, size, batch) for kind, batch in panels for size in sizes for system in SYSTEMS]
+    return at(scale, specs, shared.FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions."""
-    return publisher_tables(data)
+    return shared.publisher_tables(data)
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """Four panels and their companions."""
-    return draw_panels(found["p99"], SYSTEMS)
+def draw(tables: FigureTables) -> Drawing:
+    """Four panels and their strips."""
+    return shared.draw_cases(tables["runs"], SYSTEMS)[0]
 
 
 def measure_r5(tables: Tables) -> Evidence:
@@ -81,7 +65,7 @@ def measure_r6(tables: Tables) -> Evidence:
             raise KeyError("two numbers of publishers")
         change = samples(lb[most] - lb[fewest])
         exact.append(below(f"{label}: p99 of LB, {most} minus {fewest} publishers", change, 0.0, "ms"))
-        exact.append(below(f"{label}: slope of log p99 against log publishers", log_slope(lb), 0.0))
+        exact.append(below(f"{label}: slope of log p99 against log publishers", shared.log_slope(lb), 0.0))
     return Evidence(tuple(exact))
 
 
@@ -121,4 +105,4 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig5", "The benefit of concentration", "SRTM, Fig. 5", points, open_to_systems=True)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{MEAN_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")

@@ -1,69 +1,58 @@
 """Fig. 6: p99 against the number of publishers, Max-Min against Conc, on brokers that carry other topics.
 
 As Fig. 5, but the six brokers carry 10, 40, 50, 60, 70 and 80 kmsg/s already (Poisson, batch 10 in all
-panels), so that a new topic is placed on broker 1 first.  Ours: the SLO line and the companions.
+panels), so that a new topic is placed on broker 1 first.  Ours: the SLO line and the strips.
 """
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs import drawing, keys
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.intervals import intervals_by
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples
-from paper_figs.srtm.concentration import FEWER, by_arrivals, by_size, cases, draw_panels, publisher_tables, shown
+from paper_figs.srtm import concentration as shared
+from paper_figs.srtm.concentration import by_arrivals, by_size, cases
 from paper_figs.srtm.grids import at, topic
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE
-from paper_figs.srtm.strips import STRIPS_NOTE
-from paper_figs.style import PUBLISHED, style_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+from paper_figs.srtm.published import BROKER_3_P99_MS, FIG6_PUBLISHERS, FITS_ONE, INITIAL_LOADS_RPS
+from paper_figs.srtm.series import ENVELOPE_NOTE
+from paper_figs.srtm.strips import MEAN_NOTE, STRIPS_NOTE
+from paper_figs.style import style_of
 
 SYSTEMS = ("conc", "max-min")
-INITIAL_LOADS_RPS = (10_000.0, 40_000.0, 50_000.0, 60_000.0, 70_000.0, 80_000.0)
 SMALL_LOADS_RPS = (50.0, 220.0, 270.0, 330.0)  # as much of small's capacity as the first four are of the paper's
 KEY = "srtm-fig6/runs"
-FITS_ONE = 4_000  # publishers: up to here both systems need broker 1 only
-BROKER_3, EIGHT = 2, 8_000  # VI-C: broker 3's publishers at 8,000
+BROKER_3 = 2  # counted from 0
 HIGHEST_MS = 4.0  # of the axis
-PUBLISHED_P99_MS = {"conc": 1.50, "max-min": 0.87}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Panels x publishers x systems."""
     sizes = scale.pick(tiny=[4_000, 8_000], quick=[4_000, 8_000, 10_000], paper=[2_000, 4_000, 6_000, 8_000, 10_000])
     loads = scale.pick(small=SMALL_LOADS_RPS, tiny=INITIAL_LOADS_RPS)
-    specs = [
-        topic(system, kind, size, batch, loads) for kind, batch in shown(scale) for size in sizes for system in SYSTEMS
-    ]
-    return at(scale, specs, FEWER)
+    panels = shared.shown(scale)
+    specs = [topic(system, kind, size, batch, loads) for kind, batch in panels for size in sizes for system in SYSTEMS]
+    return at(scale, specs, shared.FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``: p99 of each broker's publishers."""
-    return publisher_tables(data, by_broker=True)
+    return shared.publisher_tables(data, by_broker=True)
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """Four panels and their companions; in (a) also broker 3's publishers, of which the text prints the p99."""
-    drawing = draw_panels(found["p99"], SYSTEMS, HIGHEST_MS)
-    panel = drawing.axes[0]
-    mark: dict[str, Any] = {**PUBLISHED, "label": "_"}
-    at = (
-        (found["brokers"].arrivals == "poisson") & (found["brokers"].batch == 1) & (found["brokers"].broker == BROKER_3)
-    )
-    third = found["brokers"][at & (found["brokers"].publishers == EIGHT)]
-    for system, published in PUBLISHED_P99_MS.items():
-        style, ours = style_of(system), third[third.system == system].p99_ms
-        panel.plot([EIGHT], [published], **mark)
-        panel.plot([EIGHT], [ours.mean()], style.marker, color=style.colour, fillstyle="none", markersize=5)
-    panel.annotate(
-        "broker 3 alone: × published, hollow ours", (0.02, 0.97), xycoords="axes fraction", va="top", fontsize=6
-    )
-    return drawing
+def draw(tables: FigureTables) -> Drawing:
+    """Four panels and their strips; in (a) also broker 3's publishers, of which the text prints the p99."""
+    looks = {name: style_of(name)._replace(label=f"{style_of(name).label}, broker 3", is_open=True) for name in SYSTEMS}
+    marks = [*(keys.key(look, line=False) for look in looks.values()), keys.published_key("published, broker 3")]
+    sheet, panels = shared.draw_cases(tables["runs"], SYSTEMS, HIGHEST_MS, marks)
+    brokers = tables["brokers"]
+    third = brokers[(brokers.arrivals == "poisson") & (brokers.batch == 1) & (brokers.broker == BROKER_3)]
+    third = third[third.publishers == FIG6_PUBLISHERS]
+    for system, printed in BROKER_3_P99_MS.items():
+        at, p99 = intervals_by(third[third.system == system], "publishers", "p99_ms")
+        drawing.interval_points(panels[0], [x / 1_000 for x in at], p99, looks[system])
+        drawing.published(panels[0], [FIG6_PUBLISHERS / 1_000], [printed])
+    return sheet
 
 
 def measure_r8(tables: Tables) -> Evidence:
@@ -91,11 +80,11 @@ def measure_r9(tables: Tables) -> Evidence:
     exact: list[Check] = []
     direction: list[Check] = []
     for kind, _ in by_arrivals(brokers):
-        at = {"arrivals": kind, "batch": 1, "publishers": EIGHT, "broker": BROKER_3}
+        at = {"arrivals": kind, "batch": 1, "publishers": FIG6_PUBLISHERS, "broker": BROKER_3}
         conc, other = (by_repetition(brokers, "p99_ms", system=system, **at) for system in SYSTEMS)
         if kind == "poisson":
-            for system, found in zip(SYSTEMS, (conc, other), strict=True):
-                exact.append(within(f"{kind}: broker 3, {system}", samples(found), PUBLISHED_P99_MS[system], unit="ms"))
+            for system, p99 in zip(SYSTEMS, (conc, other), strict=True):
+                exact.append(within(f"{kind}: broker 3, {system}", samples(p99), BROKER_3_P99_MS[system], unit="ms"))
         direction.append(above(f"{kind}: broker 3, Conc minus Max-Min", samples(conc - other), 0.0, "ms"))
     return Evidence(tuple(exact), tuple(direction))
 
@@ -126,7 +115,7 @@ def measure_r11(tables: Tables) -> Evidence:
     exact: list[Check] = []
     for kind, _ in by_arrivals(runs):
         at = {"system": "conc", "arrivals": kind, "batch": 10}
-        eight, ten = (by_repetition(runs, "p99_ms", publishers=size, **at) for size in (EIGHT, 10_000))
+        eight, ten = (by_repetition(runs, "p99_ms", publishers=size, **at) for size in (FIG6_PUBLISHERS, 10_000))
         exact.append(below(f"{kind}: p99 of Conc, 10,000 minus 8,000 publishers", samples(ten - eight), 0.0, "ms"))
     return Evidence(tuple(exact))
 
@@ -161,4 +150,4 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig6", "The benefit of max-min shares", "SRTM, Fig. 6", points, open_to_systems=True)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{MEAN_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")

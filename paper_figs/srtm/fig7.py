@@ -1,53 +1,30 @@
 """Fig. 7: p99 against the size of synchronised groups, SRTM against Max-Min (a Poisson, b periodic).
 
-1,000 publishers x 10 msg/s, batch 10, six idle brokers.  The number of brokers stands beside each
-point.  Ours: the SLO line, and the judgement on a fresh minute after the search has ended.
+1,000 publishers x 10 msg/s, batch 10, six idle brokers.  Ours: the SLO line, the strips (the paper writes
+the number of brokers beside the points), and the judgement on a fresh minute after the search has ended.
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, samples, where
-from paper_figs.srtm.grids import (
-    ARRIVALS,
-    CONFORMANT,
-    PUBLISHERS,
-    SMALL_PUBLISHERS,
-    arrivals,
-    at,
-    group_sizes,
-    grouped,
-)
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, SLO_MARGIN, per_run, slo_of, summary
-from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
+from paper_figs.srtm.grids import CONFORMANT, grouped
+from paper_figs.srtm.grouped import GROUP_SIZE, SYSTEMS, by_arrivals, draw_cases, main_points
+from paper_figs.srtm.published import ITS_BROKERS, LARGEST_GROUP
+from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MARGIN, per_run, slo_of, summary
+from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-SYSTEMS = ("srtm", "max-min")
-TITLES = ("Poisson", "periodic")  # in the order of ARRIVALS
-GROUP_SIZE = "group size (publishers)"
 HALF = 0.5  # published counts are whole numbers: half a unit is their rounding
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The paper's grid, and a few of its points under the literal envelope."""
     return main_points(scale) + literal_points(scale)
-
-
-def main_points(scale: Scale) -> list[RunSpec]:
-    """Group sizes x arrivals x systems."""
-    cases = [(system, kind, size) for kind in arrivals(scale) for size in group_sizes(scale) for system in SYSTEMS]
-    return at(scale, [grouped(*case) for case in cases], PUBLISHERS // SMALL_PUBLISHERS)
 
 
 def literal_points(scale: Scale) -> list[RunSpec]:
@@ -57,28 +34,23 @@ def literal_points(scale: Scale) -> list[RunSpec]:
     return [msgspec.structs.replace(spec, study_options={}) for spec in conformant]
 
 
-def tables(data: "Data") -> FigureTables:
-    """``runs``: one row a run; ``p99``: over the repetitions; ``literal``: that of the literal envelope."""
+def tables(data: Data) -> FigureTables:
+    """``runs``: one row a run; ``p99``: over the repetitions; ``literal…``: of the literal envelope."""
     every = per_run(data, {"group_size": "workload.group_size", "envelope": "study.envelope"})
     conformant = every.envelope == CONFORMANT["envelope"]
     every = every.drop(columns="envelope")
-    runs = every[conformant].reset_index(drop=True)
+    runs, literal = every[conformant].reset_index(drop=True), every[~conformant].reset_index(drop=True)
     by = ["arrivals", "system", "group_size"]
-    return {"runs": runs, "p99": summary(runs, by), "literal": summary(every[~conformant], by)}
+    return {"runs": runs, "p99": summary(runs, by), "literal_runs": literal, "literal": summary(literal, by)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A panel a kind of arrivals, and one with the literal envelope."""
-    columns = columns_of(found["p99"])
-    return draw_columns([*columns, ("Poisson, literal envelope", found["literal"])], "group_size", GROUP_SIZE, SYSTEMS)
+    cases = [*by_arrivals(tables["runs"]), ("Poisson, literal envelope", tables["literal_runs"])]
+    return draw_cases(cases, "group_size", GROUP_SIZE)
 
 
-def columns_of(points: "pd.DataFrame") -> "list[tuple[str, pd.DataFrame]]":
-    """A panel's title and points for each kind of arrivals."""
-    return [(title, points[points.arrivals == kind]) for kind, title in zip(ARRIVALS, TITLES, strict=True)]
-
-
-def _cases(runs: Any) -> "list[tuple[str, list[int], pd.DataFrame]]":
+def _cases(runs: Frame) -> list[tuple[str, list[int], Frame]]:
     """Kinds of arrivals, the group sizes that the figure's systems were run with, ascending, and the rows."""
     runs = runs[runs.system.isin(SYSTEMS)]
     return [(kind, sorted(set(part.group_size)), part) for kind, part in runs.groupby("arrivals", sort=False)]
@@ -100,8 +72,9 @@ def measure_r12(tables: Tables) -> Evidence:
         for smaller, larger in pairwise(sizes):
             steps = samples(count[larger] - count[smaller])
             exact.append(at_least(f"{kind}: brokers from {smaller} to {larger}", steps, -HALF, "brokers"))
-        if 30 in sizes:
-            exact.append(within(f"{kind}, groups of 30: brokers", samples(count[30]), 6, unit="brokers", relative=0.15))
+        if LARGEST_GROUP in sizes:
+            label = f"{kind}, groups of {LARGEST_GROUP}: brokers"
+            exact.append(within(label, samples(count[LARGEST_GROUP]), ITS_BROKERS, RATIO_TOLERANCE, "brokers"))
         more = samples(count[sizes[-1]] - count[sizes[0]])
         direction.append(above(f"{kind}: brokers, {sizes[-1]} minus {sizes[0]}", more, 0.0, "brokers"))
     return Evidence(tuple(exact), tuple(direction))
@@ -115,17 +88,17 @@ def measure_r13(tables: Tables) -> Evidence:
     for kind, sizes, part in _cases(runs):
         small, large = sizes[0], sizes[-1]
 
-        def of(value: str, system: str, size: int, part: "pd.DataFrame" = part) -> "pd.Series":
+        def at(value: str, system: str, size: int, part: Frame = part) -> Series:
             return by_repetition(part, value, system=system, group_size=size)
 
-        p99 = of("p99_ms", "max-min", large)
-        fewer = of("broker_count", "max-min", large) - of("broker_count", "srtm", large)
+        p99 = at("p99_ms", "max-min", large)
+        fewer = at("broker_count", "max-min", large) - at("broker_count", "srtm", large)
         exact.append(below(f"{kind}, groups of {large}: brokers, Max-Min minus SRTM", samples(fewer), 0.0, "brokers"))
         over = samples(doublings(p99, slo_of(part)))
         exact.append(above(f"{kind}, groups of {large}: log2 p99, Max-Min over the SLO", over, 0.0, "doublings"))
-        growth = samples(doublings(p99, of("p99_ms", "max-min", small)))
+        growth = samples(doublings(p99, at("p99_ms", "max-min", small)))
         direction.append(above(f"{kind}: log2 p99 of Max-Min, {large} over {small}", growth, 0.0, "doublings"))
-        worse = samples(doublings(p99, of("p99_ms", "srtm", large)))
+        worse = samples(doublings(p99, at("p99_ms", "srtm", large)))
         direction.append(above(f"{kind}, groups of {large}: log2 p99, Max-Min over SRTM", worse, 0.0, "doublings"))
     return Evidence(tuple(exact), tuple(direction))
 
@@ -146,12 +119,11 @@ CLAIMS = (
         "which one that is depends on how the cost of a burst and the DRL penalty balance in the broker model.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "srtm-fig7", "Impact of correlation-aware allocation", "SRTM, Fig. 7", points, open_to_systems=True
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{COUNTS_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
+TITLE = "Impact of correlation-aware allocation"
+EXPERIMENT = Experiment("srtm-fig7", TITLE, "SRTM, Fig. 7", points, open_to_systems=True)
+NOTES = (
+    f"{TAIL_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
     "(c), in no claim, has the paper's literal rule, b from a 70 s trace before: what it shows is access delay of the "
-    "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it.",
-)  # fmt: skip
+    "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -5,30 +5,22 @@ brokers (a fresh minute each, no search), and the table picks, for each group si
 the one that SRTM took in the same repetition.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import samples, where
-from paper_figs.srtm import fig7
-from paper_figs.srtm.grids import PUBLISHERS, SMALL_PUBLISHERS, arrivals, at, group_sizes, grouped, most_brokers
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+from paper_figs.srtm.grids import arrivals, at, group_sizes, grouped, most_brokers
+from paper_figs.srtm.grouped import FEWER, GROUP_SIZE, by_arrivals, draw_cases, main_points
+from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
+from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 
 FORCED = "max-min-forced"
 SYSTEMS = ("srtm", "max-min", FORCED)
 KEY = ["arrivals", "group_size", "repetition"]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Fig. 7's points, and Max-Min on 1 to 6 brokers."""
     forced = [
         grouped("max-min", kind, size, brokers=count)
@@ -36,17 +28,16 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         for size in group_sizes(scale)
         for count in range(1, most_brokers(scale) + 1)
     ]
-    return fig7.main_points(scale) + at(scale, forced, PUBLISHERS // SMALL_PUBLISHERS)
+    return main_points(scale) + at(scale, forced, FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run, the forced ones chosen by SRTM's number of brokers; ``p99``: over the repetitions."""
-    runs = per_run(data, {"group_size": "workload.group_size", "forced_count": "system.brokers"})
-    runs = chosen(runs)
+    runs = chosen(per_run(data, {"group_size": "workload.group_size", "forced_count": "system.brokers"}))
     return {"runs": runs, "p99": summary(runs, ["arrivals", "system", "group_size"])}
 
 
-def chosen(runs: "pd.DataFrame") -> "pd.DataFrame":
+def chosen(runs: Frame) -> Frame:
     """Keep the searches, and of the forced runs those with SRTM's number of brokers, as system ``FORCED``."""
     import pandas as pd
 
@@ -56,9 +47,9 @@ def chosen(runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.concat([free, forced], ignore_index=True).drop(columns="forced_count")
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Two panels, one a kind of arrivals."""
-    return draw_columns(fig7.columns_of(found["p99"]), "group_size", fig7.GROUP_SIZE, SYSTEMS)
+    return draw_cases(by_arrivals(tables["runs"]), "group_size", GROUP_SIZE, SYSTEMS)
 
 
 def measure_r14(tables: Tables) -> Evidence:
@@ -84,15 +75,15 @@ def measure_r14(tables: Tables) -> Evidence:
 
 CLAIMS = (
     Claim(
-        "R14", "Fig. 8, VI-D", "Max-Min forced to SRTM's number of brokers is worse than SRTM, and worse still than "
-        "Max-Min left to itself.", ("srtm-fig8",), measure_r14,
+        "R14",
+        "Fig. 8, VI-D",
+        "Max-Min forced to SRTM's number of brokers is worse than SRTM, and worse still than Max-Min left to itself.",
+        ("srtm-fig8",),
+        measure_r14,
         why="With batches of 10 and synchronised groups nearly all access delay comes from groups that blind "
         "assignment spreads unevenly; how much that is depends on the slack of the envelope, which differs by window.",
     ),
-)  # fmt: skip
+)
 EXPERIMENT = Experiment("srtm-fig8", "Max-Min forced to SRTM's number of brokers", "SRTM, Fig. 8", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes=f"{COUNTS_NOTE} {STRIPS_NOTE} The forced Max-Min has the number that SRTM took in the same repetition. "
-    f"{ENVELOPE_NOTE}",
-)  # fmt: skip
+FORCED_NOTE = "The forced Max-Min has the number that SRTM took in the same repetition."
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, f"{TAIL_NOTE} {STRIPS_NOTE} {FORCED_NOTE} {ENVELOPE_NOTE}")

@@ -4,48 +4,40 @@ Groups of 25 whose members emit within 0 to 16 ms of each other; otherwise as Fi
 Fig. 7's point.  Ours: members are evenly spaced over the interval ("evenly spread", VI-D).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, doublings, samples
-from paper_figs.srtm.fig7 import columns_of
-from paper_figs.srtm.grids import PUBLISHERS, SMALL_PUBLISHERS, arrivals, at, grouped
-from paper_figs.srtm.series import COUNTS_NOTE, ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import STRIPS_NOTE, draw_columns
+from paper_figs.srtm.grids import arrivals, at, grouped
+from paper_figs.srtm.grouped import FEWER, SYSTEMS, by_arrivals, draw_cases
+from paper_figs.srtm.published import LARGEST_SPREAD_MS, SPREAD_GROUP
+from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, slopes, summary
+from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-SYSTEMS = ("srtm", "max-min")
-GROUP_SIZE = 25
 SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time", which is 100 ms
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Spreads x arrivals x systems."""
-    spreads = scale.pick(tiny=["0ms", "16ms"], paper=["0ms", "2ms", "4ms", "8ms", "12ms", "16ms"])
-    size = scale.pick(small=15, tiny=GROUP_SIZE)  # small: Fig. 7's
+    largest = f"{LARGEST_SPREAD_MS}ms"
+    spreads = scale.pick(tiny=["0ms", largest], paper=["0ms", "2ms", "4ms", "8ms", "12ms", largest])
+    size = scale.pick(small=15, tiny=SPREAD_GROUP)  # small: Fig. 7's
     cases = [(system, kind, size, spread) for kind in arrivals(scale) for spread in spreads for system in SYSTEMS]
-    return at(scale, [grouped(*case) for case in cases], PUBLISHERS // SMALL_PUBLISHERS)
+    return at(scale, [grouped(*case) for case in cases], FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions."""
     runs = per_run(data, {"spread": "workload.spread"})
     runs["spread_ms"] = [duration_ns(text) / MILLISECOND_NS for text in runs.pop("spread").fillna("0ms")]
     return {"runs": runs, "p99": summary(runs, ["arrivals", "system", "spread_ms"])}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Two panels, one a kind of arrivals."""
-    return draw_columns(columns_of(found["p99"]), "spread_ms", "spread of a group's instants (ms)", SYSTEMS)
+    return draw_cases(by_arrivals(tables["runs"]), "spread_ms", "spread of a group's instants (ms)")
 
 
 def measure_r15(tables: Tables) -> Evidence:
@@ -82,25 +74,15 @@ def measure_r16(tables: Tables) -> Evidence:
     direction: list[Check] = []
     for (kind, system), part in runs[runs.system.isin(SYSTEMS)].groupby(["arrivals", "system"], sort=False):
         for value, unit in (("log2_p99", "doublings"), ("broker_count", "brokers")):
-            wide = part.pivot(index="repetition", columns="spread_ms", values=value).dropna()
-            slopes = _slopes(wide)
+            wide = part.pivot(index="repetition", columns="spread_ms", values=value)
+            falls = [round(slope, 9) for slope in slopes(wide)]  # a constant has slope 0, not 1e-17
             label = f"{kind}, {system}: slope of {value}"
-            exact.append(below(label, slopes, 0.0, f"{unit} per ms"))
+            exact.append(below(label, falls, 0.0, f"{unit} per ms"))
             if value == "broker_count" and system == "max-min":
-                direction.append(at_most(f"{label}, no growth", slopes, 0.0, f"{unit} per ms"))
+                direction.append(at_most(f"{label}, no growth", falls, 0.0, f"{unit} per ms"))
             else:
                 direction.append(exact[-1])
     return Evidence(tuple(exact), tuple(direction))
-
-
-def _slopes(wide: "pd.DataFrame") -> list[float]:
-    """Change per ms of spread; ``wide``: a row a repetition, a column a spread."""
-    import numpy as np
-
-    if wide.empty or wide.shape[1] < 2:
-        return []
-    slopes = np.polyfit(wide.columns.to_numpy(float), wide.to_numpy(float).T, 1)[0]
-    return [round(float(slope), 9) for slope in slopes]  # a constant has slope 0, not 1e-17
 
 
 CLAIMS = (
@@ -119,4 +101,4 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-fig9", "Imprecise correlation", "SRTM, Fig. 9", points, open_to_systems=True)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{COUNTS_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, notes=f"{TAIL_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")

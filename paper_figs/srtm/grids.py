@@ -25,11 +25,10 @@ import msgspec
 
 from core.units import duration_ns
 from harness.experiment import CALIBRATED, RunSpec, Scale
+from paper_figs.srtm.published import BATCH, BROKERS, LARGEST_GROUP, PUBLISHERS
 
 CONFORMANT: dict[str, Any] = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
-BROKERS = 6  # SRTM VI
-PUBLISHERS = 1_000  # SRTM VI-D and VI-E: 1,000 publishers x 10 msg/s, batch 10
 SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
 
 
@@ -66,7 +65,7 @@ def arrivals(scale: Scale) -> Sequence[str]:
 
 def group_sizes(scale: Scale) -> list[int]:
     """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    return scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, 30])
+    return scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: Any) -> RunSpec:
@@ -74,7 +73,7 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **
 
     1,000 is no multiple of 15 or 30: the last group is smaller.
     """
-    workload: dict[str, Any] = {"publishers": PUBLISHERS, "batch": 10, "group_size": group_size}
+    workload: dict[str, Any] = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
     if spread != "0ms":  # left out where it is the default, so that Fig. 7 and Fig. 9 share runs
         workload["spread"] = spread
     return RunSpec(
@@ -96,6 +95,21 @@ def topic(
         workload=arrivals,
         workload_options={"publishers": publishers, "batch": batch},
         study_options={**CONFORMANT, **loads},
+    )
+
+
+def live_broker(workload: dict[str, Any], length: str, **study: Any) -> RunSpec:
+    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
+    return RunSpec(
+        system="lb",
+        workload="poisson",
+        workload_options=workload,
+        topology_options={"brokers": 1},
+        testbed="mininet",
+        calibration="small",
+        slo=CALIBRATED,
+        round=length,
+        study_options={"envelope": "conformant", **study},
     )
 
 

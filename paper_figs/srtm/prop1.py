@@ -6,22 +6,18 @@ included.  Rounds of 10 s: every message is kept (there is nothing to search, so
 proves it and has no figure: this one is ours.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import legend_above, with_point
-from paper_figs.srtm.grids import BROKERS, at, most_brokers, split
-from paper_figs.style import SERIES, letter, panels
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+from paper_figs import drawing, keys
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.series import with_point
+from paper_figs.srtm.grids import at, most_brokers, split
+from paper_figs.srtm.published import BROKERS
+from paper_figs.style import series
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {  # about 1,000 msg/s each
     "Poisson": ("poisson", {"publishers": 100}),
@@ -36,7 +32,7 @@ ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
 ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Kinds of arrivals x k."""
     most = most_brokers(scale)
     ks = scale.pick(tiny=[1, 2, most], quick=[1, 2, 3, most], paper=list(range(1, most + 1)))
@@ -48,7 +44,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``sums``: S(t) by kind and k; ``gaps``: S^(k)(t) - S(t) of each run; ``output``: the most over b + r D."""
     from analysis import metrics
 
@@ -59,16 +55,12 @@ def tables(data: "Data") -> FigureTables:
     wide = sums.pivot_table(index=["kind", "repetition", "t_ns"], columns="k", values="delay_s").reset_index()
     wide["at_s"] = (wide["t_ns"] - wide["t_ns"].min()) / SECOND_NS
     ks = sorted(set(sums.k))
-    mean = (
-        wide.groupby(["kind", "at_s"])[ks]
-        .mean()
-        .reset_index()
-        .melt(["kind", "at_s"], var_name="k", value_name="delay_s")
-    )
-    return {"sums": mean, "gaps": gaps_of(wide, ks), "output": output_of(data)}
+    means = wide.groupby(["kind", "at_s"])[ks].mean().reset_index()
+    means = means.melt(["kind", "at_s"], var_name="k", value_name="delay_s")
+    return {"sums": means, "gaps": gaps_of(wide, ks), "output": output_of(data)}
 
 
-def kind_of(frame: "pd.DataFrame") -> list[str]:
+def kind_of(frame: Frame) -> list[str]:
     """The name in ``KINDS`` of each row's workload: they differ in arrivals, publishers and groups."""
     names = {
         (arrivals, options["publishers"], options.get("group_size", 1)): name
@@ -78,11 +70,13 @@ def kind_of(frame: "pd.DataFrame") -> list[str]:
     return [names[point] for point in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)]
 
 
-def gaps_of(wide: "pd.DataFrame", ks: list[int]) -> "pd.DataFrame":
+def gaps_of(wide: Frame, ks: list[int]) -> Frame:
     """One row a kind, k > 1 and repetition: the least and the last S^(k)(t) - S(t), ``least_s`` and ``last_s``.
 
     A repetition that lacks the run with k, or the one with k = 1, has no row.
     """
+    import pandas as pd
+
     rows = []
     for (kind, repetition), part in wide.sort_values("t_ns").groupby(["kind", "repetition"], sort=False):
         for k in sorted(set(ks) - {1}) if 1 in ks else ():
@@ -90,11 +84,13 @@ def gaps_of(wide: "pd.DataFrame", ks: list[int]) -> "pd.DataFrame":
             point = {"kind": kind, "k": k, "repetition": repetition}
             if len(gap):
                 rows.append({**point, "least_s": gap.min(), "last_s": gap.iloc[-1]})
-    return _frame(rows)
+    return pd.DataFrame(rows, columns=["kind", "k", "repetition", "least_s", "last_s"])
 
 
-def output_of(data: "Data") -> "pd.DataFrame":
+def output_of(data: Data) -> Frame:
     """One row a run, interval D and "sub-bucket" or "topic": the most messages in D less b + r D, ``excess_count``."""
+    import pandas as pd
+
     from analysis import metrics
 
     brokers = data.decisions.where("kind = 'final' and bucket_rate_rps is not null")
@@ -102,50 +98,38 @@ def output_of(data: "Data") -> "pd.DataFrame":
     topics = data.runs.selectExpr("run_id", "bucket_rate_rps as r", "bucket_burst_count as b")
     windows_ns = [interval_ms * MILLISECOND_NS for interval_ms in INTERVALS_MS]
     frames = []
-    for of, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
+    for whose, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
         most = metrics.released_in_window(data.messages, windows_ns, by).join(buckets, by)
         excess = most.selectExpr("run_id", "window_ns", f"released_count - b - r * (window_ns / {SECOND_NS}) as excess")
         worst = excess.groupBy("run_id", "window_ns").agg({"excess": "max"})
-        frames.append(with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=of))
-    found = _joined(frames)
-    found["interval_ms"] = found.pop("window_ns") // MILLISECOND_NS
-    found = found[found.system == "lb"].reset_index(drop=True)
-    found["kind"] = kind_of(found)
-    return found.sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)
+        frames.append(
+            with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=whose)
+        )
+    output = pd.concat(frames, ignore_index=True)
+    output["interval_ms"] = output.pop("window_ns") // MILLISECOND_NS
+    output = output[output.system == "lb"].reset_index(drop=True)
+    output["kind"] = kind_of(output)
+    return output.sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)
 
 
-def _frame(rows: list[dict[str, Any]]) -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=["kind", "k", "repetition", "least_s", "last_s"])
-
-
-def _joined(frames: "list[pd.DataFrame]") -> "pd.DataFrame":
-    import pandas as pd
-
-    return pd.concat(frames, ignore_index=True)
-
-
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """One panel a kind of arrivals, one line a k."""
-    drawing, axes = panels(2, 2, sharex=True)
-    sums = found["sums"]
-    for n, (panel, kind) in enumerate(zip(axes.flat, KINDS, strict=True)):
-        part = sums[sums.kind == kind]
-        for k, colour in zip(range(1, BROKERS + 1), SERIES, strict=True):
-            line = part[part.k == k]
+    sheet, axes = drawing.panels(2, 2, tuple(KINDS), share_x=True)
+    sums = tables["sums"]
+    looks = {k: series("S(t)" if k == 1 else f"$S^{{({k})}}(t)$", k - 1) for k in range(1, BROKERS + 1)}
+    for panel, kind in zip(axes, KINDS, strict=True):
+        drawing.log_axis(panel, at=(0, 0.1, 1, 10, 100, 1_000, 10_000), linear_below=0.1)
+        for k, look in looks.items():
+            line = sums[(sums.kind == kind) & (sums.k == k)]
             if len(line):
-                label = "S(t)" if k == 1 else f"$S^{{({k})}}(t)$"
-                panel.plot(line["at_s"], line["delay_s"], color=colour, linewidth=1.2, label=label)
-        panel.set_yscale("symlog", linthresh=0.1)
+                drawing.curve(panel, line.at_s, line.delay_s, look)
         panel.set_ylim(bottom=0)
-        letter(panel, f"({'abcd'[n]}) {kind}")
-    for panel in axes[:, 0]:
+    for panel in axes[::2]:
         panel.set_ylabel("delay of all messages (s)")
-    for panel in axes[1]:
+    for panel in axes[2:]:
         panel.set_xlabel("t (s)")
-    legend_above(drawing, axes[0][0])
-    return drawing
+    keys.legend_above(sheet, [keys.key(look, marker=False) for k, look in looks.items() if (sums.k == k).any()])
+    return sheet
 
 
 def measure_r1(tables: Tables) -> Evidence:
@@ -167,15 +151,15 @@ def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
     output = tables["srtm-prop1/output"]
     checks: list[Check] = []
-    for (of, interval), part in output.groupby(["of", "interval_ms"], sort=False):
+    for (whose, interval), part in output.groupby(["of", "interval_ms"], sort=False):
         most = in_every_run(part.excess_count.max(), part)
-        checks.append(at_most(f"{of}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))
+        checks.append(at_most(f"{whose}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))
     if not checks:
         raise KeyError("output")
     return Evidence(tuple(checks))
 
 
-def in_every_run(worst: float, part: "pd.DataFrame") -> list[float]:
+def in_every_run(worst: float, part: Frame) -> list[float]:
     """Samples for "always": one run that breaks a theorem refutes it, so each repetition counts as the worst one."""
     return [float(worst)] * part.repetition.nunique()
 
@@ -195,8 +179,8 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-prop1", "Proposition 1: splitting adds delay", "SRTM, Proposition 1", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Mean over repetitions. The claims are judged on the worst run: the least difference S^(k)(t) - S(t) over a "
-    "grid of instants, the largest output over all intervals; a property test tries any arrivals and splits.",
-)  # fmt: skip
+NOTES = (
+    "Means over repetitions. The claims are judged on the worst run: the least difference S^(k)(t) - S(t) over a grid "
+    "of instants, the largest output over all intervals; a property test tries any arrivals and splits."
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

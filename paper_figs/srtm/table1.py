@@ -7,63 +7,42 @@ published times leave beside the rounds (the artifact's overhead of a round), no
 that no claim is about time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.srtm.grids import (
-    ARRIVALS,
-    BROKERS,
-    PUBLISHERS,
-    SMALL_PUBLISHERS,
-    arrivals,
-    at,
-    group_sizes,
-    grouped,
-)
+from paper_figs import drawing
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing, SparkFrame
+from paper_figs.series import by_repetition, samples, where, whole, with_point
+from paper_figs.srtm.grids import ARRIVALS, arrivals, at, group_sizes, grouped
+from paper_figs.srtm.grouped import FEWER
+from paper_figs.srtm.published import BROKERS, OVERHEAD_S, ROUND_S, TABLE_1
 from paper_figs.srtm.series import ENVELOPE_NOTE
-from paper_figs.style import letter, panels
+from paper_figs.tables import draw_table
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
-
-PUBLISHED = {  # group size: rounds of iterations 1 to 6, seconds
-    5: ((1,), 64),
-    10: ((2, 1), 189),
-    15: ((5, 3, 1), 558),
-    20: ((5, 4, 2, 1), 745),
-    25: ((3, 4, 4, 2, 1), 871),
-    30: ((3, 5, 3, 2, 3, 1), 1058),
-}
-OVERHEAD_S = 2.2  # of a round, beside its 60 s of traffic
+Rows = Mapping[int, tuple[Sequence[float], float]]  # by group size: rounds of each iteration, seconds
 ROUNDS_TOLERANCE = 0.30  # set with the claim: rounds are small whole numbers
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """SRTM's points of Fig. 7."""
     specs = [grouped("srtm", kind, size) for kind in arrivals(scale) for size in group_sizes(scale)]
-    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
+    return at(scale, specs, FEWER)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``iterations``: rounds and reach of each iteration; ``searches``: one row a run."""
     factors = {"group_size": "workload.group_size"}
     steps = iterations(data.decisions)
-    found = {"iterations": steps, "searches": searches(data.decisions, steps)}
-    every = {name: with_point(data, frame, factors) for name, frame in found.items()}
+    frames = {"iterations": steps, "searches": searches(data.decisions, steps)}
+    every = {name: with_point(data, frame, factors) for name, frame in frames.items()}
     return {name: frame[frame.system == "srtm"].reset_index(drop=True) for name, frame in every.items()}
 
 
-def iterations(decisions: "DataFrame") -> "DataFrame":
+def iterations(decisions: SparkFrame) -> SparkFrame:
     """A row a run and iteration: ``round_count``, and ``reach``: the last broker in use when it starts, from 1."""
     from pyspark.sql import functions as f
 
@@ -72,14 +51,11 @@ def iterations(decisions: "DataFrame") -> "DataFrame":
     used = decisions.where("kind = 'trial' and publisher_count > 0")
     rounds = used.groupBy("run_id", "iteration", "round").agg((f.max("broker") + 1).alias("reach"))
     reach = rounds.groupBy("run_id", "iteration").agg(f.min_by("reach", "round").alias("reach"))
-    return (
-        search_rounds(decisions)
-        .select("run_id", "iteration", "round_count", "search_ns")
-        .join(reach, ["run_id", "iteration"])
-    )
+    rounds = search_rounds(decisions).select("run_id", "iteration", "round_count", "search_ns")
+    return rounds.join(reach, ["run_id", "iteration"])
 
 
-def searches(decisions: "DataFrame", steps: "DataFrame") -> "DataFrame":
+def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
     """A row a run: rounds in all and in the last iteration, brokers of the first one, time, publishers moved back."""
     from pyspark.sql import functions as f
 
@@ -93,7 +69,7 @@ def searches(decisions: "DataFrame", steps: "DataFrame") -> "DataFrame":
     return ends.join(moved_back(decisions), "run_id").join(_longest_step(steps), "run_id")
 
 
-def _longest_step(steps: "DataFrame") -> "DataFrame":
+def _longest_step(steps: SparkFrame) -> SparkFrame:
     """A row a run: the largest number of brokers that one iteration added."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -103,7 +79,7 @@ def _longest_step(steps: "DataFrame") -> "DataFrame":
     return added.groupBy("run_id").agg(f.max("added").alias("reach_step"))
 
 
-def moved_back(decisions: "DataFrame") -> "DataFrame":
+def moved_back(decisions: SparkFrame) -> SparkFrame:
     """A row a run, ``moved_back_count``: publishers that came to a broker at the start of a later iteration.
 
     Compared are an iteration's first round and the last one before it: within an iteration a binary
@@ -131,53 +107,32 @@ def moved_back(decisions: "DataFrame") -> "DataFrame":
     return ends.withColumn("back", back).groupBy("run_id").agg(f.sum("back").alias("moved_back_count"))
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """Three tables side by side: published, Poisson, periodic."""
-    drawing, axes = panels(1, 3, sharey=True)
-    sizes = sorted(PUBLISHED)
-    width = max([BROKERS, *found["iterations"].iteration])
-    _draw_table(axes[0][0], "published", sizes, {size: PUBLISHED[size] for size in sizes}, width)
-    for panel, kind in zip(axes[0][1:], ARRIVALS, strict=True):
-        _draw_table(panel, f"ours, {kind} (mean)", sizes, _means(found, kind, width), width)
-    axes[0][0].set_ylabel("group size (publishers)")
-    return drawing
+def draw(tables: FigureTables) -> Drawing:
+    """Three tables side by side: published, Poisson, periodic; cells shaded by rounds."""
+    sheet, axes = drawing.panels(1, 3, inches=(9.0, 2.2))
+    width = max([BROKERS, *tables["iterations"].iteration])
+    every = {f"ours, {kind} (mean)": _means(tables, kind, width) for kind in ARRIVALS}
+    header = ["group", *(f"k = {k}" if k == 1 else str(k) for k in range(1, width + 1)), "all", "s"]
+    for panel, (name, rows) in zip(axes, {"published": TABLE_1, **every}.items(), strict=True):
+        cells: list[list[str]] = []
+        shades: dict[tuple[int, int], float] = {}
+        for line, size in enumerate(sorted(TABLE_1)):
+            rounds, seconds = rows.get(size, ((), 0.0))
+            shades |= {(line, column): value / 9 for column, value in enumerate(rounds, 1)}
+            ours = [*rounds, *[0.0] * (width - len(rounds)), sum(rounds)]
+            cells.append([str(size), *(whole(value) if value else "" for value in ours), f"{seconds:.0f}"])
+        draw_table(panel, header, cells, (1.4, *[1.0] * (width + 1), 1.2), name, shades=shades)
+    return sheet
 
 
-def _means(found: FigureTables, kind: str, width: int) -> dict[int, tuple[tuple[float, ...], float]]:
+def _means(tables: FigureTables, kind: str, width: int) -> Rows:
     """Mean rounds of each iteration (0 where a repetition did not get there) and mean time, by group size."""
-    steps, runs = (found[name][found[name].arrivals == kind] for name in ("iterations", "searches"))
+    steps, runs = (tables[name][tables[name].arrivals == kind] for name in ("iterations", "searches"))
     means = {}
     for size, part in runs.groupby("group_size"):
         rounds = steps[steps.group_size == size].groupby("iteration")["round_count"].sum() / len(part)
         means[int(size)] = (tuple(float(rounds.get(k, 0.0)) for k in range(1, width + 1)), float(part.search_s.mean()))
     return means
-
-
-def _draw_table(
-    axes: "Axes", name: str, sizes: list[int], rows: Mapping[int, tuple[tuple[float, ...], float]], width: int
-) -> None:
-    """Cells shaded by rounds; two plain columns: all rounds, time."""
-    import numpy as np
-
-    cells = np.full((len(sizes), width + 2), np.nan)
-    for line, size in enumerate(sizes):
-        rounds, seconds = rows.get(size, ((), np.nan))
-        cells[line, : len(rounds)] = [value or np.nan for value in rounds]
-        cells[line, width:] = sum(rounds) or np.nan, seconds
-    shaded = cells.copy()
-    shaded[:, width:] = np.nan
-    axes.imshow(shaded, cmap="Blues", vmin=0, vmax=9, aspect="auto")
-    for (line, column), value in np.ndenumerate(cells):
-        if not np.isnan(value):
-            text = f"{value:.0f}" if column > width or abs(value - round(value)) < 0.05 else f"{value:.1f}"
-            axes.text(column, line, text, ha="center", va="center", fontsize=7)
-    axes.set_xticks(range(width + 2), [*(str(k) for k in range(1, width + 1)), "all", "s"], fontsize=7)
-    axes.set_yticks(range(len(sizes)), [str(size) for size in sizes], fontsize=7)
-    axes.set_xlabel("rounds in iteration k;  all rounds;  time (s)", fontsize=7)
-    axes.axvline(width - 0.5, color="#555555", linewidth=0.8)
-    axes.tick_params(length=0)
-    axes.grid(visible=False)
-    letter(axes, name)
 
 
 def measure_r17(tables: Tables) -> Evidence:
@@ -187,7 +142,7 @@ def measure_r17(tables: Tables) -> Evidence:
     count = {size: by_repetition(runs, "round_count", group_size=size) for size in sizes}
     exact: list[Check] = []
     for size in sizes:
-        rounds = sum(PUBLISHED[size][0])
+        rounds = sum(TABLE_1[size][0])
         exact.append(within(f"groups of {size}: rounds", samples(count[size]), rounds, ROUNDS_TOLERANCE, "rounds"))
     for smaller, larger in pairwise(sizes):
         steps = samples(count[larger] - count[smaller])
@@ -249,10 +204,11 @@ CLAIMS = (
     ),
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-table1", "Load distribution latency of SRTM", "SRTM, Table I", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="k: iteration; cells: measurement rounds, ours as means over repetitions (0 where a search ended earlier). "
-    "The paper does not say whether its table is about Poisson or periodic publishers: R17 uses Poisson. Time "
-    f"= rounds x (60 s + {OVERHEAD_S} s); the {OVERHEAD_S} s are what the published times leave beside the rounds (the "
-    f"artifact's overhead of a round), not measured here. {ENVELOPE_NOTE}",
-)  # fmt: skip
+NOTES = (
+    "Group: its publishers; k: iteration; cells: measurement rounds, then those of all iterations, and seconds; ours "
+    "as means over repetitions (0 where a search ended earlier). The paper does not say "
+    "whether its table is about Poisson or periodic publishers: R17 uses Poisson. Time = rounds x "
+    f"({ROUND_S} s + {OVERHEAD_S} s); the {OVERHEAD_S} s are what the published times leave beside the rounds (the "
+    f"artifact's overhead of a round), not measured here. {ENVELOPE_NOTE}"
+)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

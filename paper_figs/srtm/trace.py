@@ -8,25 +8,19 @@ counted.
 """
 
 import gzip
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.errors import SpecError
 from harness.experiment import Experiment, Option, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis, with_others
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing
+from paper_figs.series import with_others
 from paper_figs.srtm.grids import CONFORMANT, at
-from paper_figs.srtm.series import ENVELOPE_NOTE, draw_p99, per_run, summary
-from paper_figs.srtm.strips import COMPANIONS, STRIPS_NOTE, draw_strips, panels_with_strips
-from paper_figs.style import letter, style_of
+from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
+from paper_figs.srtm.strips import MEAN_NOTE, ROUNDS, STRIPS, STRIPS_NOTE, Layout, p99_sheet
+from paper_figs.style import style_of
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-STRIPS = (*COMPANIONS, ("round_count", "rounds", 1.0))
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
 REPLICAS, SMALLER = 53, 10
 OPTIONS = (
@@ -42,7 +36,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The four systems on the trace; none without a trace."""
     if not options["trace"]:
         return []
@@ -51,27 +45,16 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     if scale.physics == "small" and replicas == REPLICAS:
         replicas //= SMALLER
     kind = options["format"] or looks_like(path)
-    workload: dict[str, Any] = {
-        "path": path, "format": kind, "replicas": replicas, "speed": options["speed"],
-    }  # fmt: skip
+    workload: dict[str, Any] = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}
     if kind == "csv":
         workload |= csv_options(options)
-    specs = [
-        RunSpec(
-            system=system,
-            workload="trace",
-            workload_options=workload,
-            study_options=CONFORMANT,
-            inputs=(path,),
-        )
-        for system in SYSTEMS
-    ]
-    return at(scale, specs)
+    shared: dict[str, Any] = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
+    return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
 
 
-def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def csv_options(options: Given) -> dict[str, Any]:
     """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
     header = {"yes": True, "no": False}.get(options["header"])
     if header is None:
@@ -80,7 +63,7 @@ def csv_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"separator": separator, "decimal": options["decimal"], "header": header}
 
 
-def skip_reason(options: Mapping[str, Any]) -> str:
+def skip_reason(options: Given) -> str:
     """Why there are no points."""
     return "no trace given: pass --trace FILE"
 
@@ -102,7 +85,7 @@ def looks_like(path: str) -> str:
     return "ulb-wsn" if bare else "csv"
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``p99``: over the repetitions; ``wraps``: how often copies started over in a minute."""
     from pyspark.sql import functions as f
 
@@ -116,36 +99,22 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """p99 of each system with the number of brokers; strips: capacity left, time in violation, rounds."""
-    order = with_others(SYSTEMS, found["p99"])
-    points = found["p99"].assign(place=[order.index(system) for system in found["p99"].system])
-    drawing, [(panel, strips)] = panels_with_strips(1, 1, (3.8, 4.4), STRIPS)
-    draw_p99(panel, points, "place", SYSTEMS)
-    log_axis(panel)
-    panel.set_ylabel("p99 end-to-end latency (ms)")
-    draw_strips(strips, points, "place", SYSTEMS, companions=STRIPS, side_by_side=False)
-    strips[-1].set_xticks(range(len(order)), [style_of(system).label for system in order])
-    strips[-1].set_xlim(-0.6, len(order) - 0.4)
-    wraps = found["wraps"]["mean"].dropna()
-    if len(wraps):
-        letter(panel, f"copies start over {wraps.iloc[0]:.0f} times a minute in all")
-    return drawing
+def draw(tables: FigureTables) -> Drawing:
+    """p99 of each system; strips: brokers, capacity left, time in violation, rounds."""
+    order = with_others(SYSTEMS, tables["runs"])
+    runs = tables["runs"].assign(place=tables["runs"].system.map(order.index))
+    wraps = tables["wraps"]["mean"].dropna()
+    title = f"copies start over {wraps.iloc[0]:.0f} times a minute in all" if len(wraps) else ""
+    layout = Layout("place", "", strips=(*STRIPS, ROUNDS), panel_inches=(3.8, 4.8), one_each=True)
+    sheet, panels = p99_sheet([(title, runs)], SYSTEMS, layout)
+    panels[0].set_xticks(range(len(order)), [style_of(system).label for system in order])
+    return sheet
 
 
-EXPERIMENT = Experiment(
-    "srtm-trace",
-    "Load distribution on a real trace of sensors",
-    "ours; systems of SRTM VI",
-    points,
-    OPTIONS,
-    skip_reason,
-    open_to_systems=True,
+TITLE, SOURCE = "Load distribution on a real trace of sensors", "ours; systems of SRTM VI"
+EXPERIMENT = Experiment("srtm-trace", TITLE, SOURCE, points, OPTIONS, skip_reason, open_to_systems=True)
+NOTES = (
+    f"{MEAN_NOTE} In each repetition the copies start from other places in the trace. The motes of a copy are a "
+    f"correlation group (what SRTM knows of the trace). {STRIPS_NOTE} {ENVELOPE_NOTE}"
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Mean and standard deviation over repetitions, in each of which the copies start from other places in the "
-    "trace; numbers beside points: brokers. The motes of a copy are a correlation group (what SRTM knows of the "
-    "trace). "
-    + f"{STRIPS_NOTE} {ENVELOPE_NOTE}",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

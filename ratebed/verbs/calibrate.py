@@ -31,8 +31,8 @@ def calibrate(
 
     if file.suffix != ".toml":
         raise SpecError(f"{file}: a calibration ends in .toml", f"write {file}.toml")
-    backend = load_testbed(testbed)
-    if not backend.real_time:
+    place = load_testbed(testbed)
+    if not place.real_time:
         raise SpecError(f"testbed {testbed} has no real brokers", "use --testbed local, or mininet")
     try:
         span_ns, slo_ns = duration_ns(span), duration_ns(slo) if slo else 0
@@ -40,11 +40,11 @@ def calibrate(
         raise SpecError(str(error), "give a length, as in 5s") from None
     if span_ns <= 0:
         raise SpecError(f"--span {span}", "give a length above zero")
-    from testbed.brokers.calibrate import measure
+    from studies.distribution.calibrate import measure
     from testbed.hosts.lock import machine_lock
 
     with machine_lock():
-        found = measure(backend, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)  # type: ignore[arg-type]
+        found = measure(place, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)
     try:
         file.write_text(found.toml(_provenance(testbed, span, seed)))
     except OSError as error:

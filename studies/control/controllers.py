@@ -32,8 +32,8 @@ class Controllers:
         self._fleet.connect()
         self._fleet.go(begin_ns, {})
 
-    def take_home(self, until_ns: int) -> tuple[dict[str, list[Any]], list[tuple[int, str, Any]]]:
-        """Columns of ``samples``, and the commands that brokers were given: (at_ns, node, SetBucket).
+    def take_home(self, until_ns: int) -> tuple[list[tuple[int, str, str, float]], list[tuple[int, str, Any]]]:
+        """Rows of ``samples``, and the commands that brokers were given: (at_ns, node, SetBucket).
 
         What nodes did after the load's end, while it drained, is left out.
         """
@@ -49,8 +49,7 @@ class Controllers:
                 commands.append((at_ns, name, SetBucket(self._topic, rate_rps, burst_count)))
         rows.sort(key=lambda row: row[:3])
         commands.sort(key=lambda row: row[:2])
-        names = ("at_ns", "node", "metric", "value")
-        return {name: [row[number] for row in rows] for number, name in enumerate(names)}, commands
+        return rows, commands
 
     def stop(self) -> None:
         """End the processes."""

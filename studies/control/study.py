@@ -3,80 +3,42 @@
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from core.errors import SpecError
-from core.registry import configure
-from core.units import duration_ns
-from studies.api import Journal, Point, Study, deployed
-from studies.distribution.asked import Deployment, DeploymentConfig
-from studies.distribution.study import histogram_rows
-from systems.api import Report, SetBucket
+from core.units import SECOND_NS, duration_ns
+from studies.api import Journal, Point, Study
+from studies.control.asked import Config, Controlled, Controlling
+from studies.distribution.study import SECONDS_PER_MESSAGE, deployed, histogram_rows, messages_a_round
+from studies.spec import RunSpec
+from systems.api import Report, SetBucket, System
+from workloads.api import Offer
 
 
-@dataclass(frozen=True)
-class Config(DeploymentConfig):
-    """Options of the study."""
-
-    duration: str = "120s"  # ours
-    window: str = "5s"  # ours: the histogram's ``round`` counts windows of this length from 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if duration_ns(self.window) <= 0 or duration_ns(self.duration) < duration_ns(self.window):
-            raise SpecError(
-                f"study control: duration {self.duration}, window {self.window}", "give at least one window"
-            )
+def asked(point: Point, config: Config) -> Controlling:
+    """What is asked of the testbed."""
+    duration, window = duration_ns(config.duration), duration_ns(config.window)
+    return Controlling(point.system, point.system_config, deployed(point, config, duration), duration, window)
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where system, workload and topology do not fit it."""
-    if point.system.nodes is None or Report not in point.system.inputs:
-        raise SpecError(f"system {point.system.key!r} controls no brokers", "choose tb-adaptor")
-    config = configure("study control", Config, point.spec.study_options)
-    point.backend.check(point.topology, point.schedule, point.spec, config)
-    return config
-
-
-def run(point: Point, config: Config) -> Journal:
-    """Run the controller of ``point`` on its topic."""
-    with deployed(point, config) as deployment:
-        return _controlled(point, config, deployment)
-
-
-def _controlled(point: Point, config: Config, deployment: Deployment) -> Journal:
-    names = [broker.name for broker in deployment.brokers]
-    count = point.schedule.population.count
-    assignment = (np.arange(count) * len(names) // count).astype(np.int32)
-    envelope = deployment.envelope_for(0, duration_ns(config.duration))
-    parts = deployment.start(0, assignment, envelope)
-    system_config = replace(point.system_config, splits={deployment.topic: dict(zip(names, parts, strict=True))})
-    found = deployment.control(
-        point.system,
-        system_config,
-        point.topology,
-        duration_ns(config.duration),
-        duration_ns(config.window),
-        point.spec.seed,
-    )
+def journal(point: Point, asked: Controlling, shown: Controlled) -> Journal:
+    """The tables of a run."""
     windows = [
         histogram_rows(number, {"end_to_end_latency": latency, "access_delay": access_delay})
-        for number, (latency, access_delay) in enumerate(found.windows, start=1)
+        for number, (latency, access_delay) in enumerate(shown.windows, start=1)
     ]
+    names = ("at_ns", "node", "metric", "value")
     tables: dict[str, dict[str, Any]] = {
         "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
-        "samples": found.samples,
+        "samples": {name: [row[number] for row in shown.samples] for number, name in enumerate(names)},
     }
-    messages = deployment.messages()
-    if messages:
-        tables["messages"] = dict(messages)
-    commands = _commands(found.commands, names)
+    if shown.messages:
+        tables["messages"] = dict(shown.messages)
+    commands = _commands(shown.commands, shown.names)
     if commands["at_ns"]:
         tables["decisions"] = commands
-    return Journal(tables, "done", envelope.rate_rps, envelope.burst_count, deployment.evidence())
+    return Journal(tables, "done", shown.envelope.rate_rps, shown.envelope.burst_count, shown.evidence)
 
 
 def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[str, list[Any]]:
@@ -92,4 +54,27 @@ def _commands(commands: list[tuple[int, str, Any]], names: list[str]) -> dict[st
     return columns
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """Whether its nodes take the measurements of brokers."""
+    return system.nodes is not None and Report in system.inputs
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Live its length, else its messages."""
+    if real_time:
+        return duration_ns(str(spec.study_options.get("duration", Config.duration))) / SECOND_NS
+    return messages_a_round(spec) * SECONDS_PER_MESSAGE
+
+
+STUDY = Study(
+    "control",
+    "a topic on fixed brokers while a controller moves its sub-buckets",
+    Config,
+    Offer.MESSAGES,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.control.virtual:BODY",
+    "studies.control.live:BODY",
+)

@@ -6,28 +6,29 @@ its row is not a number, and the run says that it was lost.
 """
 
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from math import nan
 
 from collectors import procfs
-from collectors.probes import ALL_EVERY_S, Probes
-from collectors.writer import read_logs
+from collectors.probes import ALL_EVERY_S
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS, duration_text
+from studies.api import LiveBody
 from studies.coordinates.asked import Located, Locating
+from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
-from testbed.faults import Handover
+from testbed.api import Testbed
 from testbed.hosts.site import Site
+from testbed.play import Observer, Play
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
 from testbed.trust.fidelity import SCALE_NS
-from testbed.trust.observed import Findings, Row, namespaces
+from testbed.trust.observed import Row
 
 UNKNOWN = Coordinate((nan,) * SERF.dimensions, nan, nan, nan)
 JOIN_S = 60.0
-_TICK_S = 0.1  # Ctrl-C is heard
 
 
 def profile_of(interval_ns: int) -> str:
@@ -39,64 +40,58 @@ def profile_of(interval_ns: int) -> str:
     raise SpecError(f"Serf agents do not probe every {duration_text(interval_ns)}", f"give an interval of {known}")
 
 
+def run(site: Site, plan: Plan) -> Located:
+    """See ``locate_live``."""
+    return locate_live(site, plan.locating)
+
+
 def locate_live(site: Site, locating: Locating) -> Located:
-    """See ``testbed.Backend.locate``.  LinkError where a path is not as the topology wants it."""
-    findings = Findings(SCALE_NS, site.verify())
+    """The agents' own coordinates at every read.  LinkError where a path is not as the topology wants it."""
+    observer = Observer(site, SCALE_NS)
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start(JOIN_S)
-        with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
-            time.sleep(ALL_EVERY_S / 2)  # reads shall not meet the samples of the machine
-            run = _Run(site, cluster, locating.handovers)
-            found = [run.read(reads * locating.interval_ns) for reads in locating.reads]
-            run.wait_until(locating.rounds * locating.interval_ns)
+        with observer.watch:
+            play = Play()
+            for move in locating.handovers:
+                play.plan(move.at_ns, partial(site.apply, move))
+            play.begin(int(ALL_EVERY_S / 2 * SECOND_NS))  # reads shall not meet the samples of the machine
+            reader = _Reader(cluster, play)
+            at_ns = tuple(reads * locating.interval_ns for reads in locating.reads)
+            coordinates = tuple(reader.read(instant_ns) for instant_ns in at_ns)
+            play.until(locating.rounds * locating.interval_ns)
             end_ns = time.time_ns()
-            findings.site_counters = site.counters()
-            findings.lost_agents = [
+            observer.findings.lost_agents = [
                 server.process.name for server in cluster.servers.values() if not server.process.alive
             ]
-        findings.rows += run.rows
-    findings.played(run.epoch_ns, end_ns)
-    findings.late(run.lateness_ns or [0])
-    at_ns = tuple(reads * locating.interval_ns for reads in locating.reads)
-    return Located(locating.nodes, at_ns, tuple(found), findings.evidence(probes, read_logs(site.folder / "logs")))
+            observer.findings.rows += reader.rows
+            observer.findings.played(play.epoch_ns, end_ns)
+            observer.findings.late(reader.lateness_ns or [0])
+            evidence = observer.evidence()
+    return Located(locating.nodes, at_ns, coordinates, evidence)
 
 
 @dataclass
-class _Run:
-    """Time since all have joined; handovers and reads as they fall due."""
+class _Reader:
+    """Asks the agents where they are."""
 
-    site: Site
     cluster: SerfCluster
-    moves: Sequence[Handover]
-    epoch_ns: int = field(default_factory=time.time_ns)
+    play: Play
     lateness_ns: list[int] = field(default_factory=list)
     # At each read, of each agent: health_score (above 0 it probes less often), and the memory that is its alone.
     rows: list[Row] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self._zero_ns = time.monotonic_ns()
-
-    def wait_until(self, at_ns: int) -> None:
-        """Sleep; let handovers happen."""
-        to_come = [move for move in self.moves if move.at_ns <= at_ns]
-        self.moves = self.moves[len(to_come) :]
-        for move in to_come:
-            self._sleep_until(move.at_ns)
-            self.site.apply(move)
-        self._sleep_until(at_ns)
-
     def read(self, at_ns: int) -> Coordinates:
         """Where every agent is at an instant, by its own account."""
-        self.wait_until(at_ns)
-        self.lateness_ns.append(time.monotonic_ns() - self._zero_ns - at_ns)
-        found = stacked([self._own(server) for server in self.cluster.servers.values()])
+        self.play.until(at_ns)
+        self.lateness_ns.append(self.play.now_ns() - at_ns)
+        coordinates = stacked([self._own(server) for server in self.cluster.servers.values()])
         for server in self.cluster.servers.values():
             with suppress(MachineError):
                 score = float(server.rpc.stats()["serf"]["health_score"])
                 self.rows.append((at_ns, server.process.name, "health_score", score))
                 own = procfs.anonymous_bytes(server.process.pid)
                 self.rows.append((at_ns, server.process.name, "anonymous_bytes", own))
-        return found
+        return coordinates
 
     @staticmethod
     def _own(server: SerfServer) -> Coordinate:
@@ -104,6 +99,13 @@ class _Run:
             return server.rpc.coordinate(server.node) or UNKNOWN
         return UNKNOWN
 
-    def _sleep_until(self, at_ns: int) -> None:
-        while (left_ns := self._zero_ns + at_ns - time.monotonic_ns()) > 0:
-            time.sleep(min(_TICK_S, left_ns / SECOND_NS))
+
+def check(testbed: Testbed, plan: Plan) -> None:
+    """SpecError where no agent probes so often, or there are no links to be far apart on."""
+    profile_of(plan.locating.interval_ns)
+    if not testbed.has_links:
+        fix = "use --testbed mininet, or virtual"
+        raise SpecError(f"{testbed.name} has no links whose delays coordinate agents could estimate", fix)
+
+
+BODY = LiveBody(run, check)

@@ -6,102 +6,31 @@ Mobile clients, if there are any, are paired with the brokers, else every agent 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from core.errors import SpecError
-from core.registry import configure
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
-from studies.api import Journal, Point, Study
-from studies.coordinates.asked import Located, Locating, TripTable
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study
+from studies.coordinates.asked import Located, TripTable, check_locating
+from studies.coordinates.plan import Config, Plan, agents
+from studies.spec import RunSpec
+from systems.api import System
 from systems.parts.coordinates import Coordinates, distances_s, raised
 from systems.placement.cast import AGENT
 from testbed.faults import Handover
 from testbed.topologies.places import sites, with_clients
-from testbed.topologies.topology import Topology
+
+SECONDS_PER_PROBE = 2e-6  # of an agent, and its share of what is kept
 
 Rows = tuple[int, list[str], str, Any]  # of samples: instant, nodes, metric, a value a node
 
 
-@dataclass(frozen=True)
-class Config:
-    """Options of the study."""
-
-    rounds: int = 600  # probes a node: ten minutes of Serf's profile lan, as in ePulsar 5.3
-    interval: str = "1s"  # between two probes of a node
-    reads: tuple[int, ...] = ()  # rounds after which estimates are kept, besides the last
-    every: int = 0  # and besides those, every so many rounds …
-    first: int = 0  # … from this one on
-    clients: int = 0  # ours: mobile hosts, spread over the sites in turn
-    access: str = "8ms"  # ours: one way, client to site
-    handover: str = ""  # ours: mean time between two handovers of a client; empty: none
-    still: int = 0  # ours: rounds before handovers begin
-    proxied: bool = False  # clients run no agent, but stand behind their site's proxy (ePulsar, Section 4)
-
-    def __post_init__(self) -> None:
-        """SpecError for numbers and spans that make no sense."""
-        if min(self.rounds - 1, self.every, self.first, self.clients, self.still) < 0:
-            raise SpecError(f"study coordinates: {self}", "give counts from 0 on, and at least 1 round")
-        for option in ("interval", "access", "handover"):
-            text = getattr(self, option)
-            if (text or option != "handover") and self.span_ns(option) <= 0:
-                raise SpecError(f"study coordinates: {option} = {text!r}", "give a length above zero")
-
-    def span_ns(self, option: str) -> int:
-        """A duration among the options, in nanoseconds."""
-        try:
-            return duration_ns(getattr(self, option))
-        except ValueError as error:
-            raise SpecError(f"study coordinates: {option}: {error}", "") from None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is done at a point: the agents' topology with its clients, who hands over when, who is paired."""
-
-    config: Config
-    topology: Topology
-    clients: tuple[str, ...]
-    homes: Mapping[str, str]  # client -> the site, a switch, where it begins
-    handovers: tuple[Handover, ...]
-
-    @cached_property
-    def locating(self) -> Locating:
-        """What the testbed is asked for."""
-        config = self.config
-        mobile = () if config.proxied else self.clients
-        every = range(config.first, config.rounds + 1, config.every) if config.every else ()
-        reads = tuple(sorted({*config.reads, *every, config.rounds}))
-        return Locating(
-            (*agents(self.topology), *mobile), config.rounds, reads, config.span_ns("interval"),
-            self.handovers if mobile else (),
-        )  # fmt: skip
-
-    @cached_property
-    def behind(self) -> dict[str, tuple[str, int]]:
-        """Of each site the proxy, and a client's round trip to it."""
-        access_ns = self.config.span_ns("access")
-        return {
-            site.name: (site.proxy, 2 * (access_ns + self.topology.path(site.name, site.proxy).one_way_delay_ns))
-            for site in sites(self.topology)
-        }
-
-
-def agents(topology: Topology) -> list[str]:
-    """The nodes with a coordinate agent: on a topology with sites those of hosts and gateways, else all."""
-    proxies = topology.node_names("proxy")
-    nodes = [name for name in topology.node_names() if name.endswith(AGENT)] + proxies
-    return nodes if proxies else topology.node_names()
-
-
-def configured(point: Point) -> Plan:
+def asked(point: Point, config: Config) -> Plan:
     """The plan of a point; SpecError where the options do not fit the topology."""
-    config: Config = configure("study coordinates", Config, point.spec.study_options)
     places = sites(point.topology) if config.clients else []
     if config.clients and not (places and point.topology.node_names("broker")):
         raise SpecError(f"topology {point.topology.name} has no sites with brokers for clients", "use city-mec")
@@ -113,8 +42,10 @@ def configured(point: Point) -> Plan:
     topology = with_clients(point.topology, homes, config.span_ns("access")) if homes else point.topology
     names = [site.name for site in places]
     moves = sorted(_handovers(config, homes, names, point.spec.seed), key=lambda move: move.at_ns)
-    plan = Plan(config, topology, tuple(homes), {client: names[n] for client, n in homes.items()}, tuple(moves))
-    point.backend.check_locate(topology, plan.locating)
+    plan = Plan(
+        config, topology, point.spec.seed, tuple(homes), {client: names[n] for client, n in homes.items()}, tuple(moves)
+    )
+    check_locating(topology, plan.locating)
     return plan
 
 
@@ -132,9 +63,8 @@ def _handovers(config: Config, homes: Mapping[str, int], places: list[str], seed
             at_ns += int(mean_ns * rng.uniform(0.5, 1.5))
 
 
-def run(point: Point, plan: Plan) -> Journal:
-    """Let the agents probe, and keep every read."""
-    found = point.backend.locate(plan.topology, point.spec.seed, plan.locating)
+def journal(point: Point, plan: Plan, found: Located) -> Journal:
+    """The tables of a run: every read."""
     samples: dict[str, list[Any]] = {"at_ns": [], "node": [], "metric": [], "value": []}
     for at_ns, nodes, metric, values in chain(_pairs(plan, found), _shifts(found)):
         known = np.isfinite(values)  # of an agent that was lost, nobody knows where it is
@@ -142,7 +72,7 @@ def run(point: Point, plan: Plan) -> Journal:
         samples["node"] += [node for node, there in zip(nodes, known, strict=True) if there]
         samples["metric"] += [metric] * int(known.sum())
         samples["value"] += np.rint(values[known]).tolist()
-    return Journal({"samples": samples}, "done", evidence=found.evidence)
+    return Journal({"samples": samples}, evidence=found.evidence)
 
 
 def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
@@ -187,4 +117,31 @@ def _shifts(found: Located) -> Iterator[Rows]:
         yield at_ns, list(found.nodes), "shift_ns", shift_s * SECOND_NS
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """No system runs: any may be named."""
+    return True
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Live its rounds and its agents' processes, else its probes."""
+    rounds = float(spec.study_options.get("rounds") or Config.rounds)
+    options = {"nodes": 10, **spec.topology_options}
+    nodes = float(options.get("fanout") or options["nodes"]) + float(spec.study_options.get("clients", 0))
+    if real_time:
+        interval_ns = duration_ns(str(spec.study_options.get("interval", Config.interval)))
+        return rounds * interval_ns / SECOND_NS + nodes * SECONDS_PER_NODE
+    return rounds * nodes * SECONDS_PER_PROBE
+
+
+STUDY = Study(
+    "coordinates",
+    "coordinate agents that estimate round trips",
+    Config,
+    None,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.coordinates.virtual:BODY",
+    "studies.coordinates.live:BODY",
+)

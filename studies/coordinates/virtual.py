@@ -7,13 +7,15 @@ import numpy as np
 
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.api import VirtualBody
 from studies.coordinates.asked import PROBE_TIMEOUT_NS, Located, Locating, Trips, TripTable
+from studies.coordinates.plan import Plan
 from systems.parts.vivaldi_kernel import State, begin, coordinates, run_rounds
 from testbed.topologies.topology import Topology
 
 
 def located(topology: Topology, seed: int, locating: Locating) -> Located:
-    """See ``testbed.Backend.locate``."""
+    """The agents' own coordinates at every read."""
     rng = generator(seed, "coordinates")
     state = begin(len(locating.nodes), rng)
     attached: dict[str, str] = {}
@@ -42,3 +44,11 @@ def _rounds_of(locating: Locating) -> set[int]:
 def _advance(state: State, now: Trips, rounds: int, rng: np.random.Generator) -> None:
     lost = np.where(now.rtt_ns > PROBE_TIMEOUT_NS, 1.0, now.loss_probability)
     run_rounds(state, now.rtt_ns / SECOND_NS, rounds, rng, now.jitter_ns / SECOND_NS, lost)
+
+
+def run(plan: Plan) -> Located:
+    """See ``located``."""
+    return located(plan.topology, plan.seed, plan.locating)
+
+
+BODY = VirtualBody(run)

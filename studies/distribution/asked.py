@@ -1,13 +1,15 @@
-"""Measurement rounds: what every testbed is asked for and what it answers."""
+"""A topic on brokers: what every testbed is asked for, and what measurement rounds answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from core.errors import SpecError
-from core.records import Envelope, Float64, Int32, Int64
+from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.seeds import child_seed
 from core.units import duration_ns
-from systems.api import Broker, Measured, System
+from systems.api import Distribution, Measured, System
+from testbed.brokers.model import load_calibration
 from testbed.faults import read_faults
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import Evidence
@@ -59,6 +61,87 @@ class DeploymentConfig:
 
 
 @dataclass(frozen=True)
+class Deployed:
+    """A topic on brokers: what is deployed, as all testbeds are asked for it."""
+
+    topology: Topology
+    schedule: Schedule
+    rule: DeploymentConfig
+    calibration: str
+    seed: int
+    slo_ns: int
+    round_ns: int
+    keeps_messages: bool = False  # those of the last window
+    longest_ns: int = 0  # window, where that is not a round
+
+    @property
+    def names(self) -> list[str]:
+        """Of the brokers."""
+        return self.topology.node_names("broker")
+
+    def other_topics(self) -> list[Schedule | None]:
+        """The Poisson load that each broker carries already; None where it carries none."""
+        loads = self.rule.initial_loads_rps or (0.0,) * len(self.names)
+        return [_other_topic(load, self.rule.initial_batch, self.seed, n) for n, load in enumerate(loads)]
+
+
+def check_deployed(asked: Deployed) -> None:
+    """SpecError for no calibration of that name, no brokers, or a wrong number of loads."""
+    load_calibration(asked.calibration)
+    names, loads = asked.names, asked.rule.initial_loads_rps
+    if not names:
+        raise SpecError(f"topology {asked.topology.name!r} has no brokers", "use srtm-lan")
+    if loads and len(loads) != len(names):
+        raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
+
+
+def _other_topic(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
+    if load_rps == 0:
+        return None
+    from workloads import load
+
+    workload = load("poisson")
+    publishers = max(1, round(load_rps / 10))
+    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
+    schedule: Schedule = workload.make(config, child_seed(seed, "other topics", broker))
+    return schedule
+
+
+@dataclass(frozen=True)
+class Searching:
+    """A search for an assignment of publishers to brokers, judged on fresh traffic."""
+
+    system: System
+    config: Any  # of the system's class
+    deployed: Deployed
+
+    @property
+    def topology(self) -> Topology:
+        """See ``studies.api.Asked``."""
+        return self.deployed.topology
+
+    @property
+    def seed(self) -> int:
+        """See ``studies.api.Asked``."""
+        return self.deployed.seed
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search's rounds, each with the iteration that it belongs to, its answer, and the round that judges it."""
+
+    rounds: list["Round"]
+    iterations: list[int]
+    answer: Distribution
+    fresh: "Round"
+    names: list[str]
+    loads_rps: list[float]
+    mcap_rps: float
+    messages: Mapping[str, Any]  # columns of ``messages`` for the fresh round, where they are kept
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
 class Round:
     """One measured window.  Arrays have one entry, or one row, a broker."""
 
@@ -74,65 +157,3 @@ class Round:
     dropped_count: Int64  # messages dropped for want of a token, of those counted in the histograms
     note: str = ""
     more: Mapping[str, Int64] = field(default_factory=dict)  # further histograms, by metric
-
-
-@dataclass(frozen=True)
-class Controlled:
-    """What a controller's run showed."""
-
-    windows: list[tuple[Int64, Int64]]  # of each window: histogram counts of latency and of access delay, by broker
-    samples: dict[str, list[Any]]  # columns of the ``samples`` table
-    commands: list[tuple[int, str, Any]]  # (at_ns, node, command)
-
-
-class Deployment(Protocol):
-    """A topic and its brokers on a testbed, as studies see it.  To be closed at the end.
-
-    ``studies.distribution.windows.TopicWindows`` is what all have in common.
-    """
-
-    topic: str
-    names: list[str]  # of the brokers
-    loads_rps: list[float]  # of the topics that they carry already
-    mcap_rps: float
-    rule: DeploymentConfig
-    now_ns: int  # start of the next window, on the schedule's time
-
-    @property
-    def brokers(self) -> tuple[Broker, ...]:
-        """What a distributor is told about the brokers."""
-        ...
-
-    def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
-        """The topic's envelope for a window, by the rule."""
-        ...
-
-    def next_round(self, assignment: Int32, duration_ns: int) -> Round:
-        """Measure an assignment on the next window; one whose bucket cannot be split is infinitely bad."""
-        ...
-
-    def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
-        """Measure the final assignment on the window kept for it."""
-        ...
-
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
-        """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
-        ...
-
-    def control(
-        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
-    ) -> Controlled:
-        """After ``start``: let a controller's nodes work on the running brokers; one report a second."""
-        ...
-
-    def messages(self) -> Mapping[str, Any]:
-        """Columns of ``messages`` for the last window; none where they are not kept."""
-        ...
-
-    def evidence(self) -> Evidence:
-        """What the testbed says about the run, and what it counted beside the rounds."""
-        ...
-
-    def close(self) -> None:
-        """Take everything down; a second time it does nothing."""
-        ...

@@ -5,16 +5,14 @@ when its path lets it, in the order of arrival; what the paths add at either end
 from the journal.
 """
 
-from typing import Any
-
 import numpy as np
 
 from core.errors import SpecError
-from core.records import Block, Envelope, Int32, Int64, Population, Schedule
-from studies.distribution.asked import DeploymentConfig
+from core.records import Block, Envelope, Int32, Int64, Population
+from studies.distribution.asked import Deployed
 from studies.distribution.far import Far
 from studies.distribution.virtual import Deployment
-from studies.distribution.windows import Counts, histogram
+from testbed.brokers.counts import Counts, histogram
 from testbed.brokers.model import BrokerModel
 
 ROWS_MAXIMUM = 20_000_000  # of a window's journal: 1.1 GB
@@ -42,22 +40,12 @@ class Shifted:
 
 
 class FarDeployment(Deployment):
-    """See ``studies.distribution.asked.Deployment``.  ``keep``: whether the last window's messages are wanted."""
+    """See ``Deployment``.  ``keep``: whether the last window's messages are wanted."""
 
-    def __init__(
-        self,
-        model: BrokerModel,
-        names: list[str],
-        schedule: Schedule,
-        others: list[Schedule | None],
-        rule: DeploymentConfig,
-        round_ns: int,
-        far: Far,
-        keep: bool,
-    ):
-        super().__init__(model, names, schedule, others, rule, round_ns)
-        self.far, self.keep = far, keep
-        self._assignment = np.full(schedule.population.count, -1, np.int32)
+    def __init__(self, asked: Deployed, model: BrokerModel, far: Far):
+        super().__init__(asked, model, 0)
+        self.far, self.keep = far, asked.keeps_messages
+        self._assignment = np.full(asked.schedule.population.count, -1, np.int32)
         self._columns: dict[str, np.ndarray] = {}
 
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
@@ -89,10 +77,6 @@ class FarDeployment(Deployment):
     def messages(self) -> dict[str, np.ndarray]:
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
         return self._columns
-
-    def control(self, *arguments: Any, **more: Any) -> Any:
-        """Controllers are not for these brokers: ``check`` refuses them."""
-        raise AssertionError("checked before")
 
     def _make_room(self, rows: int) -> None:
         """A journal for every message."""

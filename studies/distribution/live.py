@@ -7,31 +7,35 @@ access delay from the broker's arrival stamp.  Publishers that are assigned to n
 """
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from collectors.probes import Probes, Together
-from collectors.writer import read_logs
-from core.errors import MachineError
-from core.records import Block, Envelope, Int32, Schedule
+from core.errors import MachineError, SpecError
+from core.records import Block, Envelope, Int32
 from core.units import SECOND_NS
-from studies.distribution.asked import Controlled, DeploymentConfig
-from studies.distribution.windows import Counts, TopicWindows, sub_buckets
-from systems.api import UNASSIGNED, System
+from studies.api import LiveBody
+from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
+from studies.distribution.search import searched
+from studies.distribution.windows import TopicWindows, sub_buckets
+from systems.api import UNASSIGNED
 from systems.parts.assignment import rates_of
+from testbed.api import Testbed
+from testbed.brokers.counts import Counts
 from testbed.brokers.launcher import Brokers
+from testbed.brokers.model import load_calibration
 from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.brokers.window import Window, put_together
-from testbed.faults import Crash, Fault, Heal, Partition, read_faults
+from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
 from testbed.hosts.site import Site, explained
-from testbed.topologies.topology import Topology
+from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.evidence import Evidence
-from testbed.trust.observed import Findings, namespaces
 
+ROLES = ("broker", "publisher", "subscriber")
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
 LEAD_OF_MESSAGE_NS = 40_000
 EVERYTHING = 2**62  # more than will come
@@ -42,26 +46,16 @@ _OTHERS_ID = 1_000_000  # the first publisher of another topic, of broker 0
 
 
 class LiveDeployment(TopicWindows):
-    """A topic on the brokers of a site; see ``asked.Deployment``.  ``others``: what brokers carry already."""
+    """A topic on the brokers of a site; see ``TopicWindows``.  ``others``: what brokers carry already."""
 
-    def __init__(
-        self,
-        site: Site,
-        names: Sequence[str],
-        schedule: Schedule,
-        others: Sequence[Schedule | None],
-        rule: DeploymentConfig,
-        round_ns: int,
-        mcap_rps: float,
-        slo_ns: int,
-        longest_ns: int = 0,
-    ):
-        loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
-        super().__init__(names, schedule, loads_rps, mcap_rps, rule, round_ns)
-        self.site, self.others = site, list(others)
-        self.findings = Findings(slo_ns, site.verify())
+    def __init__(self, site: Site, asked: Deployed):
+        self.others = asked.other_topics()
+        super().__init__(asked, self.others, load_calibration(asked.calibration).mcap_rps)
+        self.site, rule = site, asked.rule
+        self.observer = Observer(site, asked.slo_ns)
+        self.findings = self.observer.findings
         self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
-        self._assignment = np.full(schedule.population.count, UNASSIGNED, np.int32)
+        self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
         self._last: Window | None = None
         self._cut_at_s: float | None = None  # since when hosts have been cut off
@@ -72,13 +66,12 @@ class LiveDeployment(TopicWindows):
             role: [host.name for host in topology.hosts if host.role == role] for role in ("publisher", "subscriber")
         }
         self.publishers = Publishers(site, of_role["publisher"])
-        span_s = max(round_ns, longest_ns) / SECOND_NS
-        rows = int((schedule.population.total_rps + sum(loads_rps)) * span_s * 2) + 50_000
+        span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
+        rows = int((self.schedule.population.total_rps + sum(self.loads_rps)) * span_s * 2) + 50_000
         subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
         self.subscribers = Subscribers(site, subscribers, rows)
         self._introduce()
-        self.probes = Probes(site.processes, lambda: namespaces(site), usage=site.usage)
-        self.probes.start()
+        self.observer.watch.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
 
@@ -97,30 +90,11 @@ class LiveDeployment(TopicWindows):
         """See ``TopicWindows``.  MachineError where a process was lost during a search."""
         judged = start_ns >= self.judge_at_ns
         with explained(self.site):
-            window = self._play(start_ns, end_ns, self.faults if judged else (), self._parts)
+            window = self.play(start_ns, end_ns, self.faults if judged else (), self._parts)
             lost = self._lost()
             if lost and not judged:
                 raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
         return window.counts(from_ns, until_ns, len(self.names))
-
-    def control(
-        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
-    ) -> Controlled:
-        """Run a controller's nodes as processes beside the brokers, while the topic's messages come."""
-        from studies.control.controllers import Controllers
-
-        controllers = Controllers(self.site, self.brokers_up, system, config, self.topic, seed)
-        try:
-            with explained(self.site):
-                window = self._play(0, duration_ns, self.faults, None, controllers)
-                samples, commands = controllers.take_home(duration_ns)
-        finally:
-            controllers.stop()
-        windows = []
-        for start_ns in range(0, duration_ns - window_ns + 1, window_ns):
-            counts = window.counts(start_ns, start_ns + window_ns, len(self.names))
-            windows.append((counts.latency, counts.access_delay))
-        return Controlled(windows, samples, commands)
 
     # --- what is taken home --------------------------------------------------------------------------------
 
@@ -130,24 +104,19 @@ class LiveDeployment(TopicWindows):
 
     def evidence(self) -> Evidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
-        self.probes.stop()
+        self.observer.watch.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
         self.findings.lost_agents = [name for name in self._lost() if name not in planned]
         self.findings.broker_killed = bool(planned & set(self.names))
         self.findings.faulty = bool(self.faults)
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
-        with suppress(MachineError):
-            self.findings.site_counters = self.site.counters()
-        self.findings.notes = self.site.notes
-        seen = Together(self.probes, self.site.probes())
-        return self.findings.evidence(seen, read_logs(self.site.folder / "logs"))
+        return self.observer.evidence()
 
     def close(self) -> None:
-        """End all processes, take the network down."""
-        self.probes.stop()
+        """End the brokers; the other processes end with the site."""
+        self.observer.watch.stop()
         self.brokers_up.close()
-        self.site.close()
 
     # --- inside ----------------------------------------------------------------------------------------------
 
@@ -188,7 +157,7 @@ class LiveDeployment(TopicWindows):
         if failed and not self._lost():
             raise MachineError(f"{len(failed)} publishers cannot reach their broker", "see the logs")
 
-    def _play(
+    def play(
         self,
         start_ns: int,
         end_ns: int,
@@ -216,25 +185,19 @@ class LiveDeployment(TopicWindows):
         for _, tag, load in loads:
             self.publishers.bring(load, tag)
         lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * message_count
-        begin_ns = time.time_ns() + lead_ns + (controllers.lead_ns if controllers else 0)
+        play, span_ns = Play(), end_ns - start_ns
+        for fault in faults:
+            if fault.at_ns < span_ns:
+                play.plan(fault.at_ns, partial(self._apply, fault))
+        begin_ns = play.begin(lead_ns + (controllers.lead_ns if controllers else 0))
         if controllers:
             controllers.start(begin_ns)
         for topic, tag, _ in loads:
             self.publishers.load(begin_ns - start_ns, topic, tag)
-        self._wait_until(begin_ns, end_ns - start_ns, faults)
-        self._drain(int(counts[1:].sum()) + sum(other.message_count for other in more))
-        self.findings.played(begin_ns, begin_ns + end_ns - start_ns)
-        return self._collect(block, others, start_ns, begin_ns - start_ns, parts)
-
-    def _wait_until(self, begin_ns: int, span_ns: int, faults: Sequence[Fault]) -> None:
-        """Sleep while the load goes on; let faults happen at their instants."""
-        to_come = list(faults)
-        while (gone_ns := time.time_ns() - begin_ns) < span_ns:
-            if to_come and to_come[0].at_ns <= gone_ns:
-                self._apply(to_come.pop(0))
-                continue
-            next_ns = min(span_ns, to_come[0].at_ns) if to_come else span_ns
-            time.sleep(min(_TICK_S, max(0, next_ns - gone_ns) / SECOND_NS))
+        play.until(span_ns)
+        self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in more))
+        self.findings.played(begin_ns, begin_ns + span_ns)
+        return self._collect(play, block, others, start_ns, parts)
 
     def _apply(self, fault: Fault) -> None:
         if not isinstance(fault, Crash):
@@ -249,48 +212,45 @@ class LiveDeployment(TopicWindows):
             crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
             crew.stop_one(fault.node)
 
-    def _heal(self, cut_s: float) -> None:
+    def _heal(self, play: Play, cut_s: float) -> None:
         """Make the network whole: what a broker acknowledged is only late, and nobody sends any more.
 
         TCP tries again after at most as long as it was cut off.
         """
         self.site.apply(Heal(0))
         self._cut_at_s = None
-        self._all_came(EVERYTHING, time.monotonic() + DRAIN_S, still_s=cut_s + STILL_S)
+        self._all_came(play, EVERYTHING, DRAIN_S, still_s=cut_s + STILL_S)
 
-    def _drain(self, expected: int) -> None:
+    def _drain(self, play: Play, expected: int) -> None:
         """Until all that was offered has come, or nothing comes any more."""
-        until_s = time.monotonic() + DRAIN_S
-        if not self._all_came(expected, until_s):
+        if not self._all_came(play, expected, DRAIN_S):
             for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
                 self.brokers_up.open_bucket(number, self.topic)
-            self._all_came(expected, time.monotonic() + STILL_S)
+            self._all_came(play, expected, STILL_S)
 
-    def _all_came(self, expected: int, until_s: float, still_s: float = STILL_S) -> bool:
+    def _all_came(self, play: Play, expected: int, most_s: float, still_s: float = STILL_S) -> bool:
         """Wait for so many deliveries, as long as there are some; for publishers that still try, a little longer."""
-        came, since_s = -1, time.monotonic()
-        while time.monotonic() < until_s:
-            found, done = self.subscribers.delivery_count(), self.publishers.done()
-            if found >= expected and done:
-                return True
-            if found != came:
-                came, since_s = found, time.monotonic()
-            elif time.monotonic() - since_s > (still_s if done else TRYING_S):
-                return False
-            time.sleep(_TICK_S)
-        return False
+        end_ns = play.now_ns() + int(most_s * SECOND_NS)
+
+        def progress() -> Progress:
+            came, done = self.subscribers.delivery_count(), self.publishers.done()
+            patience_s = still_s if done else TRYING_S
+            return Progress(came, came >= expected and done, patience_ns=int(patience_s * SECOND_NS))
+
+        return play.drain(progress, lambda: end_ns)
 
     def _collect(
         self,
+        play: Play,
         block: Block,
         others: Sequence[Block | None],
         start_ns: int,
-        epoch_ns: int,
         parts: tuple[Envelope | None, ...] | None,
     ) -> Window:
         sent = self.publishers.collect(self._first_tag)  # ends the load
         if self._cut_at_s is not None:
-            self._heal(time.monotonic() - self._cut_at_s)
+            self._heal(play, time.monotonic() - self._cut_at_s)
+        epoch_ns = play.epoch_ns - start_ns
         deliveries = self.subscribers.collect()
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
         window = put_together(
@@ -341,3 +301,47 @@ def _other_topic(number: int) -> str:
 def _shifted(block: Block, number: int) -> Block:
     """The same, with numbers that are no publishers' of our topic."""
     return Block(block.at_ns, block.publisher + np.int32(_OTHERS_ID * (number + 1)), block.count, block.size_bytes)
+
+
+@contextmanager
+def deployed(site: Site, asked: Deployed) -> Iterator[LiveDeployment]:
+    """A topic on the brokers of ``site``; LinkError where a path is not what the topology wants."""
+    with closing(LiveDeployment(site, asked)) as deployment:
+        yield deployment
+
+
+def run(site: Site, asked: Searching) -> Searched:
+    """Search with real rounds, and judge the answer."""
+    with deployed(site, asked.deployed) as deployment:
+        return searched(asked, deployment)
+
+
+def check(testbed: Testbed, asked: Searching) -> None:
+    """SpecError for what real brokers cannot do."""
+    check_real(testbed, asked.deployed)
+
+
+def check_real(testbed: Testbed, asked: Deployed) -> None:
+    """SpecError for what only a model can do, hosts that are missing, faults that cannot happen to a topic."""
+    check_deployed(asked)
+    topology, rule = asked.topology, asked.rule
+    for role in ROLES:
+        if not topology.node_names(role):
+            raise SpecError(f"topology {topology.name!r} has no host with the role {role}", "use srtm-lan")
+    options = (
+        ("non_conformant", rule.non_conformant, "delay"),
+        ("release_quantum", rule.release_quantum, False),
+        ("mcap_batch", rule.mcap_batch, 0),
+    )
+    for option, value, only in options:
+        if value != only:
+            raise SpecError(
+                f"live brokers know no {option} = {value!r}", f"leave it {only!r}, or use --testbed virtual"
+            )
+    places = {name for role in ROLES for name in topology.node_names(role)}
+    for fault in check_faults(read_faults(rule.faults), topology):
+        if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
+            raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")
+
+
+BODY = LiveBody(run, check)

@@ -5,105 +5,57 @@ from typing import Any
 import numpy as np
 
 from collectors.histogram import bucket_bounds
-from core.errors import SpecError, SystemFault
-from core.records import Int32
-from core.registry import configure
-from core.seeds import generator
-from studies.api import Journal, Point, Study, deployed, point_slo_ns, round_ns
-from studies.distribution.asked import TRIALS_MAXIMUM, Deployment, DeploymentConfig, Round
-from systems.api import UNASSIGNED, Distribution, Problem
+from core.units import SECOND_NS, duration_ns
+from studies.api import Journal, Point, Study, point_slo_ns, round_ns
+from studies.distribution.asked import Deployed, DeploymentConfig, Round, Searched, Searching
+from studies.spec import RunSpec
+from systems.api import System
+from systems.loader import load_system
+from workloads.api import Offer
+
+SECONDS_PER_MESSAGE = 80e-9  # schedule, envelope, kernel
+SECONDS_PER_LIVE_ROUND = 3.0  # beside its traffic: publishers moved, drain, records
+_SMALL_GROUP, _FEW_ROUNDS = 5, 2  # up to here live searches end at once
 
 
-def configured(point: Point) -> DeploymentConfig:
-    """The study's options; SpecError where system, workload and topology do not fit it."""
-    if point.system.distribute is None:
-        raise SpecError(f"system {point.system.key!r} distributes no publishers", "choose lb, conc, max-min or srtm")
-    config = configure("study distribution", DeploymentConfig, point.spec.study_options)
-    point.backend.check(point.topology, point.schedule, point.spec, config)
-    return config
+def asked(point: Point, config: DeploymentConfig) -> Searching:
+    """What is asked of the testbed."""
+    return Searching(point.system, point.system_config, deployed(point, config))
 
 
-def run(point: Point, config: DeploymentConfig) -> Journal:
-    """Search for an assignment with the system of ``point`` and judge it on a fresh round."""
-    with deployed(point, config) as deployment:
-        rounds, iterations, answer = _search(point, deployment)
-        fresh = deployment.fresh_round(answer.assignment, round_ns(point.spec))
-        return _journal(point, deployment, rounds, iterations, fresh, answer)
+def deployed(point: Point, rule: DeploymentConfig, longest_ns: int = 0) -> Deployed:
+    """The point's topic on its brokers."""
+    spec = point.spec
+    keeps_messages = "messages" in spec.keep
+    slo_ns, length_ns = point_slo_ns(spec), round_ns(spec)
+    return Deployed(
+        point.topology, point.schedule, rule, spec.calibration, spec.seed, slo_ns, length_ns, keeps_messages, longest_ns
+    )
 
 
-def _journal(
-    point: Point,
-    deployment: Deployment,
-    rounds: list[Round],
-    iterations: list[int],
-    fresh: Round,
-    answer: Distribution,
-) -> Journal:
+def journal(point: Point, asked: Searching, search: Searched) -> Journal:
     """What the rounds showed, as rows of the tables."""
     rows = [
         row
-        for number, (found, iteration) in enumerate(zip(rounds, iterations, strict=True), start=1)
-        for row in _decisions(deployment, found, "trial", number, iteration)
+        for number, (shown, iteration) in enumerate(zip(search.rounds, search.iterations, strict=True), start=1)
+        for row in _decisions(search, shown, "trial", number, iteration)
     ]
-    rows += _decisions(deployment, fresh, "final", 0, 0)
-    tables = {
+    fresh = search.fresh
+    rows += _decisions(search, fresh, "final", 0, 0)
+    tables: dict[str, dict[str, Any]] = {
         "decisions": {key: [row[key] for row in rows] for key in rows[0]},
         "latency_histogram": _histogram(fresh),
     }
-    messages = deployment.messages()
-    if messages:
-        tables["messages"] = dict(messages)
-    samples = _wraps(point.schedule, [*rounds, fresh]) + _drops(deployment, fresh)
+    if search.messages:
+        tables["messages"] = dict(search.messages)
+    samples = _wraps(point.schedule, [*search.rounds, fresh]) + _drops(asked.deployed.rule, search)
     if samples:
         tables["samples"] = dict(zip(("at_ns", "node", "metric", "value"), zip(*samples, strict=True), strict=True))
-    outcome = "infeasible" if fresh.note else answer.outcome.value
-    envelope = fresh.envelope
-    return Journal(tables, outcome, envelope.rate_rps, envelope.burst_count, deployment.evidence())
+    outcome = "infeasible" if fresh.note else search.answer.outcome.value
+    return Journal(tables, outcome, fresh.envelope.rate_rps, fresh.envelope.burst_count, search.evidence)
 
 
-def _search(point: Point, deployment: Deployment) -> tuple[list[Round], list[int], Distribution]:
-    """Drive the distributor's generator; a distributor that breaks its interface is a SystemFault."""
-    spec, system = point.spec, point.system
-    assert system.distribute is not None
-    problem = Problem(
-        point.schedule.population,
-        deployment.envelope_for(deployment.now_ns, round_ns(spec)),
-        deployment.brokers,
-        point_slo_ns(spec),
-        round_ns(spec),
-    )
-    search = system.distribute(problem, point.system_config, generator(spec.seed, "system", system.key))
-    rounds: list[Round] = []
-    iterations: list[int] = []
-    try:
-        trial = next(search)
-        while True:
-            _check(system.key, trial.assignment, problem)
-            if len(rounds) == TRIALS_MAXIMUM:
-                raise SystemFault(f"{system.key}: no answer after {TRIALS_MAXIMUM} rounds", "end the search")
-            rounds.append(deployment.next_round(trial.assignment, trial.duration_ns))
-            iterations.append(trial.iteration)
-            trial = search.send(rounds[-1].measured)
-    except StopIteration as stop:
-        answer = stop.value
-    if not isinstance(answer, Distribution):
-        raise SystemFault(f"{system.key}: returned {answer!r}", "return a Distribution")
-    if (np.asarray(answer.assignment) == UNASSIGNED).any():
-        raise SystemFault(f"{system.key}: left publishers without a broker", "assign every publisher")
-    _check(system.key, answer.assignment, problem)
-    return rounds, iterations, answer
-
-
-def _check(key: str, assignment: Int32, problem: Problem) -> None:
-    """An assignment names a broker, or none, for every publisher."""
-    wrong = not isinstance(assignment, np.ndarray) or assignment.shape != (problem.publishers.count,)
-    if wrong or assignment.min() < UNASSIGNED or assignment.max() >= len(problem.brokers):
-        raise SystemFault(f"{key}: bad assignment", "give one broker index, or -1, for each publisher")
-    if (assignment == UNASSIGNED).all():
-        raise SystemFault(f"{key}: a trial without publishers", "assign some")
-
-
-def _decisions(deployment: Deployment, found: Round, kind: str, number: int, iteration: int) -> list[dict[str, Any]]:
+def _decisions(search: Searched, found: Round, kind: str, number: int, iteration: int) -> list[dict[str, Any]]:
     """One row a broker: what it carried, what the search saw."""
     counts = np.bincount(found.assignment[found.assignment >= 0], minlength=len(found.rates_rps))
     rows = []
@@ -119,8 +71,8 @@ def _decisions(deployment: Deployment, found: Round, kind: str, number: int, ite
                 "broker": broker,
                 "publisher_count": int(counts[broker]),
                 "assigned_rps": float(rate),
-                "load_rps": float(rate) + deployment.loads_rps[broker],
-                "mcap_rps": deployment.mcap_rps,
+                "load_rps": float(rate) + search.loads_rps[broker],
+                "mcap_rps": search.mcap_rps,
                 "bucket_rate_rps": bucket.rate_rps if bucket else None,
                 "bucket_burst_count": bucket.burst_count if bucket else None,
                 "seen_p99_ns": seen.p99_ns,
@@ -140,12 +92,12 @@ def _wraps(schedule: Any, rounds: list[Round]) -> list[tuple[int, str, str, floa
     return [(start_ns, "workload", "wrap_count", float(schedule.wraps(start_ns, end_ns))) for start_ns, end_ns in spans]
 
 
-def _drops(deployment: Deployment, fresh: Round) -> list[tuple[int, str, str, float]]:
+def _drops(rule: DeploymentConfig, search: Searched) -> list[tuple[int, str, str, float]]:
     """Rows of ``samples``: messages that each broker dropped in the fresh round, where the limiter drops."""
-    if deployment.rule.non_conformant != "drop":
+    if rule.non_conformant != "drop":
         return []
-    pairs = zip(deployment.names, fresh.dropped_count, strict=True)
-    return [(fresh.start_ns, name, "dropped_count", float(count)) for name, count in pairs]
+    pairs = zip(search.names, search.fresh.dropped_count, strict=True)
+    return [(search.fresh.start_ns, name, "dropped_count", float(count)) for name, count in pairs]
 
 
 def _histogram(found: Round) -> dict[str, Any]:
@@ -168,4 +120,39 @@ def histogram_rows(number: int, metrics: dict[str, np.ndarray]) -> dict[str, Any
     return {key: np.concatenate(parts) for key, parts in columns.items()}
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """Whether it distributes publishers."""
+    return system.distribute is not None
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Rounds of a typical search and the fresh one: live their length, else their messages."""
+    system = load_system(spec.system)
+    rounds = 1 if spec.system_options.get("brokers") else system.round_count
+    if not real_time:
+        return rounds * messages_a_round(spec) * SECONDS_PER_MESSAGE
+    if int(spec.workload_options.get("group_size", 1)) <= _SMALL_GROUP:
+        rounds = min(rounds, _FEW_ROUNDS)
+    return rounds * (round_ns(spec) / SECOND_NS + SECONDS_PER_LIVE_ROUND)
+
+
+def messages_a_round(spec: RunSpec) -> float:
+    """Messages of one round, the brokers' other topics (at a tenth of the cost) included."""
+    rate_rps = float(spec.workload_options.get("publishers", 1000)) * float(spec.workload_options.get("rate_rps", 10))
+    others_rps = sum(spec.study_options.get("initial_loads_rps", ()))
+    length_ns = duration_ns(str(spec.study_options.get("duration", "0s"))) or round_ns(spec)
+    return (rate_rps + others_rps / 10) * length_ns / SECOND_NS
+
+
+STUDY = Study(
+    "distribution",
+    "a topic's publishers on brokers: a search, judged on fresh traffic",
+    DeploymentConfig,
+    Offer.MESSAGES,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.distribution.virtual:BODY",
+    "studies.distribution.live:BODY",
+)

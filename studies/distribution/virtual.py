@@ -1,42 +1,36 @@
-"""One topic deployed on the virtual testbed: each round is carried by the kernels of a ``Fleet``."""
+"""A topic in virtual time: each round is carried by the kernels of a ``Fleet``."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
-from core.records import Envelope, Int32, Schedule
-from core.units import SECOND_NS
-from studies.distribution.asked import Controlled, DeploymentConfig
-from studies.distribution.windows import Counts, TopicWindows, sub_buckets
-from studies.limiting.virtual import RequestJournal
-from systems.api import System
+from core.errors import SpecError
+from core.records import Envelope, Int32
+from studies.api import VirtualBody
+from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
+from studies.distribution.far import far_of
+from studies.distribution.search import searched
+from studies.distribution.windows import TopicWindows, sub_buckets
 from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import release_quantum
-from testbed.brokers.model import BrokerModel
-from testbed.topologies.topology import Topology
+from testbed.brokers.counts import Counts
+from testbed.brokers.model import BrokerModel, load_calibration
 from testbed.trust.evidence import NOTHING, Evidence
-from testbed.virtual.boot import event_loop
+from testbed.virtual.capacity import benchmarked_capacity_rps
 from testbed.virtual.fleet import Fleet
-from testbed.virtual.plane import FleetPlane
+
+JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
 
 
 class Deployment(TopicWindows):
-    """A topic, its brokers and the clock of its schedule; see ``studies.distribution.asked.Deployment``."""
+    """A topic, its brokers and the clock of its schedule."""
 
-    def __init__(
-        self,
-        model: BrokerModel,
-        names: list[str],
-        schedule: Schedule,
-        others: list[Schedule | None],
-        rule: DeploymentConfig,
-        round_ns: int,
-        journal_rows: int = 0,
-    ):
-        loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
-        super().__init__(names, schedule, loads_rps, model.mcap_rps, rule, round_ns)
+    def __init__(self, asked: Deployed, model: BrokerModel, journal_rows: int):
+        others = asked.other_topics()
+        super().__init__(asked, others, model.mcap_rps)
         self.model, self.journal_rows = model, journal_rows
-        source = self._window if rule.envelope == "conformant" else schedule
+        rule = asked.rule
+        source = self._window if rule.envelope == "conformant" else asked.schedule
         self.fleet = Fleet(
             model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum
         )
@@ -61,26 +55,6 @@ class Deployment(TopicWindows):
         state = self.fleet.state
         return Counts(state.latency, state.access_delay, state.dropped_count)
 
-    def control(
-        self, system: System, config: Any, topology: Topology, duration_ns: int, window_ns: int, seed: int
-    ) -> Controlled:
-        """Let a controller's nodes work on the running brokers for ``duration_ns``; one report a second.
-
-        Histograms are taken window by window, by the messages' intended instants.
-        """
-        plane = FleetPlane(self.fleet, self.names)
-        begin_ns = self.fleet.now_ns
-        loop = event_loop(system, config, topology, self.names, seed, plane, start_ns=begin_ns)
-        loop.report_every(SECOND_NS)
-        windows = []
-        for start_ns in range(begin_ns, begin_ns + duration_ns - window_ns + 1, window_ns):
-            self.fleet.state.clear_histograms()
-            self.fleet.record(start_ns, start_ns + window_ns)
-            journal = RequestJournal(loop.run(start_ns + window_ns - 1))
-            self.fleet.advance(start_ns + window_ns)
-            windows.append((self.fleet.state.latency.copy(), self.fleet.state.access_delay.copy()))
-        return Controlled(windows, journal.samples(), journal.journal.commands)
-
     def messages(self) -> dict[str, np.ndarray]:
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
         return self.fleet.messages() if self.journal_rows else {}
@@ -89,5 +63,47 @@ class Deployment(TopicWindows):
         """Virtual time keeps its schedule exactly."""
         return NOTHING
 
-    def close(self) -> None:
-        """Nothing to take down."""
+
+def deployment_of(asked: Deployed) -> Deployment:
+    """The topic on modelled brokers, near or far."""
+    from studies.distribution.far_deployment import FarDeployment
+
+    model = load_calibration(asked.calibration)
+    if asked.rule.stamps == "read":
+        model = replace(model, read_time_stamps=True)
+    if asked.rule.mcap_batch:
+        capacity_rps = benchmarked_capacity_rps(model, asked.slo_ns, asked.rule.mcap_batch, asked.seed)
+        model = replace(model, mcap_rps=capacity_rps)
+    far = far_of(asked.topology, asked.schedule.population.count)
+    if far is not None:
+        return FarDeployment(asked, model, far)
+    return Deployment(asked, model, JOURNAL_ROWS if asked.keeps_messages else 0)
+
+
+def run(asked: Searching) -> Searched:
+    """Search, and judge the answer."""
+    return searched(asked, deployment_of(asked.deployed))
+
+
+def check(asked: Searching) -> None:
+    """SpecError for what modelled brokers cannot do."""
+    check_modelled(asked.deployed)
+
+
+def check_modelled(asked: Deployed) -> None:
+    """SpecError for what modelled brokers, and the model of long paths, cannot do."""
+    check_deployed(asked)
+    rule = asked.rule
+    for option, value, only in (("faults", rule.faults, ()), ("gc", rule.gc, "friendly")):
+        if value != only:
+            raise SpecError(f"virtual brokers have no {option}", "use --testbed mininet, or local")
+    far = far_of(asked.topology, 1)
+    if far is None:
+        return
+    if far.uncertain:
+        raise SpecError(f"topology {asked.topology.name}: jitter or loss on a topic's path", "use --testbed mininet")
+    if rule.non_conformant == "drop":
+        raise SpecError("virtual brokers at the end of long paths drop nothing", "use srtm-lan, or delay")
+
+
+BODY = VirtualBody(run, check)

@@ -8,38 +8,26 @@ fitted itself to.  All testbeds share this, so a live round offers the very mess
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from math import ceil
+from typing import Any
 
 import numpy as np
 
-from collectors.histogram import BUCKET_COUNT, bucket_index, quantile
+from collectors.histogram import BUCKET_COUNT, quantile
 from core.errors import SystemFault
 from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
-from core.seeds import child_seed
 from core.units import duration_ns as duration_of_text
-from studies.distribution.asked import TRIALS_MAXIMUM, DeploymentConfig, Round
+from studies.distribution.asked import TRIALS_MAXIMUM, Deployed, Round
 from systems.api import Broker, BrokerMeasure, Measured
 from systems.parts.assignment import rates_of
 from systems.parts.envelope import RATE_FACTOR
 from systems.parts.md1 import smallest_burst
 from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+from testbed.brokers.counts import Counts
+from testbed.trust.evidence import Evidence
 
 FOREVER_NS = 2**62  # the p99 of what cannot work
 SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What one window showed: histogram counts by broker, and messages that never came, of those counted."""
-
-    latency: Int64
-    access_delay: Int64
-    dropped_count: Int64  # by the token bucket, on purpose
-    lost_count: Int64 | None = None  # by whatever else; None where nothing can be lost
-    more: Mapping[str, Int64] = field(
-        default_factory=dict
-    )  # further histograms, by metric: what only live brokers have
 
 
 class Remembered:
@@ -66,20 +54,13 @@ class TopicWindows(ABC):
 
     topic = "topic"
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        schedule: Schedule,
-        loads_rps: Sequence[float],
-        mcap_rps: float,
-        rule: DeploymentConfig,
-        round_ns: int,
-    ):
-        self.names, self.schedule, self.rule = list(names), schedule, rule
-        self.loads_rps, self.mcap_rps = list(loads_rps), mcap_rps
-        self._window = Remembered(schedule)
+    def __init__(self, asked: Deployed, others: Sequence[Schedule | None], mcap_rps: float):
+        self.names, self.schedule, self.rule = asked.names, asked.schedule, asked.rule
+        self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
+        self.mcap_rps = mcap_rps
+        self._window = Remembered(asked.schedule)
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
-        self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * round_ns
+        self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * asked.round_ns
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
@@ -89,7 +70,7 @@ class TopicWindows(ABC):
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""
-        from testbed.virtual import envelope_kernel
+        from studies.distribution import envelope_kernel
 
         if self.rule.envelope == "poisson-model":
             burst = self.rule.model_batch * smallest_burst(1 / RATE_FACTOR)
@@ -126,6 +107,14 @@ class TopicWindows(ABC):
     @abstractmethod
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """Carry a window after ``start``; count the messages with ``from_ns`` <= intended instant < ``until_ns``."""
+
+    @abstractmethod
+    def messages(self) -> Mapping[str, Any]:
+        """Columns of ``messages`` for the last window; none where they are not kept."""
+
+    @abstractmethod
+    def evidence(self) -> Evidence:
+        """What the testbed says about the run, and what it counted beside the rounds."""
 
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
         settle_ns = duration_ns // SETTLE
@@ -187,22 +176,3 @@ def _p99_ns(counts: Int64, gone: int) -> int | None:
         return None
     share = 0.99 * (carried + gone) / carried if carried else 2.0
     return quantile(counts, share) if share <= 1 else FOREVER_NS
-
-
-def histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:
-    """Counts of shape (brokers, BUCKET_COUNT).  Clocks of one machine: what is below 0 by a hair is 0."""
-    index = bucket_index(np.maximum(values_ns, 0)) + broker.astype(np.int64) * BUCKET_COUNT
-    return np.bincount(index, minlength=brokers * BUCKET_COUNT).reshape(brokers, BUCKET_COUNT).astype(np.int64)
-
-
-def other_topics(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
-    """The Poisson load that a broker carries already; None where it carries none."""
-    if load_rps == 0:
-        return None
-    from workloads import load
-
-    workload = load("poisson")
-    publishers = max(1, round(load_rps / 10))
-    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
-    made: Schedule = workload.make(config, child_seed(seed, "other topics", broker))
-    return made

@@ -5,34 +5,35 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
-import time
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from core.errors import MachineError, SpecError
 from core.records import Request
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS
+from studies.api import LiveBody
+from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
-from studies.limiting.virtual import SETTLE_NS, RequestJournal, check_places, clock_offsets_ns
-from systems.api import System, Transport, Verdict
-from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
+from systems.api import Transport, Verdict
+from systems.loader import is_file, name_of
+from testbed.api import Testbed
+from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
-from testbed.hosts.loop import Clock
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
+from testbed.nodes.journal import Journal
+from testbed.play import Observer, Play, Progress
+from testbed.servers import check_servers
 from testbed.topologies.topology import Topology
 from testbed.trust.answers import AnswerAccount, account_of_answers, fault_windows, unanswered_rows
+from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
-from testbed.virtual.scheduler import Journal
 
-LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch
-_POLL_NS = 250 * MILLISECOND_NS
-_POLL_S = _POLL_NS / SECOND_NS
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
 _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
 _COMMAND = (sys.executable, "-m", "studies.limiting.users")
@@ -85,7 +86,7 @@ class _Users:
                 at = [*self._fleet.address_of(node), self._site.put(host, path)]
                 by_host.setdefault(host, {})[node] = at
         for host in by_host:
-            self._agents[host] = self._site.start(host, f"users-{host}", _COMMAND, fifo_priority=_PRIORITY)
+            self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
         for host, agent in self._agents.items():
             agent.ready(LOAD_S)
             agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])
@@ -123,64 +124,58 @@ class _Users:
 
 
 class _Run:
-    """The instants of one run: faults, the end of the load, the drain."""
+    """One run: its play, and what becomes of the journal."""
 
-    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, faults: Sequence[Fault]):
+    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
         self.journal = Journal()
-        self._site, self._fleet, self._users = site, fleet, users
-        self._to_come = deque(faults)
-        self._clock: Clock
-        self._epoch_ns = 0
+        self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
+        self._play = Play(self._look)
+        for fault in asked.faults:
+            self._play.plan(fault.at_ns, partial(self._apply, fault))
 
-    def begin(self, offsets_ns: Mapping[str, int]) -> None:
-        """Agree on the epoch with everybody."""
-        self._epoch_ns = time.time_ns() + LEAD_NS
-        self._clock = Clock(self._epoch_ns)
-        self._fleet.go(self._epoch_ns, offsets_ns)
-        self._users.go(self._epoch_ns)
+    @property
+    def epoch_ns(self) -> int:
+        """CLOCK_REALTIME of the run's time 0."""
+        return self._play.epoch_ns
 
     def now_ns(self) -> int:
         """The run's time."""
-        return self._clock.now_ns()
+        return self._play.now_ns()
 
-    def wait_until(self, at_ns: int) -> None:
-        """Sleep, let faults happen, and look whether everybody lives; ends at the instant, or raises."""
-        while (now_ns := self._clock.now_ns()) < at_ns:
-            if self._to_come and self._to_come[0].at_ns <= now_ns:
-                self._apply(self._to_come.popleft())
-                continue
-            next_ns = min(at_ns, self._to_come[0].at_ns) if self._to_come else at_ns
-            time.sleep(min(_POLL_S, (next_ns - now_ns) / SECOND_NS))
-            self._fleet.check()
-            self._users.check()
-
-    def drain(self, load_end_ns: int, drain_ns: int) -> None:
-        """Wait until nothing is left to send and nothing is under way, as the virtual run does."""
+    def carry_out(self, last_request_ns: int) -> None:
+        """From the epoch until all is still, or the drain is over."""
+        asked = self._asked
+        epoch_ns = self._play.begin()
+        self._fleet.go(epoch_ns, clock_offsets_ns(asked.seed, self._fleet.names, asked.clock_skew_ns))
+        self._users.go(epoch_ns)
+        self._play.until(asked.duration_ns)
+        self.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_request_ns)))
         still_ns = _STILL_NS + 4 * _longest_delay_ns(self._site.topology)
-        before, since_ns = None, 0
-        while True:
-            now_ns, found = self._clock.now_ns(), list(self._fleet.statuses().values())
-            counts = [(of["sent_to"], of["received_from"]) for of in found]
-            if counts != before:
-                before, since_ns = counts, now_ns
-            knows = all(of["idle"] is not None for of in found)
-            quiet = now_ns - since_ns >= still_ns and not any(of["unsent_bytes"] for of in found)
-            over = not self._to_come and self._users.to_come_count() == 0
-            if over and quiet and all(of["idle"] for of in found):
-                latest_ns = max((of["last_traffic_ns"] for of in found), default=0)
-                self.journal.samples.append((now_ns, "", "convergence_ns", float(latest_ns)))
-                return
-            end_ns = load_end_ns + (drain_ns if knows else min(drain_ns, SETTLE_NS))
-            if now_ns >= end_ns:
-                return
-            self.wait_until(min(end_ns, now_ns + _POLL_NS))
+        statuses: list[Mapping[str, Any]] = []
+
+        def progress() -> Progress:
+            statuses[:] = self._fleet.statuses().values()
+            over = self._play.is_over and self._users.to_come_count() == 0
+            return drain_progress(statuses, over, still_ns)
+
+        def end_ns() -> int:
+            knows = all(status["idle"] is not None for status in statuses)
+            return asked.duration_ns + (asked.drain_ns if knows else min(asked.drain_ns, SETTLE_NS))
+
+        if self._play.drain(progress, end_ns):
+            latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
+            self.journal.samples.append((self.now_ns(), "", "convergence_ns", float(latest_ns)))
+
+    def _look(self) -> None:
+        self._fleet.check()
+        self._users.check()
 
     def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int) -> LiveRequestJournal:
         """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers."""
         lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
         states, journal = self._fleet.states(), self.journal
         statuses = self._fleet.statuses("finish")
-        now_ns = self._clock.now_ns()
+        now_ns = self.now_ns()
         for name in self._fleet.names:
             records = self._fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
@@ -203,7 +198,7 @@ class _Run:
         journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
         journal.samples.sort(key=lambda row: row[:3])
         answers = _answers(journal, unanswered, timeout_ns)
-        return LiveRequestJournal(journal, users, states, self._epoch_ns, answers, lost_servers)
+        return LiveRequestJournal(journal, users, states, self.epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -215,51 +210,62 @@ class _Run:
                 self._fleet.skew(node, offset_ns)
             case _:
                 self._site.apply(fault)
-        self.journal.faults.append((self._clock.now_ns(), fault))
+        self.journal.faults.append((self.now_ns(), fault))
 
 
-def run_requests_live(
-    site: Site,
-    system: System,
-    config: Any,
-    topology: Topology,
-    requests: Mapping[str, Sequence[Request]],
-    duration_ns: int,
-    seed: int,
-    faults: Iterable[Fault] = (),
-    drain_ns: int = 0,
-    clock_skew_ns: int = 0,
-    compare_replicas: bool = False,
-) -> LiveRequestJournal:
-    """As ``studies.limiting.virtual.run_requests``, with the processes and links of ``site``.
+def run(site: Site, asked: Limiting) -> LiveRequestJournal:
+    """As in virtual time, with the processes and links of ``site``, and judged.
 
     The same requests, seeds of nodes, clock offsets and faults; instants are those at which things
     really happened.  A request at a node that is down is lost.  SystemFault where a node breaks a rule,
     MachineError where a process ends on its own.
     """
-    check_places(requests, topology)
-    offered = {node: [request for request in of if request.at_ns <= duration_ns] for node, of in requests.items()}
+    observer = Observer(site, SCALE_NS)
+    with observer.watch:
+        journal = played(site, asked)
+    observer.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
+    observer.findings.late(journal.lateness_ns())
+    observer.findings.faulty = bool(journal.journal.faults)
+    observer.findings.answers, observer.findings.lost_agents = journal.answers, journal.lost_servers
+    return replace(journal, evidence=observer.evidence())
+
+
+def played(site: Site, asked: Limiting) -> LiveRequestJournal:
+    """The run itself: nodes and users up, the load with its faults, the drain, the records."""
+    requests = asked.requests()
+    check_places(requests, asked.topology)
+    offered = {
+        node: [request for request in load if request.at_ns <= asked.duration_ns] for node, load in requests.items()
+    }
     _check_requests(offered)
-    planned = check_faults(faults, topology)
     with ExitStack() as stack:
-        fleet = NodeFleet(site, system, config, seed)
+        fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
-        fleet.start([fault for fault in planned if isinstance(fault, Restart)])
+        fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
         users = _Users(site, fleet)
         stack.callback(users.stop)
         with fleet.blamed():
             users.start(offered)
-        run = _Run(site, fleet, users, planned)
-        run.begin(clock_offsets_ns(seed, fleet.names, clock_skew_ns))
-        run.wait_until(duration_ns)
-        last_ns = max((of[-1].at_ns for of in offered.values() if of), default=0)
-        run.journal.samples.append((duration_ns, "", "load_end_ns", float(last_ns)))
-        run.drain(duration_ns, drain_ns)
-        found = run.take_home(offered, system.timeout_ns(config) if system.timeout_ns else 0)
-        if compare_replicas:
-            found.journal.samples.extend(replica_rows(system, config, found.states, run.now_ns()))
-        return found
+        timeline = _Run(site, fleet, users, asked)
+        timeline.carry_out(max((load[-1].at_ns for load in offered.values() if load), default=0))
+        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
+        journal = timeline.take_home(offered, timeout_ns)
+        if asked.compare_replicas:
+            rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
+            journal.journal.samples.extend(rows)
+        return journal
+
+
+def check(testbed: Testbed, asked: Limiting) -> None:
+    """SpecError for faults that cannot happen there, and for a system that cannot be brought there."""
+    if not testbed.has_our_files and is_file(name_of(asked.system)):
+        fix = "bring it into systems/, or use another testbed"
+        raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
+    check_servers(asked.system, testbed.name, is_real=True)
+    links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
+    if links and not testbed.has_links:
+        raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")
 
 
 def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
@@ -274,6 +280,13 @@ def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
                 raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
             latest_ns = request.at_ns
             known.add(request.id)
+
+
+def drain_progress(statuses: Sequence[Mapping[str, Any]], over: bool, still_ns: int) -> Progress:
+    """How far the drain is, by what nodes say of themselves; ``over``: no request and no fault is to come."""
+    counts = [(status["sent_to"], status["received_from"]) for status in statuses]
+    unsent = any(status["unsent_bytes"] for status in statuses)
+    return Progress(counts, over and not unsent and all(status["idle"] for status in statuses), still_ns)
 
 
 def _longest_delay_ns(topology: Topology) -> int:
@@ -305,3 +318,6 @@ def _answers(journal: Journal, unanswered: Collection[int], timeout_ns: int) -> 
 
 def _instant(at_ns: int) -> int | None:
     return None if at_ns == NEVER else at_ns
+
+
+BODY = LiveBody(run, check)

@@ -1,18 +1,27 @@
 """The study of limiters: nodes decide on requests that arrive at them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.errors import SpecError
-from core.registry import configure
 from core.seeds import child_seed
-from core.units import duration_ns
-from studies.api import Journal, Point, Study
+from core.units import SECOND_NS, duration_ns
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study
 from studies.distribution.study import histogram_rows
+from studies.limiting.asked import Limiting, RequestJournal
+from studies.spec import RunSpec
+from systems.api import Arrival, System
+from systems.loader import load_system
 from testbed.faults import check_faults, read_faults
+from workloads import load as load_workload
+from workloads.api import Offer, Size
+
+SECONDS_PER_REQUEST = 5e-5
+SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
+_TYPICAL = Size(10_000.0, duration_ns("5min"))  # of logs, say
 
 
 @dataclass(frozen=True)
@@ -40,35 +49,30 @@ class Config:
                 raise SpecError(f"study limiting: {name} = {text!r}", "give a length, as in 30s") from None
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where system and workload do not fit it."""
-    if point.system.nodes is None:
-        raise SpecError(f"system {point.system.key!r} has no nodes", "it distributes publishers, it limits no requests")
-    if not hasattr(point.schedule, "requests"):
-        raise SpecError(f"workload {point.spec.workload!r} offers no requests", "use requests, data-set or request-log")
-    config: Config = configure("study limiting", Config, point.spec.study_options)
-    point.backend.check_limit(point.system, check_faults(read_faults(config.faults), point.topology))
-    point.system.nodes(point.topology.node_names(), point.system_config, 0)  # an option that no node takes: now
-    return config
-
-
-def run(point: Point, config: Config) -> Journal:
-    """Offer the workload's requests to the limiter's nodes, one on each node of the topology."""
+def asked(point: Point, config: Config) -> Limiting:
+    """SpecError where system and workload do not fit, or a fault cannot happen."""
     natural_ns: int | None = point.schedule.duration_ns
-    span_ns = duration_ns(config.duration) if config.duration else natural_ns or duration_ns("30s")
-    journal = point.backend.limit(
+    seed = point.spec.seed
+    request = Limiting(
         point.system,
         point.system_config,
         point.topology,
-        point.schedule.requests(point.topology.node_names(), span_ns),
-        span_ns,
-        child_seed(point.spec.seed, "draw", config.draw) >> 1 if config.draw else point.spec.seed,
-        faults=read_faults(config.faults),
-        drain_ns=duration_ns(config.drain),
-        clock_skew_ns=duration_ns(config.clock_skew),
-        compare_replicas=config.compare_replicas,
+        point.schedule,
+        duration_ns(config.duration) if config.duration else natural_ns or duration_ns("30s"),
+        child_seed(seed, "draw", config.draw) >> 1 if config.draw else seed,
+        tuple(check_faults(read_faults(config.faults), point.topology)),
+        duration_ns(config.drain),
+        duration_ns(config.clock_skew),
+        config.compare_replicas,
     )
-    requests, samples = journal.requests(), journal.samples()
+    assert point.system.nodes is not None
+    point.system.nodes(point.topology.node_names(), point.system_config, 0)  # an option that no node takes: now
+    return request
+
+
+def journal(point: Point, request: Limiting, outcome: RequestJournal) -> Journal:
+    """The tables of a run."""
+    requests, samples = outcome.requests(), outcome.samples()
     for reason, count in getattr(point.schedule, "skipped", {}).items():
         row = {"at_ns": 0, "node": reason, "metric": "skipped_line_count", "value": float(count)}
         for name, value in row.items():
@@ -78,9 +82,9 @@ def run(point: Point, config: Config) -> Journal:
         "samples": samples,
         "latency_histogram": _decision_latency(requests),
     }
-    if config.faults:
-        tables["decisions"] = _fault_rows(journal.journal.faults)
-    return Journal(tables, "done", evidence=journal.evidence)
+    if request.faults:
+        tables["decisions"] = _fault_rows(outcome.journal.faults)
+    return Journal(tables, evidence=outcome.evidence)
 
 
 def _decision_latency(requests: dict[str, list[Any]]) -> dict[str, Any]:
@@ -100,4 +104,40 @@ def _fault_rows(faults: list[tuple[int, Any]]) -> dict[str, Any]:
     }
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """Whether requests can arrive at its nodes."""
+    return system.nodes is not None and Arrival in system.inputs
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Live, its length and its nodes; else its requests, and for limiters that gossip their rounds.
+
+    Of logs only the length asked for is known.
+    """
+    workload = load_workload(spec.workload)
+    size = workload.size(workload.configure(spec.workload_options)) if workload.size else _TYPICAL
+    told = spec.study_options.get("duration")
+    span_ns = duration_ns(str(told)) if told else size.span_ns or _TYPICAL.span_ns
+    nodes = float(spec.topology_options.get("nodes", 10))
+    if real_time:
+        return span_ns / SECOND_NS + nodes * SECONDS_PER_NODE
+    seconds = size.request_count * SECONDS_PER_REQUEST
+    gossip = {field.name: field.default for field in fields(load_system(spec.system).config)}.get("gossip")
+    if gossip:
+        interval_ns = duration_ns(str(spec.system_options.get("gossip", gossip)))
+        seconds += nodes * span_ns / interval_ns * SECONDS_PER_GOSSIP
+    return seconds
+
+
+STUDY = Study(
+    "limiting",
+    "requests at the nodes of a limiter",
+    Config,
+    Offer.REQUESTS,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.limiting.virtual:BODY",
+    "studies.limiting.live:BODY",
+)

@@ -1,9 +1,12 @@
-"""The study that only measures links: every path of a topology, requested against found.  Nothing is offered."""
+"""The study that only measures links: every path of a topology, requested against measured.  Nothing is offered."""
 
 from dataclasses import dataclass
 
-from core.registry import configure
 from studies.api import Journal, Point, Study
+from studies.links.asked import Measuring
+from studies.spec import RunSpec
+from systems.api import System
+from testbed.trust.evidence import Evidence
 
 
 @dataclass(frozen=True)
@@ -11,15 +14,35 @@ class Config:
     """Options of the study: none."""
 
 
-def configured(point: Point) -> Config:
-    """SpecError for any option."""
-    config: Config = configure("study links", Config, point.spec.study_options)
-    return config
+def asked(point: Point, config: Config) -> Measuring:
+    """The topology's paths."""
+    return Measuring(point.topology, point.spec.seed)
 
 
-def run(point: Point, config: Config) -> Journal:
-    """Make the links, measure them, and take them down; LinkError where one is out of tolerance."""
-    return Journal({}, "done", evidence=point.backend.verify(point.topology, point.spec.seed))
+def journal(point: Point, asked: Measuring, evidence: Evidence) -> Journal:
+    """The paths are evidence."""
+    return Journal({}, evidence=evidence)
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """No system runs: any may be named."""
+    return True
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Next to nothing beside making the site."""
+    return 0.0
+
+
+STUDY = Study(
+    "links",
+    "every path of a topology, requested against measured",
+    Config,
+    None,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.links.virtual:BODY",
+    "studies.links.live:BODY",
+)

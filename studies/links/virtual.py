@@ -1,7 +1,10 @@
 """Paths of the model's network, measured by small datagrams as a live testbed's are."""
 
+from studies.api import VirtualBody
+from studies.links.asked import Measuring
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
+from testbed.trust.evidence import Evidence
 from testbed.virtual.network import Network, Parcel
 
 PROBES = 200  # a path, as on live testbeds
@@ -25,3 +28,11 @@ def _measured(network: Network, topology: Topology, source: str, target: str) ->
         source, target, path.one_way_delay_ns, p50, path.loss_probability, PROBES - len(delays_ns), PROBES,
         path.jitter_ns, p05, p95,
     )  # fmt: skip
+
+
+def run(asked: Measuring) -> Evidence:
+    """The model's network, probed like a real one."""
+    return Evidence(paths=measured_paths(asked.topology, asked.seed))
+
+
+BODY = VirtualBody(run)

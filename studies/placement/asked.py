@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from core.clients import Happening, Joined, Moved
+from core.clients import ClientLoad, Happening, Joined, Moved
+from core.units import SECOND_NS
+from systems.api import System
 from systems.placement.messages import AtSite, Wanted
+from systems.placement.options import Options
 from testbed.faults import Fault
-from testbed.topologies.places import Site
+from testbed.topologies.places import Site, with_clients
+from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, Evidence
 
 if TYPE_CHECKING:
@@ -37,6 +42,28 @@ class Placing:
     faults: tuple[Fault, ...] = ()
     record: bool = False
     bookies: Bookies | None = None  # None: topics are not persistent
+    window_ns: int = SECOND_NS  # of what is told of topics
+
+
+@dataclass(frozen=True)
+class PlacementRequest:
+    """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``; clients come, go and move."""
+
+    system: System
+    config: Options
+    without_clients: Topology
+    load: ClientLoad
+    placing: Placing
+
+    @cached_property
+    def topology(self) -> Topology:
+        """With the clients' hosts."""
+        return with_clients(self.without_clients, self.load.homes, self.placing.access_ns)
+
+    @property
+    def seed(self) -> int:
+        """See ``studies.api.Asked``."""
+        return self.placing.seed
 
 
 class Spell(NamedTuple):

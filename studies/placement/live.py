@@ -13,26 +13,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collectors.probes import Probes
+from collectors.probes import Seen
 from collectors.writer import read_logs
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.api import LiveBody
 from studies.placement.accounts import read_accounts, read_ownership
-from studies.placement.asked import PlacementJournal, Placing, wanted_report
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, wanted_report
 from studies.placement.script import Deed, Script, TopicAt, write_script
 from studies.placement.servers import Servers, profile_of
 from systems.api import System
 from systems.placement.cast import cast_of
+from testbed.api import Testbed
 from testbed.brokers import nsq
-from testbed.faults import ClockSkew, Crash, Fault, Restart
+from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.planes import Surroundings
+from testbed.servers import check_servers
 from testbed.topologies.places import Site as Place
 from testbed.topologies.places import sites
-from testbed.trust.observed import Findings, namespaces
+from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0
 SETTLE_NS = 3 * SECOND_NS  # after the last message: what is under way comes, or is cut off
@@ -79,7 +82,7 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
     findings = Findings(min(SCALE_MOST_NS, tightest_ns // _SCALE_SHARE), site.verify())
     options = replace(config, drain=True)
     with ExitStack() as stack:
-        servers = Servers(site, options, site.memory())
+        servers = Servers(site, options, site.memory)
         stack.callback(servers.close)
         joined_s = time.monotonic()
         fleet = NodeFleet(site, system, options, placing.seed)
@@ -91,13 +94,13 @@ def run_placement_live(site: Site, system: System, config: Any, load: ClientLoad
         fleet.surroundings = Surroundings(script=str(path))
         fleet.connect()
         _sleep(joined_s + placing.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic())
-        with Probes(site.processes, lambda: namespaces(site), usage=site.usage) as probes:
+        with site.watched() as watch:
             run = _Run(site, servers, fleet, places, happenings, placing)
             run.play()
             fleet.statuses("finish")
             findings.broker_stats = {name: broker.stats() for name, broker in servers.brokers.items()}
             findings.site_counters = site.counters()
-        return _journal(run, script, load, happenings, placing, findings, probes)
+        return _journal(run, script, load, happenings, placing, findings, watch.seen())
 
 
 def _script(
@@ -173,9 +176,7 @@ class _Run:
 
     def _mover(self, client: str, point: str) -> Callable[[int], None]:
         def move(at_ns: int) -> None:
-            move_host = getattr(self._site, "move_host", None)
-            if move_host is not None:  # a site without links has nothing to move
-                move_host(client, point)
+            self._site.apply(Handover(at_ns, client, point))
             self.handover_lateness_ns.append((at_ns, client, self._clock.now_ns() - at_ns))
 
         return move
@@ -205,7 +206,7 @@ def _journal(
     happenings: list[Happening],
     placing: Placing,
     findings: Findings,
-    probes: Probes,
+    seen: Seen,
 ) -> PlacementJournal:
     accounts = read_accounts(script)
     fates = accounts.fates(load.topics)
@@ -225,7 +226,7 @@ def _journal(
     findings.account = accounts.account
     findings.faulty = bool(run.faults)
     findings.broker_killed = bool(crashes)  # or the store, without which brokers begin anew
-    evidence = findings.evidence(probes, read_logs(Path(script.folder).parent / "logs"))
+    evidence = findings.evidence(seen, read_logs(Path(script.folder).parent / "logs"))
     samples.sort(key=lambda row: row[:3])
     return PlacementJournal(samples, ownership.spells, happenings, fates, run.faults, evidence=evidence)
 
@@ -234,3 +235,20 @@ def _sleep(span_s: float) -> None:
     """Also where nothing is left to sleep."""
     if span_s > 0:
         time.sleep(span_s)
+
+
+def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
+    """See ``run_placement_live``."""
+    return run_placement_live(site, asked.system, asked.config, asked.load, asked.placing)
+
+
+def check(testbed: Testbed, asked: PlacementRequest) -> None:
+    """SpecError for what real processes, or their servers, cannot do."""
+    if not testbed.has_our_files:
+        raise SpecError(f"testbed {testbed.name} runs no placements", "use --testbed mininet, local or virtual")
+    check_servers(asked.system, testbed.name, is_real=True, commands=True)
+    check_wishes(asked.placing, testbed.has_links)
+    check_names(asked.load, asked.config)
+
+
+BODY = LiveBody(run, check)

@@ -38,7 +38,7 @@ def placement_plane(
     return NoPlane(name)
 
 
-class NoPlane:
+class NoPlane(Plane):
     """Of managers, agents and the store."""
 
     def __init__(self, name: str):
@@ -53,7 +53,7 @@ class NoPlane:
         raise SystemFault(f"{self._name} commanded {command}", "brokers and clients have data planes")
 
 
-class ClientPlane:
+class ClientPlane(Plane):
     """A client's producers and consumers, and what the client is told and when.  See ``testbed.nodes.planes``."""
 
     def __init__(self, loop: Loop, script: Script, name: str, report: Callable[[Any], None]):

@@ -15,7 +15,7 @@ from systems.placement.cast import cast_of
 from systems.placement.options import Options
 from testbed.brokers.brokerd.build import brokerd_path
 from testbed.brokers.brokerd.client import BrokerClient
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.planes import Surroundings
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster
 from testbed.servers.serf_agent import SerfAgent
@@ -65,7 +65,7 @@ class Brokerd:
         words = [str(brokerd_path()), "-data", self.at.ingress, "-nsqd", self.at.nsqd,
                  "-control", f"127.0.0.1:{self.at.control_port}", "-path", str(files),
                  "-token-file", str(token_file)]  # fmt: skip
-        self._agent = self._site.start(self._host, f"broker-{self.name}", words)
+        self._agent = self._site.start(self._host, Program(f"broker-{self.name}", words))
         self._runs = True
 
     def wait(self) -> None:

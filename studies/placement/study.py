@@ -1,21 +1,29 @@
 """The study of load managers: topics are placed while clients come, go and move."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, bucket_index
-from core.clients import Joined, Moved
+from core.clients import Joined, Moved, Role
 from core.errors import SpecError
-from core.registry import configure
-from core.units import duration_ns, duration_text
-from studies.api import Journal, Point, Study
+from core.units import SECOND_NS, duration_ns, duration_text
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study
 from studies.distribution.study import histogram_rows
-from studies.placement.asked import Bookies, PlacementJournal, Placing
+from studies.placement.asked import Bookies, PlacementJournal, PlacementRequest, Placing
+from studies.spec import RunSpec
+from systems.api import System
 from systems.placement.options import Options
 from testbed.faults import check_faults, read_faults
-from testbed.topologies.places import sites, with_clients
+from testbed.topologies.places import sites
+from workloads import load as load_workload
+from workloads.api import Offer
+
+SECONDS_PER_CLIENT_SECOND = 1e-4  # of a client of topics, its agents and brokers
+SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
 
 Row = tuple[int, str, str, float]
 
@@ -58,40 +66,31 @@ class Config:
             raise SpecError(what, "give rounds from 0 on, and a rate above 0")
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where system, workload and topology do not fit it."""
-    if not isinstance(point.system_config, Options):
-        raise SpecError(f"system {point.system.key!r} places no topics", "choose pulsar, all-pairs or epulsar")
-    if not hasattr(point.schedule, "happenings"):
-        raise SpecError(
-            f"workload {point.spec.workload!r} has no clients of topics", "use uav-swarms, mmog or static-topics"
-        )
-    config: Config = configure("study placement", Config, point.spec.study_options)
-    point.backend.check_place(point.system, _placing(point, config))
+def asked(point: Point, config: Config) -> PlacementRequest:
+    """SpecError where there are too few sites for the clients, or a fault cannot happen."""
     places = sites(point.topology)
     if len(places) < point.schedule.site_count:
         what = f"clients at {point.schedule.site_count} sites, but topology {point.topology.name} has {len(places)}"
         raise SpecError(what, "give both the same number")
-    whole = with_clients(point.topology, point.schedule.homes, duration_ns(config.access))
-    assert point.system.nodes is not None
-    point.system.nodes(whole.node_names(), point.system_config, 0)  # a role that is missing: now
-    check_faults(read_faults(config.faults), whole)
-    return config
-
-
-def run(point: Point, config: Config) -> Journal:
-    """Let the control plane place the workload's topics for ``duration``."""
     bounds = {topic.name: duration_text(topic.bound_ns) for topic in point.schedule.topics}
     options = replace(point.system_config, access=config.access, bounds={**bounds, **point.system_config.bounds})
-    journal = point.backend.place(point.system, options, point.topology, point.schedule, _placing(point, config))
-    samples = [*journal.samples, *_of_topics(journal, duration_ns(config.window))]
+    request = PlacementRequest(point.system, options, point.topology, point.schedule, _placing(point, config))
+    assert point.system.nodes is not None
+    point.system.nodes(request.topology.node_names(), point.system_config, 0)  # a role that is missing: now
+    check_faults(read_faults(config.faults), request.topology)
+    return request
+
+
+def journal(point: Point, request: PlacementRequest, journal: PlacementJournal) -> Journal:
+    """The tables of a run."""
+    samples = [*journal.samples, *_of_topics(journal, request.placing.window_ns)]
     names = ("at_ns", "node", "metric", "value")
     tables: dict[str, dict[str, Any]] = {
         "samples": {name: [row[i] for row in samples] for i, name in enumerate(names)},
         "latency_histogram": _latencies(journal),
         "decisions": _decisions(journal),
     }
-    return Journal(tables, "done", evidence=journal.evidence)
+    return Journal(tables, evidence=journal.evidence)
 
 
 def _placing(point: Point, config: Config) -> Placing:
@@ -104,6 +103,7 @@ def _placing(point: Point, config: Config) -> Placing:
         read_faults(config.faults),
         config.record,
         _bookies(config),
+        duration_ns(config.window),
     )
 
 
@@ -170,4 +170,40 @@ def _decisions(journal: PlacementJournal) -> dict[str, Any]:
     return {name: list(column) for name, column in zip(("at_ns", "kind", "note", "duration_ns"), columns, strict=True)}
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """Whether it places topics."""
+    return issubclass(system.config, Options)
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Live its length, the warm-up and the clients' processes; else its clients' seconds and messages."""
+    seconds = duration_ns(str(spec.study_options.get("duration", Config.duration))) / SECOND_NS
+    clients, rate_rps = _clients(spec.workload, msgspec.json.encode(spec.workload_options, order="deterministic"))
+    if real_time:
+        warm_up = float(spec.study_options.get("warm_up_rounds", Config.warm_up_rounds))
+        return seconds + warm_up + clients * SECONDS_PER_NODE
+    return seconds * (clients * SECONDS_PER_CLIENT_SECOND + rate_rps * SECONDS_PER_TOPIC_MESSAGE)
+
+
+@lru_cache
+def _clients(key: str, options: bytes) -> tuple[float, float]:
+    """The clients of a workload, and the messages a second of those that publish at first."""
+    workload = load_workload(key)
+    load = workload.make(workload.configure(msgspec.json.decode(options)), 1)
+    rates = {topic.name: topic.rate_rps for topic in load.topics}
+    joined = [change for change in load.happenings(0) if isinstance(change, Joined) and change.role is Role.PRODUCER]
+    return len(load.homes), sum(rates[change.topic] for change in joined)
+
+
+STUDY = Study(
+    "placement",
+    "topics placed on brokers while their clients come, go and move",
+    Config,
+    Offer.CLIENTS,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.placement.virtual:BODY",
+    "studies.placement.live:BODY",
+)

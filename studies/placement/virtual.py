@@ -9,19 +9,21 @@ from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.api import VirtualBody
 from studies.coordinates.asked import trips
-from studies.placement.asked import PlacementJournal, Placing, Spell, wanted_report
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, Spell, wanted_report
 from systems.api import Delivery, Node, Report, Send, System
 from systems.parts.bookies import persisted_after_ns
 from systems.parts.vivaldi import Vivaldi
 from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
 from testbed.faults import Fault, Handover, Heal, Partition
+from testbed.nodes.journal import Journal
 from testbed.nodes.member import node_seed
 from testbed.topologies.places import Site, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
-from testbed.virtual.scheduler import EventLoop, Journal
+from testbed.virtual.scheduler import EventLoop
 from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
 from testbed.virtual.topic_plane import TopicPlane
 
@@ -164,3 +166,11 @@ def _messages(journal: Journal) -> list[tuple[int, str, str, str, str]]:
         sends = (effect for effect in step.effects if isinstance(effect, Send))
         found += [(step.at_ns, step.node, "sent", effect.target, repr(effect.message)) for effect in sends]
     return found
+
+
+def run(asked: PlacementRequest) -> PlacementJournal:
+    """See ``run_placement``."""
+    return run_placement(asked.system, asked.config, asked.without_clients, asked.load, asked.placing)
+
+
+BODY = VirtualBody(run)

@@ -12,12 +12,15 @@ import numpy as np
 
 from core.errors import SpecError
 from core.records import Float64
-from core.registry import configure
-from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study
+from studies.policies.asked import MEASURES, POLICIES, PolicyResults, PolicyStudy, Setting
+from studies.spec import RunSpec
+from systems.api import System
 from systems.parts.coordinates import Coordinates, distances_s
 from systems.parts.topic_placement import Policy
+
+SECONDS_PER_CHOICE = 1.2e-6  # of a topic's brokers, by all policies, in one placement of the clients
 
 SCENARIOS = ("game", "swarms")
 SETTLED = "coordinates"  # as a node: what is said of the estimates themselves
@@ -58,37 +61,26 @@ def _seconds(name: str, text: str) -> float:
         raise SpecError(f"study policies: {name}: {error}", 'give a span such as "8ms"') from None
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where the topology or the testbed does not fit them."""
-    config: Config = configure("study policies", Config, point.spec.study_options)
-    if point.spec.testbed != "virtual":
-        raise SpecError(f"study policies on {point.spec.testbed}", "it computes: use the testbed virtual")
+def asked(point: Point, config: Config) -> PolicyStudy:
+    """SpecError where the topology does not fit the options."""
     for role, what in (("proxy", "sites"), ("broker", "brokers")):
         if not point.topology.node_names(role):
             raise SpecError(
                 f"topology {point.spec.topology} has no {what}", "choose us-cities, city-mec or matrix-sites"
             )
-    return config
-
-
-def run(point: Point, config: Config) -> Journal:
-    """Let coordinates settle, draw the placements, and see what each policy makes of them."""
-    from studies.policies import virtual as study
-
-    seed = point.spec.seed
-    places = study.places_of(point.topology)
-    if config.shuffled:
-        places = study.shuffled(places, generator(seed, "placement-study", "delays"))
-    where = study.settled(places, config.rounds, generator(seed, "placement-study", "coordinates"))
-    in_swarms = config.scenario == "swarms"
-    scenario = (study.swarms if in_swarms else study.game)(config.groups, config.members)
-    rng = generator(seed, "placement-study", "clients")
-    placements = study.drawn(config.permutations, config.groups, config.members, places.sites, in_swarms, rng)
     policy = Policy(literal=config.literal, shortcut=config.shortcut)
     bound_s, access_s = _seconds("bound", config.bound), _seconds("access", config.access)
-    setting = study.Setting(policy, bound_s, access_s, config.access_in_height, config.only_violated)
-    found = study.results(places, where, scenario, placements, setting)
-    return Journal({"samples": _samples(found, study.POLICIES, study.MEASURES, _errors(places.delay_s, where))}, "done")
+    setting = Setting(policy, bound_s, access_s, config.access_in_height, config.only_violated)
+    return PolicyStudy(
+        point.topology, point.spec.seed, config.scenario, config.groups, config.members, config.permutations,
+        config.rounds, config.shuffled, setting,
+    )  # fmt: skip
+
+
+def journal(point: Point, asked: PolicyStudy, shown: PolicyResults) -> Journal:
+    """The tables of a run."""
+    errors = _errors(shown.delay_s, shown.coordinates)
+    return Journal({"samples": _samples(shown.results, POLICIES, MEASURES, errors)})
 
 
 def _errors(delay_s: Float64, where: Coordinates) -> dict[str, float]:
@@ -122,4 +114,27 @@ def _samples(
     }
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """No system runs: any may be named."""
+    return True
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Topics times placements: a game has a topic a member of a group, swarms have two a group."""
+    options = spec.study_options
+    a_group = 2.0 if options.get("scenario") == "swarms" else float(options.get("members", Config.members))
+    topics = float(options.get("groups", Config.groups)) * a_group
+    return topics * float(options.get("permutations", Config.permutations)) * SECONDS_PER_CHOICE
+
+
+STUDY = Study(
+    "policies",
+    "placement policies on many random placements of clients",
+    Config,
+    None,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.policies.virtual:BODY",
+)

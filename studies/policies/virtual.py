@@ -10,19 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from core.records import Float64, Int64
+from core.seeds import generator
 from core.units import SECOND_NS
+from studies.api import VirtualBody
+from studies.policies.asked import PolicyResults, PolicyStudy, Setting
 from systems.parts.consistent_hash import NAMESPACE, ranges_of
 from systems.parts.coordinates import Coordinates
-from systems.parts.topic_placement import Policy, delays_s
+from systems.parts.topic_placement import delays_s
 from systems.parts.vivaldi_kernel import begin, coordinates, run_rounds
 from systems.placement.cast import AGENT
 from testbed.topologies.topology import Topology
 from testbed.virtual.placement_kernel import study
-
-POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")  # in the order of the kernel's rows
-# Printed: of sums of round trips, as the paper's formulas have them; alike where the policy is literal anyway.
-MEASURES = ("estimated_worst_ns", "estimated_violation_ratio", "printed_violation_ratio", "true_worst_ns",
-            "true_violation_ratio", "feasible_ratio")  # fmt: skip
 
 
 class Places(NamedTuple):
@@ -110,16 +108,6 @@ def drawn(count: int, groups: int, members: int, sites: int, together: bool, rng
     return rng.integers(0, sites, (count, groups * members))
 
 
-class Setting(NamedTuple):
-    """What the policies know and what they are judged by."""
-
-    policy: Policy
-    bound_s: float
-    access_s: float  # one way, client to site
-    access_in_height: bool  # the paper's rule (4); its public code knows nothing of the access
-    only_violated: bool  # ours: topics begin at Pulsar's brokers, and only those above the bound are moved
-
-
 def results(places: Places, where: Coordinates, scenario: Scenario, placements: Int64, setting: Setting) -> Float64:
     """The kernel's results: float64 (placements, policies, measures), in seconds and shares."""
     brokers = Coordinates(*(part[: places.brokers] for part in where))
@@ -146,3 +134,19 @@ def _flat(members: Sequence[Sequence[int]]) -> tuple[Int64, Int64]:
     """All members one after another, and where each topic's begin."""
     starts = np.cumsum([0, *(len(each) for each in members)])
     return np.array([one for each in members for one in each], np.int64), starts.astype(np.int64)
+
+
+def run(asked: PolicyStudy) -> PolicyResults:
+    """Let coordinates settle, draw the placements, and see what each policy makes of them."""
+    places = places_of(asked.topology)
+    if asked.shuffled:
+        places = shuffled(places, generator(asked.seed, "placement-study", "delays"))
+    where = settled(places, asked.rounds, generator(asked.seed, "placement-study", "coordinates"))
+    in_swarms = asked.scenario == "swarms"
+    scenario = (swarms if in_swarms else game)(asked.groups, asked.members)
+    rng = generator(asked.seed, "placement-study", "clients")
+    placements = drawn(asked.permutations, asked.groups, asked.members, places.sites, in_swarms, rng)
+    return PolicyResults(results(places, where, scenario, placements, asked.setting), places.delay_s, where)
+
+
+BODY = VirtualBody(run)

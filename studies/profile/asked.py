@@ -6,6 +6,7 @@ As ePulsar profiles its own (5.4): the testbed offers a load and measures; it de
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.clients import ClientLoad
 from core.errors import SpecError
 from core.records import Int64
 from testbed.topologies.topology import Topology
@@ -25,6 +26,20 @@ class Profiling:
     seed: int
     scale_ns: int  # the smallest latency that matters: what the generator's lateness is judged against
     core_share: float = 1.0  # of one core, what the broker may take
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """Offer ``load``, clients that stay, to the only broker of ``topology``."""
+
+    topology: Topology
+    load: ClientLoad
+    profiling: Profiling
+
+    @property
+    def seed(self) -> int:
+        """See ``studies.api.Asked``."""
+        return self.profiling.seed
 
 
 @dataclass(frozen=True)

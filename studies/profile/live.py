@@ -14,22 +14,24 @@ from typing import Any
 import numpy as np
 
 from collectors import procfs
-from collectors.probes import Probes
 from collectors.writer import read_logs
 from core.clients import ClientLoad, Joined, Role, TopicLoad
-from core.errors import MachineError
+from core.errors import MachineError, SpecError
 from core.records import Block, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.profile.asked import Profiled, Profiling, Row, check_profiling
+from studies.api import LiveBody
+from studies.profile.asked import Profiled, ProfileRequest, Profiling, Row, check_profiling
+from testbed.api import Testbed
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import ABSENT, BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import COLLECT_S, CONNECT_S, STATUS_S, Columns, Crew, Publishers
 from testbed.hosts.core_share import confined
 from testbed.hosts.process import python_agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
+from testbed.hosts.watch import Watch
 from testbed.trust.accounts import DeliveryAccount, account
-from testbed.trust.observed import Findings, namespaces
+from testbed.trust.observed import Findings
 from testbed.virtual.topic_kernel import instants
 from testbed.virtual.topic_plane import Span
 
@@ -76,10 +78,10 @@ class _Run:
                 _pin(agent.pid, others)
             self._connect()
             stack.enter_context(confined(self._site, self._broker.agent.pid, self._profiling.core_share))
-            with Probes(self._site.processes, lambda: namespaces(self._site), usage=self._site.usage) as probes:
+            with self._site.watched() as watch:
                 cpu = self._play()
                 self._drain()
-                return self._taken_home(probes, cpu)
+                return self._taken_home(watch, cpu)
 
     # --- who is there ----------------------------------------------------------------------------------
 
@@ -92,7 +94,9 @@ class _Run:
         messages = sum(block.message_count for block in self._blocks.values())
         command = python_agent("testbed.brokers.subscribe_host", str(int(messages * _ROOM) + _SPARE_ROWS))
         names = {number: f"subscribe-{_channel(number)}" for number in range(most)}
-        return Crew({name: self._site.start(hosts[k % len(hosts)], name, command) for k, name in names.items()})
+        return Crew(
+            {name: self._site.start(hosts[k % len(hosts)], Program(name, command)) for k, name in names.items()}
+        )
 
     def _connect(self) -> None:
         """Consumers first: a channel's messages wait for them, but latency would count."""
@@ -147,7 +151,7 @@ class _Run:
 
     # --- the records -------------------------------------------------------------------------------------
 
-    def _taken_home(self, probes: Probes, cpu_ns: Mapping[str, float]) -> Profiled:
+    def _taken_home(self, watch: Watch, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
         got, dropped_rows, out_of_order_count = self._deliveries()
         self._check_alive()
@@ -174,7 +178,7 @@ class _Run:
             self._findings.late(rows["sent_at_ns"][was_sent] - rows["intended_at_ns"][was_sent])
         if fate is not None:
             self._findings.accounted(0, fate, {"dropped_rows": dropped_rows, "out_of_order": out_of_order_count})
-        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence(probes))
+        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence(watch))
 
     def _deliveries(self) -> tuple[dict[str, Columns], int, int]:
         """The rows of each channel; rows without room; messages that overtook another."""
@@ -208,11 +212,11 @@ class _Run:
         rows.append((end_ns, self._name, "span_ns", float(end_ns - self._profiling.warm_up_ns)))
         return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
 
-    def _evidence(self, probes: Probes) -> Any:
-        probes.stop()
+    def _evidence(self, watch: Watch) -> Any:
+        watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
         self._findings.site_counters = self._site.counters()
-        return self._findings.evidence(probes, read_logs(self._site.folder / "logs"))
+        return self._findings.evidence(watch.seen(), read_logs(self._site.folder / "logs"))
 
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
@@ -294,3 +298,17 @@ def _sleep_until(at_ns: int) -> None:
     left_ns = at_ns - time.time_ns()
     if left_ns > 0:
         time.sleep(left_ns / SECOND_NS)
+
+
+def run(site: Site, asked: ProfileRequest) -> Profiled:
+    """See ``run_profile_live``."""
+    return run_profile_live(site, asked.load, asked.profiling)
+
+
+def check(testbed: Testbed, asked: ProfileRequest) -> None:
+    """SpecError where no broker can be profiled."""
+    if not testbed.has_our_files:
+        raise SpecError(f"testbed {testbed.name} runs no profiles", "use --testbed mininet, or local")
+
+
+BODY = LiveBody(run, check)

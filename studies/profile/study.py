@@ -13,11 +13,13 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.clients import Joined
 from core.errors import SpecError
-from core.registry import configure
-from core.units import duration_ns
+from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study, point_slo_ns
 from studies.distribution.study import histogram_rows
-from studies.profile.asked import Profiling, check_profiling
+from studies.profile.asked import Profiled, ProfileRequest, Profiling, check_profiling
+from studies.spec import RunSpec
+from systems.api import System
+from workloads.api import Offer
 
 
 @dataclass(frozen=True)
@@ -41,36 +43,46 @@ class Config:
             raise SpecError(f"study profile: core_share = {self.core_share}", "give a share above 0, up to 1")
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where workload, topology and testbed do not fit it."""
-    if not hasattr(point.schedule, "happenings"):
-        raise SpecError(f"workload {point.spec.workload!r} has no clients of topics", "use static-topics")
-    config: Config = configure("study profile", Config, point.spec.study_options)
+def asked(point: Point, config: Config) -> ProfileRequest:
+    """SpecError where workload and topology do not fit."""
     happenings = point.schedule.happenings(duration_ns(config.duration))
     if not all(isinstance(happening, Joined) and happening.at_ns == 0 for happening in happenings):
         raise SpecError(f"workload {point.spec.workload!r} has clients that come and go", "use static-topics")
     check_profiling(point.topology)
-    point.backend.check_profile()
-    return config
+    duration, warm_up = duration_ns(config.duration), duration_ns(config.warm_up)
+    profiling = Profiling(duration, warm_up, point.spec.seed, point_slo_ns(point.spec), config.core_share)
+    return ProfileRequest(point.topology, point.schedule, profiling)
 
 
-def run(point: Point, config: Config) -> Journal:
-    """Offer the workload's topics for ``duration``, and measure after ``warm_up``."""
-    profiling = Profiling(
-        duration_ns(config.duration),
-        duration_ns(config.warm_up),
-        point.spec.seed,
-        point_slo_ns(point.spec),
-        config.core_share,
-    )
-    found = point.backend.profile(point.topology, point.schedule, profiling)
+def journal(point: Point, asked: ProfileRequest, found: Profiled) -> Journal:
+    """The tables of a run."""
     counts = np.bincount(bucket_index(found.latency_ns), minlength=BUCKET_COUNT)
     names = ("at_ns", "node", "metric", "value")
     tables: dict[str, dict[str, Any]] = {
         "latency_histogram": histogram_rows(0, {"end_to_end_latency": counts[np.newaxis]}),
         "samples": {name: [row[i] for row in found.samples] for i, name in enumerate(names)},
     }
-    return Journal(tables, "done", evidence=found.evidence)
+    return Journal(tables, evidence=found.evidence)
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """No system runs: any may be named."""
+    return True
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Its length."""
+    return duration_ns(str(spec.study_options.get("duration", Config.duration))) / SECOND_NS
+
+
+STUDY = Study(
+    "profile",
+    "one broker's data plane under topics with fan-out",
+    Config,
+    Offer.CLIENTS,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    live="studies.profile.live:BODY",
+)

@@ -6,11 +6,17 @@ from typing import Any
 import numpy as np
 
 from core.errors import SpecError
-from core.registry import configure
 from core.units import duration_ns
 from studies.api import Journal, Point, Study
+from studies.limiting.asked import RequestJournal
+from studies.spec import RunSpec
+from studies.throttling.asked import Throttling
+from systems.api import System
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
+from workloads.api import Offer
+
+SECONDS_PER_CYCLE = 1e-3  # of ten servers
 
 
 @dataclass(frozen=True)
@@ -33,42 +39,49 @@ class Config:
             raise SpecError(f"study throttling: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
 
 
-def configured(point: Point) -> Config:
-    """The study's options; SpecError where system, workload and topology do not fit it."""
-    if point.system.nodes is None or Demand not in point.system.inputs:
-        raise SpecError(f"system {point.system.key!r} takes no demands", "choose throttler or centralised-throttler")
-    if not hasattr(point.schedule, "demands"):
-        raise SpecError(f"workload {point.spec.workload!r} offers no demands", "use the workload load-curve")
-    config: Config = configure("study throttling", Config, point.spec.study_options)
-    check_faults(read_faults(config.faults), point.topology)
-    return config
-
-
-def run(point: Point, config: Config) -> Journal:
-    """Tell the throttler's servers the demands of every cycle."""
+def asked(point: Point, config: Config) -> Throttling:
+    """SpecError for faults that cannot happen."""
+    faults = check_faults(read_faults(config.faults), point.topology)
     count = len(point.topology.node_names())
     demands = point.schedule.demands(count, config.cycles)
-    cycle_ns = duration_ns(point.system_config.cycle)
     system_config = point.system_config
     if config.load:
         limit = float(demands.sum(axis=1).mean()) / config.load  # of all servers, a cycle
         system_config = replace(system_config, total=limit)
     clients = {cycle: np.asarray(point.schedule.client_demands(demands[cycle])) for cycle in config.clients_at}
-    journal = point.backend.throttle(
-        point.system,
-        system_config,
-        point.topology,
-        demands,
-        clients=clients,
-        cycle_ns=cycle_ns,
-        seed=point.spec.seed,
-        faults=read_faults(config.faults),
+    cycle_ns = duration_ns(point.system_config.cycle)
+    return Throttling(
+        point.system, system_config, point.topology, demands, clients, cycle_ns, point.spec.seed, tuple(faults)
     )
-    samples = journal.samples()
+
+
+def journal(point: Point, asked: Throttling, outcome: RequestJournal) -> Journal:
+    """The tables of a run."""
+    samples = outcome.samples()
     for reason, lines in point.schedule.skipped.items():
         for name, value in (("at_ns", 0), ("node", reason), ("metric", "skipped_line_count"), ("value", float(lines))):
             samples[name].append(value)
-    return Journal({"samples": samples}, "done")
+    return Journal({"samples": samples})
 
 
-STUDY = Study(configured, run)
+def fits(system: System) -> bool:
+    """Whether its nodes take demands."""
+    return system.nodes is not None and Demand in system.inputs
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Its cycles."""
+    return float(spec.study_options.get("cycles", Config.cycles)) * SECONDS_PER_CYCLE
+
+
+STUDY = Study(
+    "throttling",
+    "demands, cycle by cycle, at the servers of a throttler",
+    Config,
+    Offer.DEMANDS,
+    fits,
+    asked,
+    journal,
+    expected_seconds,
+    "studies.throttling.virtual:BODY",
+)

@@ -51,4 +51,6 @@ def smallest_number_of_brokers(problem: Problem, assign: Callable[[int], Int32])
     return Distribution(best[1], Outcome.OUT_OF_BROKERS)
 
 
-SYSTEM = System("conc", "as few brokers as meet the SLO, equal total loads", config=Config, distribute=distribute)
+SYSTEM = System(
+    "conc", "as few brokers as meet the SLO, equal total loads", config=Config, distribute=distribute, round_count=4
+)

@@ -24,4 +24,4 @@ def distribute(problem: Problem, config: Config, rng: np.random.Generator) -> Se
     yield  # a search without trials
 
 
-SYSTEM = System("lb", "even over all brokers", config=Config, distribute=distribute)
+SYSTEM = System("lb", "even over all brokers", config=Config, distribute=distribute, round_count=2)

@@ -231,5 +231,9 @@ def _judge(state: _State, fit: _Fit, broker: int, measured: Measured) -> None:
 
 
 SYSTEM = System(
-    "srtm", "concentration, max-min and correlation-awareness, fitted online", config=Config, distribute=distribute
+    "srtm",
+    "concentration, max-min and correlation-awareness, fitted online",
+    config=Config,
+    distribute=distribute,
+    round_count=12,
 )

@@ -9,6 +9,7 @@ compares with (4.3.1): the decisions are GCRA's in the order of arrival at the s
 from dataclasses import dataclass, field
 from sys import getsizeof
 
+from core.defaults import CAPACITY, RATE
 from systems.api import (
     Arrival,
     Decide,
@@ -38,8 +39,8 @@ _SWEEP_MINIMUM = 1_024  # buckets, before full ones are forgotten
 class Config:
     """Options of the centralised limiter."""
 
-    capacity: int = 300  # thesis, Table 4.1: c (secret there; see the digest), tokens a user
-    rate: str = "0.3"  # thesis, Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     server: str = ""  # ours: the node that keeps the buckets; "": the first
     timeout: str = "1s"  # ours: a node that has no answer by then decides alone
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"

@@ -155,11 +155,11 @@ class Centre:
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
             for table in (self.asked, self.users, self.shares, self.told):
                 table.pop(user, None)
-        found: list[dict[str, tuple[int, int, int]]] = [{} for _ in self.names]
+        commands: list[dict[str, tuple[int, int, int]]] = [{} for _ in self.names]
         for user, asked in self.asked.items():
-            for shares, (share, tokens) in zip(found, self._divided(user, cycle), strict=False):
+            for shares, (share, tokens) in zip(commands, self._divided(user, cycle), strict=False):
                 shares[user] = share, tokens, asked
-        return [UserCommands(cycle, shares) for shares in found]
+        return [UserCommands(cycle, shares) for shares in commands]
 
     def _divided(self, user: str, cycle: int) -> list[tuple[int, int]]:
         """A user's new share in parts, and millionths of tokens to add, at each server (none while it waits).
@@ -327,19 +327,19 @@ class ServerNode:
 
     def state_bytes(self) -> int:
         """Model bytes: users, and the centre's entries."""
-        found = USER_BYTES * len(self.buckets.users)
+        total = USER_BYTES * len(self.buckets.users)
         if self.centre is not None:
-            found += sum(32 + ENTRY_BYTES * len(entries) for entries in self.centre.users.values())
-        return found
+            total += sum(32 + ENTRY_BYTES * len(entries) for entries in self.centre.users.values())
+        return total
 
     def allocated_bytes(self) -> int:
         """Tables, buckets and the centre's entries, by CPython's sizes; the users' names belong to the requests."""
-        found = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
-        found += sum(getsizeof(bucket) + INTEGERS_BYTES for bucket in self.buckets.users.values())
+        total = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
+        total += sum(getsizeof(bucket) + INTEGERS_BYTES for bucket in self.buckets.users.values())
         if self.centre is not None:
-            found += getsizeof(self.centre.users) + getsizeof(self.centre.asked)
-            found += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
-        return found
+            total += getsizeof(self.centre.users) + getsizeof(self.centre.asked)
+            total += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
+        return total
 
     def snapshot(self) -> Message:
         """The users that it knows."""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from core.records import Int64
 from systems.api import Effect, Message, Send
+from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_node import CounterNode, too_many
-from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 
 _ROOM = 64  # users at the start; doubled as they come
 _LINE_BYTES = 64  # of cache
@@ -52,14 +52,14 @@ class FastNode(CounterNode):
     def _row_of_admitted(self, user: bytes, cost: int, now_ns: int) -> int:
         key = np.frombuffer(user, np.int64)
         arrays = self.rows, self.counts, self.table, self.queue, self.book, self.terms
-        found = int(self.kernel.admit(*arrays, key, cost, now_ns))
-        if found == self.kernel.FULL:
+        row = int(self.kernel.admit(*arrays, key, cost, now_ns))
+        if row == self.kernel.FULL:
             self._grow()
             return self._row_of_admitted(user, cost, now_ns)
-        if found == self.kernel.OVERFLOW:
+        if row == self.kernel.OVERFLOW:
             raise too_many(self.node_id)
-        self.admitted = found
-        return found
+        self.admitted = row
+        return row
 
     def pushed(self, user: bytes, now_ns: int) -> list[Effect]:
         """See ``CounterNode``."""

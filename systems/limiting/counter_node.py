@@ -17,7 +17,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
+from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.user_key import user_key

@@ -142,7 +142,7 @@ def admit(rows, counts, table, queue, book, terms, key, cost, now_ns):
 
 
 @njit(cache=True)
-def _look_up(rows, counts, table, users, begin, found):
+def _look_up(rows, counts, table, users, begin, places):
     """Find the users' rows, -1 = new, and read from each row and its counters.
 
     A pass of its own, because these reads depend on nothing: many cache misses are under way at once,
@@ -150,9 +150,9 @@ def _look_up(rows, counts, table, users, begin, found):
     """
     touched = np.int64(0)
     last = counts.shape[1] - 1
-    for index in range(begin, found.shape[0]):
+    for index in range(begin, places.shape[0]):
         user = np.int64(table[_find(rows, table, users[2 * index], users[2 * index + 1])])
-        found[index] = user
+        places[index] = user
         if user >= 0:
             touched += np.int64(counts[user, 0]) + np.int64(counts[user, last]) + rows[user, MASK]
     return touched
@@ -164,13 +164,13 @@ def merge(rows, counts, table, queue, book, terms, users, sizes, limits, nodes, 
 
     Returns whether all is merged; if not, there was no room for a user, and ``begin`` says where to go on.
     """
-    found = np.empty(sizes.shape[0], np.int64)
-    begin[2] = _look_up(rows, counts, table, users, begin[0], found)
+    places = np.empty(sizes.shape[0], np.int64)
+    begin[2] = _look_up(rows, counts, table, users, begin[0], places)
     first = begin[1]
     for index in range(begin[0], sizes.shape[0]):
         key0, key1 = users[2 * index], users[2 * index + 1]
         tokens, ticks, at_ns = limits[3 * index], limits[3 * index + 1], limits[3 * index + 2]
-        user = found[index]
+        user = places[index]
         changed = bool(user < 0)
         if changed:
             slot = _find(rows, table, key0, key1)

@@ -10,6 +10,7 @@ from sys import getsizeof
 import numpy as np
 
 from systems.api import Effect, Message, Send
+from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_node import (
     COUNT_MAXIMUM,
     COUNTER_BYTES,
@@ -17,7 +18,6 @@ from systems.limiting.counter_node import (
     CounterNode,
     too_many,
 )
-from systems.limiting.crdt_counter import Config, Delta, TaggedDelta
 from systems.parts.limit import Limit
 from systems.parts.options import span_ns
 from systems.parts.user_key import KEY_BYTES, MODEL_BYTES

@@ -30,6 +30,7 @@ others forward it; a re-joining node may start from another's ``snapshot``.
 
 from dataclasses import dataclass
 
+from core.defaults import CAPACITY, RATE
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
@@ -47,8 +48,8 @@ IMPLEMENTATIONS = ("arrays", "lists")
 class Config:
     """Options of crdt-queue; those that begin with ``literal`` restore a rule as the thesis prints it."""
 
-    capacity: int = 300  # c, tokens of a user (Table 4.1 hides it; see the window)
-    rate: str = "0.3"  # r, tokens a second: 0.001 c (Table 4.1)
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     overlay: str = "full-mesh"  # Table 4.1
     gossip: str = "300ms"  # Table 4.1
     phase: str = "random"  # ours: rounds of different nodes; 5.4 reckons with "aligned"

@@ -34,6 +34,7 @@ from fractions import Fraction
 from itertools import islice
 from sys import getsizeof
 
+from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
 from systems.api import (
     Arrival,
@@ -68,8 +69,8 @@ _INTEGERS_BYTES = 12 * 32  # of a record
 class Config:
     """Options of leases."""
 
-    capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
-    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     share: str = "proportional"  # Doorman's PROPORTIONAL_SHARE; or "fair"
     refresh: str = "5s"  # Doorman: typical
     lease: str = "5min"  # Doorman: typical

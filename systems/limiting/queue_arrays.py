@@ -77,8 +77,8 @@ class ArrayNode:
         self._users = np.zeros((1 << 6, kernel.MASKS + 2 * words), np.int64)
         self._table = np.zeros(1 << 7, np.int32)
         self._lists = np.zeros((count, 1 << 6), np.int32)
-        its = rule.limit.capacity, rule.life_ticks, rule.step_ticks, rule.keep_last, rule.frequency
-        self._rule = np.array([*its, rule.window, rule.span_ns, count], np.int64)
+        terms = rule.limit.capacity, rule.life_ticks, rule.step_ticks, rule.keep_last, rule.frequency
+        self._rule = np.array([*terms, rule.window, rule.span_ns, count], np.int64)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -224,6 +224,6 @@ class ArrayNode:
 
 
 def _taller(rows: Any, count: int) -> Any:
-    found = np.zeros((count, rows.shape[1]), rows.dtype)
-    found[: len(rows)] = rows
-    return found
+    taller = np.zeros((count, rows.shape[1]), rows.dtype)
+    taller[: len(rows)] = rows
+    return taller

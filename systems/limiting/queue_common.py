@@ -144,16 +144,16 @@ def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], rule: Rule) -> 
 
 def unpack(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
     """What ``pack`` packed; origin 0 where the message has none.  Only ``FineElements`` need ``ticks_per_ns``."""
-    its = message.elements if isinstance(message, FineElements) else message
-    users = [its.users[at : at + KEY_BYTES] for at in range(0, len(its.users), KEY_BYTES)]
-    births = np.frombuffer(its.births, "<i8").tolist()
-    deaths = np.frombuffer(its.deaths, "<i8").tolist()
+    columns = message.elements if isinstance(message, FineElements) else message
+    users = [columns.users[at : at + KEY_BYTES] for at in range(0, len(columns.users), KEY_BYTES)]
+    births = np.frombuffer(columns.births, "<i8").tolist()
+    deaths = np.frombuffer(columns.deaths, "<i8").tolist()
     if isinstance(message, FineElements):
         beyond = np.frombuffer(message.ticks, "<i4").tolist()
         deaths = [at_ns * ticks_per_ns + ticks for at_ns, ticks in zip(deaths, beyond, strict=True)]
-    origins = np.frombuffer(its.origins, "<i4").tolist() or [0] * len(births)
+    origins = np.frombuffer(columns.origins, "<i4").tolist() or [0] * len(births)
     rows = iter(zip(births, deaths, origins, strict=True))
-    counts = np.frombuffer(its.counts, "<u4").tolist()
+    counts = np.frombuffer(columns.counts, "<u4").tolist()
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
 
 

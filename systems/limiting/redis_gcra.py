@@ -10,6 +10,7 @@ report ``Evaluated``.  Only a live testbed has the server (``System.servers``): 
 from dataclasses import dataclass
 from math import gcd
 
+from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.api import (
@@ -55,8 +56,8 @@ return 1
 class Config:
     """Options; those of ``centralised``."""
 
-    capacity: int = 300  # thesis, Table 4.1: c (secret there; see the digest), tokens a user
-    rate: str = "0.3"  # thesis, Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     server: str = ""  # ours: the node beside which Redis runs; "": the first
     timeout: str = "1s"  # ours: a node that has no answer by then decides alone
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"

@@ -9,6 +9,7 @@ c/r.)  The death travels with the element: births of one instant are a nanosecon
 
 from dataclasses import dataclass
 
+from core.defaults import CAPACITY, RATE
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue import IMPLEMENTATIONS, replicas
 from systems.limiting.queue_common import Elements, FineElements, Rule, living, rule_of
@@ -20,8 +21,8 @@ from systems.parts.options import choice
 class Config:
     """Options of sliding-log."""
 
-    capacity: int = 300  # c, requests of a user within c/r
-    rate: str = "0.3"  # r, tokens a second: 0.001 c (Table 4.1)
+    capacity: int = CAPACITY  # c, requests of a user within c/r
+    rate: str = RATE  # r, tokens a second
     overlay: str = "full-mesh"  # Table 4.1
     gossip: str = "300ms"  # Table 4.1
     phase: str = "random"  # ours: rounds of different nodes; 5.4 reckons with "aligned"

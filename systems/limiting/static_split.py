@@ -11,6 +11,7 @@ node's share of c more, each time.
 from dataclasses import dataclass, replace
 from sys import getsizeof
 
+from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
 from systems.api import (
     Arrival,
@@ -35,8 +36,8 @@ _SWEEP_COUNT = 64  # full buckets are looked for from this many on
 class Config:
     """Options of static-split."""
 
-    capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
-    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     minimum: int = 0  # ours: tokens that a node has at least; 1 over-admits by n - c where c < n
 
 

@@ -254,11 +254,11 @@ class ThrottlerNode:
 
     def allocated_bytes(self) -> int:
         """Tables, buckets, ledgers and words, by CPython's sizes; the users' names belong to the requests."""
-        found = getsizeof(self.buckets.users) + getsizeof(self.ledgers) + getsizeof(self.buckets.active)
+        total = getsizeof(self.buckets.users) + getsizeof(self.ledgers) + getsizeof(self.buckets.active)
         for bucket, ledger in zip(self.buckets.users.values(), self.ledgers.values(), strict=False):
-            found += getsizeof(bucket) + INTEGERS_BYTES + 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
-            found += 104 * ledger.entries_count()  # two floats, a number and their tuple
-        return found
+            total += getsizeof(bucket) + INTEGERS_BYTES + 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
+            total += 104 * ledger.entries_count()  # two floats, a number and their tuple
+        return total
 
     def snapshot(self) -> Message:
         """The users that it knows."""

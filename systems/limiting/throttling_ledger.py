@@ -109,9 +109,9 @@ class Ledger:
         """What a neighbour says of a cycle, late or early; returns whether that cycle was closed here before."""
         if cycle <= self.cycle - HISTORY:
             return False
-        found = self._round(cycle)
-        found.heard[source] = words
-        return found.own is not None
+        record = self._round(cycle)
+        record.heard[source] = words
+        return record.own is not None
 
     def hear_stopped(self, source: str, cycle: int, stopped: bool) -> None:
         """The freeze rule's verdict on a neighbour."""
@@ -120,13 +120,13 @@ class Ledger:
 
     def verdict(self, cycle: int) -> bool | None:
         """Case IV: does the freeze rule stop this server?  None until all is heard, and when it was said before."""
-        found = self.rounds.get(cycle)
-        if not self.law.freezes or found is None or found.own is None or found.stopped is not None:
+        record = self.rounds.get(cycle)
+        if not self.law.freezes or record is None or record.own is None or record.stopped is not None:
             return None
-        if len(found.heard) < len(self.law.pull):
+        if len(record.heard) < len(self.law.pull):
             return None
-        found.stopped = self._stopped(found.own, found.heard)
-        return found.stopped
+        record.stopped = self._stopped(record.own, record.heard)
+        return record.stopped
 
     def settle(self) -> None:
         """Apply what is known of the cycles that were closed: x(k) becomes x(k + 1)."""
@@ -134,21 +134,21 @@ class Ledger:
 
     def flows(self) -> list[Flow]:
         """The flows that are known of the cycles that were closed, each told once."""
-        found: list[Flow] = []
+        flows: list[Flow] = []
         if not self.law.latest:
-            found = self._matched_flows()
+            flows = self._matched_flows()
         elif self._due:
-            found = self._latest_flows()
+            flows = self._latest_flows()
         self._due = False
         for cycle in [cycle for cycle in self.rounds if cycle <= self.cycle - HISTORY]:
             del self.rounds[cycle]
-        return found
+        return flows
 
     def _round(self, cycle: int) -> _Round:
-        found = self.rounds.get(cycle)
-        if found is None:
-            found = self.rounds[cycle] = _Round()
-        return found
+        record = self.rounds.get(cycle)
+        if record is None:
+            record = self.rounds[cycle] = _Round()
+        return record
 
     def _stopped(self, own: Words, heard: dict[str, Words]) -> bool:
         """The freeze rule (appendix, Case IV), for limits that may have jumped over r or 0."""
@@ -159,18 +159,18 @@ class Ledger:
         """The flows of all cycles of which both ends' words are there, each once."""
         flows: list[Flow] = []
         law, links, freezes = self.law, len(self.law.pull), self.law.freezes
-        for cycle, found in list(self.rounds.items()):
-            own, told = found.own, found.heard
-            if own is None or (freezes and found.stopped is None) or (links and not told):
+        for cycle, record in list(self.rounds.items()):
+            own, told = record.own, record.heard
+            if own is None or (freezes and record.stopped is None) or (links and not told):
                 continue  # nothing new: where messages are lost most rounds are like that
             if freezes:
-                told = {name: words for name, words in told.items() if name in found.heard_stopped}
+                told = {name: words for name, words in told.items() if name in record.heard_stopped}
             for name, words in told.items():
-                if not (freezes and (found.stopped or found.heard_stopped[name])):
+                if not (freezes and (record.stopped or record.heard_stopped[name])):
                     flows.append(law.flow(name, own, words))
-            found.settled += len(told)
-            found.heard = {name: words for name, words in found.heard.items() if name not in told} if freezes else {}
-            if found.settled == links:
+            record.settled += len(told)
+            record.heard = {name: words for name, words in record.heard.items() if name not in told} if freezes else {}
+            if record.settled == links:
                 del self.rounds[cycle]
         return flows
 
@@ -194,4 +194,4 @@ class Ledger:
 
     def entries_count(self) -> int:
         """Entries that are kept for cycles not settled: what the state weighs beside the limit itself."""
-        return sum((found.own is not None) + len(found.heard) for found in self.rounds.values())
+        return sum((record.own is not None) + len(record.heard) for record in self.rounds.values())

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, isfinite
 
+from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
@@ -145,26 +146,26 @@ class Buckets:
 
     def ask(self, user: str, cost: int, now_ns: int) -> bool:
         """A request arrives: counted, and admitted if its tokens are there."""
-        found = self.touch(user, self.cycle_at(now_ns), now_ns)
-        found.asked += cost
-        self.fill(found, now_ns)
+        bucket = self.touch(user, self.cycle_at(now_ns), now_ns)
+        bucket.asked += cost
+        self.fill(bucket, now_ns)
         needed = cost * self.whole.token
-        if found.grains < needed:
+        if bucket.grains < needed:
             return False
-        found.grains -= needed
+        bucket.grains -= needed
         return True
 
     def touch(self, user: str, cycle: int, now_ns: int) -> Bucket:
         """The bucket of a user whom somebody asked for in ``cycle``; a full one for a user unknown or forgotten."""
-        found, current = self.users.get(user), self.cycle_at(now_ns)
-        if found is None or current - found.asked_cycle > self.forget:
-            found = self.users[user] = Bucket(MILLION, self.burst(MILLION), cycle, now_ns)
+        bucket, current = self.users.get(user), self.cycle_at(now_ns)
+        if bucket is None or current - bucket.asked_cycle > self.forget:
+            bucket = self.users[user] = Bucket(MILLION, self.burst(MILLION), cycle, now_ns)
             self.made(user)
-        if cycle > found.asked_cycle:
-            found.asked_cycle = cycle
-        if current - found.asked_cycle <= self.linger:
+        if cycle > bucket.asked_cycle:
+            bucket.asked_cycle = cycle
+        if current - bucket.asked_cycle <= self.linger:
             self.active[user] = None
-        return found
+        return bucket
 
     def burst(self, parts: int) -> int:
         """The grains that a bucket of so many parts holds."""
@@ -222,7 +223,7 @@ class Buckets:
 
     def snapshot(self) -> KnownUsers:
         """For a node that re-joins."""
-        return KnownUsers({user: found.asked_cycle for user, found in self.users.items()})
+        return KnownUsers({user: bucket.asked_cycle for user, bucket in self.users.items()})
 
     def restore(self, snapshot: KnownUsers, now_ns: int) -> None:
         """A peer's users: with even shares, and with empty buckets, since they may have spent what they had."""
@@ -232,7 +233,7 @@ class Buckets:
 
     def sweep(self, cycle: int) -> list[str]:
         """Forget whom nobody asked for during c/r; returns them."""
-        gone = [user for user, found in self.users.items() if cycle - found.asked_cycle > self.forget]
+        gone = [user for user, bucket in self.users.items() if cycle - bucket.asked_cycle > self.forget]
         for user in gone:
             del self.users[user]
         return gone
@@ -242,8 +243,8 @@ class Buckets:
 class UserOptions:
     """Options that both throttlers have; a base of their configs."""
 
-    capacity: int = 300  # thesis Table 4.1: c, a secret there; 300 is ours
-    rate: str = "0.3"  # thesis Table 4.1: 0.001 c tokens a second
+    capacity: int = CAPACITY  # c, tokens of a user
+    rate: str = RATE  # r, tokens a second
     total: float = 0.0  # DST (5): l_total of demands by cycle, requests a cycle; 0 = rate times cycle
     cycle: str = "300ms"  # one cycle = one gossip round (D6)
     rule: str = "equal-ratio"  # DST Section 7, Algorithm 1: among the clients of a server

@@ -21,5 +21,5 @@ def persisted_after_ns(
     bookies = len(round_trips_ns)
     assert 1 <= quorum <= bookies, f"a quorum of {quorum} of {bookies} bookies"
     answers_ns = round_trips_ns + rng.exponential(write_mean_ns, (count, bookies))
-    found: Int64 = np.partition(answers_ns, quorum - 1, axis=1)[:, quorum - 1].astype(np.int64)
-    return found
+    persisted_ns: Int64 = np.partition(answers_ns, quorum - 1, axis=1)[:, quorum - 1].astype(np.int64)
+    return persisted_ns

@@ -42,8 +42,8 @@ def distances_s(one: Coordinates, other: Coordinates) -> Array:
     between = np.sqrt(((one.vec[:, None, :] - other.vec[None, :, :]) ** 2).sum(axis=2))
     raw = between + one.height[:, None] + other.height[None, :]
     adjusted = raw + one.adjustment[:, None] + other.adjustment[None, :]
-    found: Array = np.where(adjusted > 0.0, adjusted, raw)
-    return found
+    distances: Array = np.where(adjusted > 0.0, adjusted, raw)
+    return distances
 
 
 def raised(coordinates: Coordinates, above_s: Array | float) -> Coordinates:

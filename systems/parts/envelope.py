@@ -24,7 +24,8 @@ def tokens_needed(block: Block, rate_rps: float) -> Float64:
     if len(at_ns) == 0:
         return np.empty(0)
     work = np.arange(len(at_ns)) - (at_ns - at_ns[0]) * (rate_rps / 1e9)
-    return work - np.minimum.accumulate(work) + 1.0
+    needed: Float64 = work - np.minimum.accumulate(work) + 1.0
+    return needed
 
 
 def smallest_burst(needed: Float64, quantile: float = QUANTILE) -> int:

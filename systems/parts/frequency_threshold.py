@@ -80,12 +80,12 @@ def _limited(at_ns: Int64, user: Int32, cost: Int32 | None, capacity: int, rate:
     limit = limit_of(capacity, rate)
     count = int(user.max()) + 1 if len(user) else 0
     full_at = [int(at_ns[0]) * limit.ticks_per_ns if count else 0] * count
-    found = np.zeros(count, np.bool_)
+    limited = np.zeros(count, np.bool_)
     costs = [1] * len(user) if cost is None else cost.tolist()
     for instant, who, tokens in zip(at_ns.tolist(), user.tolist(), costs, strict=True):
         after = gcra(limit.ticks(instant), full_at[who], limit, tokens)
         if after is None:
-            found[who] = True
+            limited[who] = True
         else:
             full_at[who] = after
-    return found
+    return limited

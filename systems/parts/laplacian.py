@@ -109,8 +109,8 @@ def most_robust_cycle(graph_laplacian: ArrayLike, cov: ArrayLike | None = None) 
     def spread(g: float) -> float:
         return float((noise / (g * modes * (2.0 - g * modes))).sum())
 
-    found = minimize_scalar(spread, bounds=(1e-9 * end, (1 - 1e-9) * end), method="bounded", options={"xatol": 1e-12})
-    return float(found.x)
+    optimum = minimize_scalar(spread, bounds=(1e-9 * end, (1 - 1e-9) * end), method="bounded", options={"xatol": 1e-12})
+    return float(optimum.x)
 
 
 def lyapunov_phi_ss(graph_laplacian: ArrayLike, g: float, cov: ArrayLike | None = None) -> float:
@@ -174,14 +174,14 @@ def total_mismatch(graph_laplacian: ArrayLike, g: float, cov: ArrayLike | None =
     n = len(matrix)
     forward = np.eye(n) - g * matrix
     p = (np.eye(n) - 1.0 / n) @ _root(_covariance(cov, n)).T  # columns: one for each independent cause
-    found = 0.0
+    total = 0.0
     for _ in range(cycles):
         added = float((p**2).sum())
-        found += added
-        if added <= 1e-16 * found:
+        total += added
+        if added <= 1e-16 * total:
             break
         p = forward @ p
-    return found
+    return total
 
 
 def logarithmic_step(graph_laplacian: ArrayLike, share: ArrayLike, g: float, requests: float) -> Array:

@@ -5,7 +5,6 @@ A lease is outstanding until the holder says that it holds less, or until it has
 lease never comes out of capacity that may still be in use.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import NamedTuple
@@ -133,12 +132,6 @@ class LeaseBook:
             if not account.leases and account.pool.missing(self.bucket) <= 0:
                 del self.accounts[user]
 
-    def leased(self, user: str, now_ns: int) -> int:
-        """Parts of a user's bucket that are outstanding."""
-        if user not in self.accounts:
-            return 0
-        return sum(lease.outstanding for lease in self._live(self.accounts[user], now_ns))
-
     def _account(self, user: str, now_ns: int, known_empty: bool = False) -> _Account:
         if user not in self.accounts:
             parts = self.bucket.parts
@@ -191,6 +184,3 @@ class LeaseBook:
         granted = self.share(self.bucket.parts, wants)[next(i for i, other in enumerate(leases) if other is lease)]
         left = self.bucket.parts - sum(wants)
         return granted + (left // self.count if self.spare and left > 0 else 0)
-
-    def _live(self, account: _Account, now_ns: int) -> Iterable[_Lease]:
-        return (lease for lease in account.leases.values() if lease.expires_at_ns > now_ns)

@@ -122,12 +122,12 @@ class LeaseClient:
     def lacking_millionths(self) -> list[tuple[str, int]]:
         """What each user's portion lacks, in millionths of it; a user's is between nothing and all."""
         bucket = self.terms.bucket
-        found = []
+        rows = []
         for user, borrowed in self.users.items():
             most = max(1, bucket.most(borrowed.portion.parts))
             lacking = -(-borrowed.portion.missing(bucket) * MILLION // most)
-            found.append((user, min(MILLION, max(0, lacking)) if borrowed.portion.parts else MILLION))
-        return found
+            rows.append((user, min(MILLION, max(0, lacking)) if borrowed.portion.parts else MILLION))
+        return rows
 
     def _settle(self, borrowed: Borrowed, now_ns: int) -> None:
         """Tokens as of now; a lease that ran out leaves the safe share, and no more tokens than that holds."""

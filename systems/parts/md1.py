@@ -104,11 +104,6 @@ def mean_delay_s(message_rps: float, rate_rps: float, burst_count: float, batch:
     return float(np.mean(excess)) / rate_rps
 
 
-def last_of_batch_delay_s(message_rps: float, rate_rps: float, burst_count: float, batch: int) -> float:
-    """Mean access delay of a batch's last message, exactly: that of a bucket (r/B, b/B) (SRTM VI-B)."""
-    return mean_delay_s(message_rps / batch, rate_rps / batch, burst_count / batch)
-
-
 def eq1_delay_s(message_rps: float, rate_rps: float, burst_count: float, batch: int = 1) -> float:
     """SRTM's Eq. (1): P(U > b - 1) / (2 r (1 - rho)), with b and r divided by ``batch`` (VI-B), in seconds.
 

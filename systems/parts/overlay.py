@@ -21,11 +21,11 @@ def overlay(kind: str, names: Sequence[str]) -> Neighbours:
         raise SpecError(f"overlay = {kind!r}", hint(kind, OVERLAYS))
     count = len(names)
     edges = OVERLAYS[kind](count) if count > 1 else set()
-    found: dict[int, set[int]] = {i: set() for i in range(count)}
+    neighbours: dict[int, set[int]] = {i: set() for i in range(count)}
     for a, b in edges:
-        found[a].add(b)
-        found[b].add(a)
-    return {names[i]: tuple(names[j] for j in sorted(found[i])) for i in range(count)}
+        neighbours[a].add(b)
+        neighbours[b].add(a)
+    return {names[i]: tuple(names[j] for j in sorted(neighbours[i])) for i in range(count)}
 
 
 def _full_mesh(count: int) -> set[tuple[int, int]]:

@@ -33,7 +33,7 @@ def grid(nodes: int, spacing_s: float) -> Matrix:
 def split(nodes: int, lan_s: float, wan_s: float) -> Matrix:
     """In two places: ``lan_s`` within each, ``wan_s`` more between them; of an even number the first has one more."""
     here = np.arange(nodes) <= nodes // 2
-    rtt_s = lan_s + wan_s * (here[:, None] != here[None, :])
+    rtt_s: Matrix = lan_s + wan_s * (here[:, None] != here[None, :])
     return rtt_s * (1.0 - np.eye(nodes))
 
 
@@ -53,5 +53,5 @@ def random(nodes: int, mean_s: float, deviation_s: float, rng: np.random.Generat
 
 def _between(places: NDArray[Any]) -> Matrix:
     """The distance of each point, a row, from each."""
-    found: Matrix = np.linalg.norm(places[:, None, :] - places[None, :, :], axis=2)
-    return found
+    distances: Matrix = np.linalg.norm(places[:, None, :] - places[None, :, :], axis=2)
+    return distances

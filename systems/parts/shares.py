@@ -57,11 +57,11 @@ def fair_share(capacity: int, wants: Sequence[int]) -> list[int]:
 
 def _rounded(total: int, parts: Sequence[tuple[int, int]]) -> list[int]:
     """Whole parts and their remainders over one denominator: what is left of ``total`` goes by remainder."""
-    found = [whole for whole, _ in parts]
-    left = total - sum(found)
+    shares = [whole for whole, _ in parts]
+    left = total - sum(shares)
     for index in sorted(range(len(parts)), key=lambda i: -parts[i][1])[:left]:
-        found[index] += 1
-    return found
+        shares[index] += 1
+    return shares
 
 
 Share = Callable[[int, Sequence[int]], list[int]]

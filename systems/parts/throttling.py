@@ -20,9 +20,13 @@ MEASURES = ("throttled", "throttled-ratio", "log-ratio", "allowed")  # Cases I, 
 SMALLEST = 1.0  # requests a cycle: II and III divide by r and by x; less counts as this (ours: the paper has r > 0)
 
 
+def _floats(values: ArrayLike) -> Array:
+    return np.asarray(values, float)
+
+
 def performance(measure: str, x: ArrayLike, r: ArrayLike) -> Array:
     """The measure p of Table 1 by limits ``x`` and requests ``r`` of a cycle; SpecError for an unknown one."""
-    limits, asked = np.asarray(x, float), np.asarray(r, float)
+    limits, asked = _floats(x), _floats(r)
     if measure == "throttled":
         return asked - limits
     if measure == "throttled-ratio":
@@ -52,8 +56,8 @@ def step(
     jump over them.  ``clamp`` (ours) cuts the flow of every link so that no limit falls below 0, nor in
     Case IV grows beyond r_i.  None of these changes the sum of the limits if L is symmetric (Lemma 1).
     """
-    limits, asked = np.asarray(x, float), np.asarray(r, float)
-    matrix = np.asarray(graph_laplacian, float)
+    limits, asked = _floats(x), _floats(r)
+    matrix = _floats(graph_laplacian)
     p = performance(measure, limits, asked)
     change = g * (p @ matrix.T)
     active = np.ones_like(limits)
@@ -114,23 +118,13 @@ def trajectory(
     literal: bool = False,
 ) -> Array:
     """x(0), x(1), … on the first axis, one more than there are cycles in ``requests`` (r(0), r(1), …)."""
-    found = [np.asarray(x, float)]
+    limits = [np.asarray(x, float)]
     for r in requests:
-        found.append(step(graph_laplacian, found[-1], r, measure, g, freeze, clamp, literal))
-    return np.array(found)
+        limits.append(step(graph_laplacian, limits[-1], r, measure, g, freeze, clamp, literal))
+    return np.array(limits)
 
 
 def admitted(x: ArrayLike, r: ArrayLike) -> Array:
     """a_i = min(x_i, r_i), and nothing by a limit below 0: Eq. (4) does not keep limits positive."""
-    return np.minimum(np.maximum(np.asarray(x, float), 0.0), np.asarray(r, float))
-
-
-def over_throttling(x: ArrayLike, r: ArrayLike) -> Array:
-    """Share (0 to 1) of what could have been admitted that was not (Example 2); cycles on the first axis.
-
-    The ideal, Eq. (8), is min(l_total, r_total), with l_total = sum x(0).
-    """
-    limits, asked = np.asarray(x, float), np.asarray(r, float)
-    ideal = np.minimum(limits[0].sum(-1), asked.sum(-1))
-    actual = admitted(limits, asked).sum(-1)
-    return np.asarray((ideal - actual).sum(0) / ideal.sum(0), float)
+    count: Array = np.minimum(np.maximum(_floats(x), 0.0), _floats(r))
+    return count

@@ -37,19 +37,19 @@ class Graph:
     def __post_init__(self) -> None:
         if self.n < 1:
             raise SpecError(f"a graph of {self.n} nodes", "give at least one node")
-        found: dict[tuple[int, int], float] = {}
+        weights: dict[tuple[int, int], float] = {}
         for a, b, weight in self.edges:
             pair = (min(a, b), max(a, b))
             if a == b or pair[0] < 0 or pair[1] >= self.n:
                 raise SpecError(
                     f"link {a}-{b} of a graph of {self.n} nodes", f"join two of the nodes 0 to {self.n - 1}"
                 )
-            if pair in found:
+            if pair in weights:
                 raise SpecError(f"link {a}-{b} is given twice", "give each link once")
             if not 0.0 <= weight < float("inf"):
                 raise SpecError(f"link {a}-{b} weighs {weight}", "weights are finite and not negative")
-            found[pair] = float(weight)
-        object.__setattr__(self, "edges", tuple((a, b, weight) for (a, b), weight in sorted(found.items())))
+            weights[pair] = float(weight)
+        object.__setattr__(self, "edges", tuple((a, b, weight) for (a, b), weight in sorted(weights.items())))
 
     @property
     def links(self) -> tuple[tuple[int, int], ...]:
@@ -87,20 +87,20 @@ def weighted(graph: Graph, weights: float | Sequence[float] | NDArray[np.float64
 
 def laplacian(graph: Graph) -> NDArray[np.float64]:
     """L, n x n: minus the weights off the diagonal, each node's sum of weights on it (Section 2)."""
-    found = np.zeros((graph.n, graph.n))
+    matrix = np.zeros((graph.n, graph.n))
     for a, b, weight in graph.edges:
-        found[a, b] = found[b, a] = -weight
-    np.fill_diagonal(found, -found.sum(axis=1))
-    return found
+        matrix[a, b] = matrix[b, a] = -weight
+    np.fill_diagonal(matrix, -matrix.sum(axis=1))
+    return matrix
 
 
 def neighbours(graph: Graph) -> tuple[tuple[tuple[int, float], ...], ...]:
     """For each node its neighbours in ascending order, each with the link's weight."""
-    found: list[list[tuple[int, float]]] = [[] for _ in range(graph.n)]
+    lists: list[list[tuple[int, float]]] = [[] for _ in range(graph.n)]
     for a, b, weight in graph.edges:
-        found[a].append((b, weight))
-        found[b].append((a, weight))
-    return tuple(tuple(sorted(around)) for around in found)
+        lists[a].append((b, weight))
+        lists[b].append((a, weight))
+    return tuple(tuple(sorted(around)) for around in lists)
 
 
 def overlaid(kind: str, n: int) -> Graph:
@@ -207,11 +207,11 @@ def placements() -> tuple[Graph, ...]:
     All have one spectrum, and so the published values; only a run that offers the *same* clients on both
     graphs can tell them apart.  Takes a fifth of a second, once.
     """
-    found = {
+    shapes = {
         tuple(sorted((min(back[a], back[b]), max(back[a], back[b])) for a, b in DST_2.links))
         for back in _embeddings(DST_1, DST_2)
     }
-    return tuple(unweighted(DST_2.n, links) for links in sorted(found))
+    return tuple(unweighted(DST_2.n, links) for links in sorted(shapes))
 
 
 def _embeddings(tree: Graph, host: Graph) -> Iterator[dict[int, int]]:

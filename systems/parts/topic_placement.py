@@ -123,11 +123,11 @@ def collected(summaries: Sequence[Summary]) -> Summaries:
 
 def delays_s(one: Coordinates, other: Coordinates, policy: Policy = POLICY) -> Float64:
     """``delay_s`` of all pairs: float64 (n_one, n_other)."""
-    found: Float64 = policy.share * distances_s(one, other)
+    delays: Float64 = policy.share * distances_s(one, other)
     if policy.shortcut:
         apart = np.sqrt(((one.vec[:, None, :] - other.vec[None, :, :]) ** 2).sum(axis=2))
-        found[apart < NEAR_S] = 0.0
-    return found
+        delays[apart < NEAR_S] = 0.0
+    return delays
 
 
 def expected_s(summaries: Summaries, brokers: Coordinates, policy: Policy = POLICY) -> Float64:
@@ -236,20 +236,20 @@ def place(
     feasible_count[feasible_count == 0] = np.count_nonzero(usable)
     turns = np.argsort(feasible_count, kind="stable")
     ranked = np.argsort(ranked_by, axis=1, kind="stable")[turns]
-    found = topics.broker.copy()
+    assigned = topics.broker.copy()
     room = _Room(load_rps.tolist(), marks.tolist())
     for topic, order, length in zip(
         moving[turns].tolist(), ranked.tolist(), feasible_count[turns].tolist(), strict=True
     ):
-        here, rate_rps = int(found[topic]), float(topics.out_rps[topic])
+        here, rate_rps = int(assigned[topic]), float(topics.out_rps[topic])
         room.add(here, -rate_rps)
         target = next((b for b in order[:length] if (policy.stay or b != here) and room.has(b, rate_rps)), here)
         may_stay = policy.stay and here != UNPLACED and (room.has(here, rate_rps) or not leaving[topic])
         if may_stay and not expected[topic, target] < expected[topic, here] - policy.hysteresis_s:
             target = here
         room.add(target, rate_rps)
-        found[topic] = target
-    return found
+        assigned[topic] = target
+    return assigned
 
 
 @dataclass

@@ -62,13 +62,13 @@ def to_migrate(broker: int, mark: float, topics: list[Move]) -> list[int]:
     """Topics of a broker in descending order of rate, until it is not above its mark."""
     load = sum(topic.out_rps for topic in topics if topic.broker == broker)
     mine = [t for t, topic in enumerate(topics) if topic.broker == broker and not topic.is_held]
-    found = []
+    leaving = []
     for t in sorted(mine, key=lambda t: -(topics[t].in_rps + topics[t].out_rps)):
         if load <= mark:
             break
-        found.append(t)
+        leaving.append(t)
         load -= topics[t].out_rps
-    return found
+    return leaving
 
 
 def ranked(expected_s: list[float], bound_s: float, candidates: list[bool]) -> list[int]:

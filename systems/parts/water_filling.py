@@ -39,7 +39,8 @@ def divide(rule: str, demands: Sequence[float] | Amounts, limit: float) -> Amoun
 
 def equal_ratio(demands: Amounts, limit: float) -> Amounts:
     """Algorithm 1 where the demands do not fit: each client's is cut by the same ratio."""
-    return np.minimum(demands, demands * (limit / demands.sum()))
+    cut: Amounts = np.minimum(demands, demands * (limit / demands.sum()))
+    return cut
 
 
 def equal_amount(demands: Amounts, limit: float) -> Amounts:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from systems.parts.coordinates import Coordinates, stacked
-from systems.parts.topic_placement import Float64, Members, expected_pairs_s
+from systems.parts.topic_placement import Members, expected_pairs_s
 from systems.parts.vivaldi import Coordinate
 from systems.placement.cluster import system
 from systems.placement.epulsar import Config, policy_of
@@ -26,13 +27,15 @@ class AllPairs(LatencyAware):
 
     def expected_s(self, records: Sequence[UnitRecord], places: Coordinates) -> Float64:
         """See ``LatencyAware``: the worst of all pairs."""
-        producers, consumers = (_members([getattr(of, role) for of in records]) for role in ("producers", "consumers"))
+        producers, consumers = (
+            _members([getattr(record, role) for record in records]) for role in ("producers", "consumers")
+        )
         return expected_pairs_s(len(records), producers, consumers, places, self.policy)
 
     def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
         """See ``LatencyAware``: what the present broker is expected to offer, as brokers report no delay."""
-        found: Float64 = expected[np.arange(len(records)), here]
-        return found
+        worst: Float64 = expected[np.arange(len(records)), here]
+        return worst
 
 
 def _members(topics: Sequence[Sequence[Coordinate]]) -> Members:

@@ -218,8 +218,13 @@ class BrokerNode:
     @staticmethod
     def _present(unit: _Unit) -> list[tuple[str, str]]:
         """Client and topic of all that are let in, each once."""
-        found = {(client, topic): None for topic, of in unit.topics.items() for role in of for client in of[role]}
-        return list(found)
+        pairs = {
+            (client, topic): None
+            for topic, members in unit.topics.items()
+            for role in members
+            for client in members[role]
+        }
+        return list(pairs)
 
     @staticmethod
     def _turned_away(unit: _Unit) -> list[Effect]:
@@ -251,17 +256,22 @@ class BrokerNode:
         for name, unit in self._units.items():
             if unit.state is State.OWNED:
                 rates = [self._rates.get(topic, Rates()) for topic in unit.topics]
-                total = Rates(sum(of.in_rps for of in rates), sum(of.out_rps for of in rates))
+                total = Rates(sum(rate.in_rps for rate in rates), sum(rate.out_rps for rate in rates))
                 units[name] = self.strategy.record(self._where(unit), self._coordinate, total)
         everything = [self._rates.get(topic, Rates()) for unit in self._units.values() for topic in unit.topics]
-        out_rps = sum(of.out_rps for of in everything)
+        out_rps = sum(rate.out_rps for rate in everything)
         value = msgspec.json.encode(BrokerReport(self._coordinate, out_rps, units)).decode()
         return [Send(self.store, Write(LOADS + self.node_id, value)), Sample("monitoring_bytes", len(value))]
 
     def _where(self, unit: _Unit) -> Clients:
         """The coordinates of the unit's producers and consumers, as far as they are known."""
         producers, consumers = (
-            [self._clients[client] for of in unit.topics.values() for client in of[role] if client in self._clients]
+            [
+                self._clients[client]
+                for members in unit.topics.values()
+                for client in members[role]
+                if client in self._clients
+            ]
             for role in (Role.PRODUCER, Role.CONSUMER)
         )
         return Clients(producers, consumers)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from systems.parts.coordinates import Coordinates
-from systems.parts.topic_placement import Float64, Policy, collected, expected_s, summarised
+from systems.parts.topic_placement import Policy, collected, expected_s, summarised
 from systems.parts.vivaldi import Coordinate
 from systems.placement.cluster import system
 from systems.placement.latency_aware import LatencyAware
@@ -41,11 +42,11 @@ class EPulsar(LatencyAware):
 
     def expected_s(self, records: Sequence[UnitRecord], places: Coordinates) -> Float64:
         """See ``LatencyAware``: W(t, b)."""
-        return expected_s(collected([of.summary for of in records if of.summary]), places, self.policy)
+        return expected_s(collected([record.summary for record in records if record.summary]), places, self.policy)
 
     def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
         """See ``LatencyAware``: as the broker reported it."""
-        return np.array([of.summary.worst_s for of in records if of.summary])
+        return np.array([record.summary.worst_s for record in records if record.summary])
 
 
 def policy_of(config: Any) -> Policy:

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from core.records import Float64
 from core.units import SECOND_NS
 from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.coordinates import Coordinates, stacked
-from systems.parts.topic_placement import Float64, Policy, Topics, delay_s, marks_rps, place
+from systems.parts.topic_placement import Policy, Topics, delay_s, marks_rps, place
 from systems.parts.vivaldi import Coordinate
 from systems.placement.monitoring import Rates, UnitRecord, View
 from systems.placement.options import Options
@@ -48,7 +49,9 @@ class LatencyAware:
         located = {name: report for name, report in view.brokers.items() if report.coordinate is not None}
         names = [name for name in self.brokers if name in located]
         number = {name: i for i, name in enumerate(names)}
-        records = {unit: of for unit, of in view.owned().items() if view.owners[unit] in number and _is_known(of)}
+        records = {
+            unit: record for unit, record in view.owned().items() if view.owners[unit] in number and _is_known(record)
+        }
         if not records:
             return {}
         units, reports = list(records), list(records.values())
@@ -64,8 +67,8 @@ class LatencyAware:
         load_rps = np.array([located[name].out_rps for name in names])
         utilisation = np.array([located[name].utilisation for name in names])
         marks = marks_rps(load_rps, self.options.out_maximum_rps, utilisation)
-        found = place(topics, expected, marks, self.policy, held)[: len(units)]
-        return {unit: names[to] for unit, to, at in zip(units, found, here, strict=True) if to != at}
+        targets = place(topics, expected, marks, self.policy, held)[: len(units)]
+        return {unit: names[to] for unit, to, at in zip(units, targets, here, strict=True) if to != at}
 
 
 def _burdens(view: View, units: Sequence[str], number: Mapping[str, int]) -> Topics:
@@ -80,7 +83,7 @@ def _burdens(view: View, units: Sequence[str], number: Mapping[str, int]) -> Top
 def _rates(view: View, units: Sequence[str]) -> tuple[Float64, Float64]:
     """In and out, float64 (units,)."""
     rates = [view.rates.get(unit, Rates()) for unit in units]
-    return np.array([of.in_rps for of in rates], float), np.array([of.out_rps for of in rates], float)
+    return np.array([rate.in_rps for rate in rates], float), np.array([rate.out_rps for rate in rates], float)
 
 
 def _joined(one: Topics, other: Topics) -> Topics:

@@ -63,8 +63,8 @@ class View:
     def reported(self, broker: str, report: BrokerReport) -> None:
         """Take a broker's report in; a silent unit that is new in it has not been measured yet."""
         before = self.brokers.get(broker)
-        for unit, of in report.units.items():
-            rates = Rates(of.in_rps, of.out_rps)
+        for unit, record in report.units.items():
+            rates = Rates(record.in_rps, record.out_rps)
             if any(rates) or (before is not None and unit in before.units):
                 self.rates[unit] = rates
         self.brokers[broker] = report

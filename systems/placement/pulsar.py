@@ -65,7 +65,7 @@ class Pulsar:
 
     def moves(self, view: View) -> Mapping[str, str]:
         """See ``Strategy``: overloaded brokers shed bundles, the busiest first, until the rest is below the mark."""
-        found: dict[str, str] = {}
+        targets: dict[str, str] = {}
         owned = view.owned()
         for name, report in view.brokers.items():
             left_rps, mark_rps = report.out_rps, self._mark_rps(name, view)
@@ -73,9 +73,9 @@ class Pulsar:
             for unit in sorted(here, key=lambda unit: -(owned[unit].in_rps + owned[unit].out_rps)):
                 if left_rps <= mark_rps or len(here) == 1:
                     break
-                found[unit] = ""
+                targets[unit] = ""
                 left_rps -= owned[unit].out_rps
-        return found
+        return targets
 
     def _mark_rps(self, name: str, view: View) -> float:
         """The output rate beyond which the broker is overloaded: by rate, or in proportion to its resources."""

@@ -42,7 +42,9 @@ class StoreNode:
             case Timer("work", _):
                 return self._work(now_ns)
             case Timer("sessions", due_at_ns):
-                gone = [name for name, of in self._sessions.items() if now_ns - of.heard_at_ns >= self.session_ns]
+                gone = [
+                    name for name, session in self._sessions.items() if now_ns - session.heard_at_ns >= self.session_ns
+                ]
                 effects: list[Effect] = [effect for name in gone for effect in self._end(name)]
                 return [*effects, SetTimer("sessions", due_at_ns + self.session_ns // 2)]
         raise UnexpectedEvent(self.node_id, event)

@@ -14,7 +14,7 @@ from core.records import Envelope, Int64
 from testbed.brokers.brokerd.build import brokerd_path
 from testbed.brokers.brokerd.client import COLUMNS, BrokerClient, read_rows
 from testbed.hosts.agent import Agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 
 READY_S = 30.0
 _ROOM = 1.25  # rows that are kept, for each message that is expected
@@ -65,7 +65,7 @@ class Brokers:
             data = site.place(host, self.folder / name / "data")
             words = ("-data", f"{address}:0", "-nsqd", f"{address}:0", "-path", str(Path(data).parent),
                      "-token-file", site.put(host, token_file), "-stamps", stamps, "-gc", gc)  # fmt: skip
-            started.append((name, host, site.start(host, f"broker-{name}", [program, *words], cores=cores)))
+            started.append((name, host, site.start(host, Program(f"broker-{name}", [program, *words], cores=cores))))
         self.all = [self._introduced(name, host, agent) for name, host, agent in started]
 
     def __iter__(self):  # type: ignore[no-untyped-def]

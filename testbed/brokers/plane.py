@@ -15,13 +15,13 @@ from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.hosts.loop import Loop, real_offset_ns
-from testbed.nodes.planes import Surroundings
+from testbed.nodes.planes import Plane, Surroundings
 
 PERIOD_NS = SECOND_NS  # SRTM V-D
 _CONNECT_S = 5.0
 
 
-class BrokerPlane:
+class BrokerPlane(Plane):
     """See ``testbed.nodes.planes.Plane``.  A node that is no broker's has a plane that does nothing."""
 
     def __init__(

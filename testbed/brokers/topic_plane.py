@@ -17,6 +17,7 @@ from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.brokers.subscriptions import Subscriptions
 from testbed.hosts.loop import Clock, Loop
+from testbed.nodes.planes import Plane
 
 CONNECT_S = 5.0
 LOOK_NS = 2 * MILLISECOND_NS  # ours: how often a fenced topic is looked at
@@ -24,7 +25,7 @@ DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is 
 REPORT_NS = SECOND_NS
 
 
-class TopicBrokerPlane:
+class TopicBrokerPlane(Plane):
     """See ``testbed.nodes.planes.Plane``.  It writes a line of JSON for each thing that happens: instant, kind, topic.
 
     Kinds: ``open``, ``fence``, ``drained``, and ``left``: messages that were not delivered in time, a number more.

@@ -13,7 +13,7 @@ from core.records import Block, Int64
 from testbed.brokers.publish_load import ABSENT, save_block
 from testbed.hosts.agent import Agent
 from testbed.hosts.process import python_agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 
 CONNECT_S = 40.0  # thousands of connections on few cores
 COLLECT_S = 60.0
@@ -88,7 +88,7 @@ class Publishers(Crew):
 
     def __init__(self, site: Site, hosts: Sequence[str]):
         command = python_agent("testbed.brokers.publish_host")
-        super().__init__({host: site.start(host, f"publish-{host}", command) for host in hosts})
+        super().__init__({host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
         self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
@@ -149,7 +149,7 @@ class Subscribers(Crew):
 
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
-        super().__init__({host: site.start(host, f"subscribe-{host}", command) for host in hosts})
+        super().__init__({host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
         self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
 
     def subscribe(self, topic: str, addresses: Sequence[str]) -> None:

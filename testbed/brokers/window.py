@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from core.records import Block, Envelope, Int32, Int64
-from studies.distribution.windows import Counts, histogram
 from systems.parts import token_bucket
 from testbed.brokers.brokerd.client import exact_releases_ns
+from testbed.brokers.counts import Counts, histogram
 from testbed.brokers.publish_load import ABSENT
 from testbed.trust.accounts import DeliveryAccount, account
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -55,7 +54,7 @@ def _remove_run(left: Left, removed: list[str]) -> list[str]:
         try:
             if remove():
                 removed.append(what)
-        except (OSError, subprocess.SubprocessError) as error:
+        except OSError as error:
             stuck.append(f"{what}: {error}")
 
     things = list(reversed(left.things.values()))
@@ -69,7 +68,7 @@ def _remove_run(left: Left, removed: list[str]) -> list[str]:
 
 
 def _text(thing: dict[str, Any]) -> str:
-    what = thing.get("name") or thing.get("path") or " ".join(thing.get("undo", ()))
+    what = thing.get("name") or thing.get("path", "")
     return f"{thing['kind']} {thing['pid']} ({what})" if "pid" in thing else f"{thing['kind']} {what}"
 
 
@@ -122,52 +121,6 @@ def kill_left(pid: int, started: int | None) -> bool:
 
 def _remove_process(thing: dict[str, Any]) -> bool:
     return "pid" in thing and kill_left(thing["pid"], thing["started"])
-
-
-def _command(*words: str) -> None:
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=END_TIMEOUT_S)
-    if done.returncode:
-        raise OSError((done.stderr or done.stdout).strip() or f"{words[0]} failed")
-
-
-def _remove_interface(thing: dict[str, Any]) -> bool:
-    place = Path("/sys/class/net") / thing["name"]
-    try:
-        index = int((place / "ifindex").read_text())
-    except OSError:
-        return False
-    if thing.get("index", index) != index:
-        return False  # somebody made another one of that name
-    try:
-        _command("ip", "link", "delete", thing["name"])
-    except OSError:
-        if place.exists():  # not gone with its other end in the meantime
-            raise
-    return True
-
-
-def _remove_namespace(thing: dict[str, Any]) -> bool:
-    if not (Path("/run/netns") / thing["name"]).exists():
-        return False
-    _command("ip", "netns", "delete", thing["name"])
-    return True
-
-
-def _remove_rule(thing: dict[str, Any]) -> bool:
-    """A rule that is not there cannot be deleted, and that is all that can go wrong."""
-    try:
-        _command(*thing["undo"])
-    except OSError:
-        return False
-    return True
-
-
-def _restore_sysctl(thing: dict[str, Any]) -> bool:
-    path = Path("/proc/sys") / thing["path"]
-    if not path.exists() or path.read_text().split() == str(thing["value"]).split():
-        return False
-    path.write_text(str(thing["value"]))
-    return True
 
 
 def _remove_folder(thing: dict[str, Any]) -> bool:
@@ -247,10 +200,6 @@ def _leave(thing: dict[str, Any]) -> bool:
 
 _REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "process": _remove_process,
-    "interface": _remove_interface,
-    "namespace": _remove_namespace,
-    "rule": _remove_rule,
-    "sysctl": _restore_sysctl,
     "folder": _remove_folder,
     "container": _remove_container,
     "group": _remove_group,

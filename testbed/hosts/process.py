@@ -11,20 +11,22 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from collectors.probes import Seen
+from collectors.probes import Probes, Seen
 from core.errors import HarnessError, MachineError
 from testbed.hosts.agent import COMMENT, Agent
 from testbed.hosts.capabilities import find_capability, tool
 from testbed.hosts.cleaning import kill_marked
 from testbed.hosts.pipes import PipedProcess
+from testbed.hosts.site import Program
 from testbed.hosts.state import RunState, start_time
+from testbed.hosts.watch import Watch
 from testbed.topologies.topology import Topology
 
 MEMORY = Path("/dev/shm")
@@ -57,7 +59,6 @@ class ProcessSite:
         self.state = RunState(state_folder)
         self._undo = ExitStack()  # what ``close`` does after the agents' end, the last first
         self._undo.callback(self._end)
-        self._memory: Path | None = None
         if owns_folder:
             self._own(folder)
 
@@ -76,31 +77,22 @@ class ProcessSite:
         """
         return ()
 
-    def start(
-        self,
-        host: str,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cores: Sequence[int] = (),
-        fifo_priority: int = 0,
-    ) -> Agent:
+    def start(self, host: str, program: Program) -> Agent:
         """See ``testbed.hosts.site.Site.start``."""
-        host = self.topology.host_of(host)
+        host, name, fifo_priority = self.topology.host_of(host), program.name, program.fifo_priority
         if name in self.agents:
             self.forget(name)
-        wishes, refused = scheduling(tuple(cores), fifo_priority)
+        wishes, refused = scheduling(tuple(program.cores), fifo_priority)
         self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
         # What has real-time priority offers the load: it is not what is measured, and no limited group permits it.
-        words = [*self.prefix(host, not fifo_priority), *wishes, *command]
+        words = [*self.prefix(host, not fifo_priority), *wishes, *program.command]
         log = self.folder / "logs" / f"{name}.log"
         number = self.state.making("process", name=name)
         try:
             with log.open("a", buffering=1) as file:
                 for line in [f"on {host}: {shlex.join(words)}", *refused]:
                     file.write(f"{COMMENT}{line}\n")
-                process = PipedProcess(words, file, {**os.environ, **self.state.environment, **(environment or {})})
+                process = PipedProcess(words, file, {**os.environ, **self.state.environment, **program.environment})
         except OSError as error:
             self.state.gone(number)
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
@@ -110,20 +102,20 @@ class ProcessSite:
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
 
+    @cached_property
     def memory(self) -> Path:
         """A folder of the run's in memory, where there is such a place; on its disk elsewhere.
 
         nsqd writes its list of topics, synced, whenever one is opened.  Brokers have machines of their own; here they
         would wait for each other at one disk.
         """
-        if self._memory is None:
-            if os.access(MEMORY, os.W_OK):
-                self._memory = Path(tempfile.mkdtemp(prefix="ratebed-", dir=MEMORY))
-                self._own(self._memory)
-            else:
-                self._memory = self.folder / "memory"
-                self._memory.mkdir(exist_ok=True)
-        return self._memory
+        if not os.access(MEMORY, os.W_OK):
+            folder = self.folder / "memory"
+            folder.mkdir(exist_ok=True)
+            return folder
+        folder = Path(tempfile.mkdtemp(prefix="ratebed-", dir=MEMORY))
+        self._own(folder)
+        return folder
 
     def _own(self, folder: Path) -> None:
         """A folder that goes with the site."""
@@ -143,9 +135,9 @@ class ProcessSite:
             self.state.gone(self._records.pop(name))
         return code
 
-    def host_of_agent(self, name: str) -> str:
-        """Where an agent runs, or ran."""
-        return self._host_of[name]
+    def watched(self) -> Watch:
+        """See ``testbed.hosts.site.Site.watched``."""
+        return Watch(Probes(self.processes, self.namespaces, usage=self.usage), self.probes)
 
     def usage(self) -> Iterable[tuple[str, str, float]]:
         """What each host uses, where somebody counts that: (host, metric, value); asked about once a second."""

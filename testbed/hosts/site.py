@@ -1,18 +1,34 @@
 """A site: a topology made real.  What the live studies need of a testbed, and nothing else."""
 
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from collectors.probes import Seen
 from core.errors import HarnessError
 from testbed.faults import Fault
 from testbed.hosts.agent import Agent
 from testbed.hosts.state import RunState
+from testbed.hosts.watch import Watch
 from testbed.topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class Program:
+    """What an agent is: its name, unique on a site, and its command line.
+
+    ``cores``: those it is pinned to; ``fifo_priority``: of SCHED_FIFO, 0 = the usual scheduler (both are best effort: a
+    machine that refuses is noted in the log).  Where ``sys.executable`` or the broker's program begins the command, it
+    is the host's own that is meant.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cores: Sequence[int] = ()
+    fifo_priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,26 +59,17 @@ class Site(Protocol):
     notes: list[str]  # what of the topology, or of the wishes, the hosts do not give
     folder: Path  # of this run: logs/<agent>.log and what agents write
 
+    @property
+    def memory(self) -> Path:
+        """A folder of the run's in memory, where there is such a place, which the hosts on this machine see as well."""
+        ...
+
     def address(self, host: str) -> str:
         """The IPv4 address of a host (or of a node's host) on the network between the hosts."""
         ...
 
-    def start(
-        self,
-        host: str,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cores: Sequence[int] = (),
-        fifo_priority: int = 0,
-    ) -> Agent:
-        """Start a process on a host; its standard error goes to ``folder/logs/<name>.log``.
-
-        ``cores``: those it is pinned to; ``fifo_priority``: of SCHED_FIFO, 0 = the usual scheduler
-        (both are best effort: a machine that refuses is noted in the log).  Where ``sys.executable`` or the broker's
-        program begins the command, it is the host's own that is meant.
-        """
+    def start(self, host: str, program: Program) -> Agent:
+        """Start a process on a host; its standard error goes to ``folder/logs/<name>.log``."""
         ...
 
     def forget(self, name: str) -> int:
@@ -85,16 +92,12 @@ class Site(Protocol):
         """Bring home what an agent on a host has written to ``place(host, path)``."""
         ...
 
-    def memory(self) -> Path:
-        """A folder of the run's in memory, where there is such a place, which the hosts on this machine see as well."""
-        ...
-
     def clock_offset_ns(self, host: str) -> int:
         """By how much a host's CLOCK_REALTIME is ahead of ours; all instants of a run are by ours."""
         ...
 
-    def probes(self) -> Sequence[Seen]:
-        """What hosts that are other machines have seen of themselves since the start."""
+    def watched(self) -> Watch:
+        """Samples of agents, hosts and machines, from when the watch is entered."""
         ...
 
     def explained(self, error: HarnessError) -> HarnessError:
@@ -106,19 +109,10 @@ class Site(Protocol):
         ...
 
     def apply(self, fault: Fault) -> None:
-        """Change the links as a fault says (Partition, Heal, LinkLoss, ...); crashes are not the site's business."""
-        ...
+        """Change the links as a fault says (Partition, Handover, LinkLoss, …); crashes are not the site's business.
 
-    def usage(self) -> Iterable[tuple[str, str, float]]:
-        """What each host uses, where somebody counts that: (host, metric, value); from any thread."""
-        ...
-
-    def processes(self) -> list[tuple[str, int]]:
-        """(name, pid) of the agents that live."""
-        ...
-
-    def host_of_agent(self, name: str) -> str:
-        """Where an agent runs, or ran."""
+        A site without links has nothing to hand over, and refuses the other faults: SpecError.
+        """
         ...
 
     def counters(self) -> list[tuple[str, str, float]]:

@@ -4,8 +4,8 @@ One file a run in a folder of the user's own, one JSON object a line.  The first
 the harness; the others say what it is about to make, that it is there, and that it is gone again::
 
     {"owner": 4711, "started": 123456, "boot": "6f…", "token": "a3…", "command": "ratebed run …", "since_ns": 17…}
-    {"making": 1, "kind": "interface", "name": "ra3f2s1"}
-    {"made": 1, "index": 7}
+    {"making": 1, "kind": "process", "name": "node-n1"}
+    {"made": 1, "pid": 4712, "started": 123460}
     {"gone": 1}
 
 A process is known by its id and its start time, so that an id that was given out anew is never taken for it.
@@ -29,7 +29,7 @@ from typing import Any
 from core.errors import MachineError
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "interface", "namespace", "rule", "sysctl", "folder", "container", "group", "remote")
+KINDS = ("process", "folder", "container", "group", "remote")
 
 
 def state_folder() -> Path:
@@ -111,13 +111,11 @@ class RunState:
     def making(self, kind: str, **what: Any) -> int:
         """Say what is about to be made; returns its number for ``made`` and ``gone``.
 
-        ``process``: name, then ``made(pid=, started=)`` · ``interface``: name, then perhaps ``made(index=)`` (of
-        the root namespace; bridges too) · ``namespace``: name (of ``ip netns``) · ``rule``: undo = the command that
-        removes it · ``sysctl``: path below /proc/sys, value = what it was before · ``folder``: path of one that will
-        be empty at the end, or with ``whole=True`` is removed with all that is in it · ``group``: name of a control
-        group in every hierarchy, with all that is in it · ``container``: name, daemon = its URL, private = whether
-        that is gone with us, then ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the
-        command that removes what the run left there.
+        ``process``: name, then ``made(pid=, started=)`` · ``folder``: path of one that will be empty at the end, or
+        with ``whole=True`` is removed with all that is in it · ``group``: name of a control group in every hierarchy,
+        with all that is in it · ``container``: name, daemon = its URL, private = whether that is gone with us, then
+        ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the command that removes what
+        the run left there.
         """
         assert kind in KINDS, kind
         with self._numbering:

@@ -18,7 +18,7 @@ from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart
 from testbed.hosts.agent import Agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
@@ -245,7 +245,7 @@ class NodeFleet:
     def _begin(self, name: str, number: int) -> Agent:
         agent = f"node-{name}.{number}" if number else f"node-{name}"
         host = self._site.topology.host_of(name)
-        process = self._site.start(host, agent, [*_COMMAND, self._site.address(name)])
+        process = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
         self._processes.append(agent)
         return process
 

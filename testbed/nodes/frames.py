@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.records import Request
-from systems.api import Verdict
+from systems.api import Decide, Verdict
 from testbed.hosts.loop import Loop
 
 FRAME_BYTES_MAXIMUM = 2**28
@@ -59,13 +59,13 @@ class VerdictRow(NamedTuple):
     request_id: int
     decided_at_ns: int
     verdict: Verdict
-    unanswered: bool = False  # see ``systems.api.Decide``
+    unanswered: bool  # see ``systems.api.Decide``
 
 
-def verdict_frame(request_id: int, decided_at_ns: int, verdict: Verdict, unanswered: bool = False) -> bytes:
+def verdict_frame(decision: Decide, decided_at_ns: int) -> bytes:
     """A verdict as bytes."""
-    flags = _ADMITTED * (verdict is Verdict.ADMIT) + _UNANSWERED * unanswered
-    return _VERDICT.pack(request_id, decided_at_ns, flags)
+    flags = _ADMITTED * (decision.verdict is Verdict.ADMIT) + _UNANSWERED * decision.unanswered
+    return _VERDICT.pack(decision.request_id, decided_at_ns, flags)
 
 
 def read_verdict(frame: bytes) -> VerdictRow:

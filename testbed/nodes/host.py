@@ -1,4 +1,4 @@
-"""The agent that runs one node of a system as a process: events from sockets and clocks, effects onto them.
+"""The agent that runs one node of a system as a process: the body of one member, which waits in real time.
 
     python -m testbed.nodes.host ADDRESS
 
@@ -12,40 +12,21 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from core.codec import Codec
 from core.errors import HarnessError, MachineError, SystemFault
-from core.records import Request
 from core.units import SECOND_NS
-from systems.api import (
-    Actuate,
-    Arrival,
-    Decide,
-    Delivery,
-    Effect,
-    Event,
-    Forward,
-    Node,
-    Report,
-    Sample,
-    Send,
-    SetTimer,
-    Start,
-    System,
-    Timer,
-    Transport,
-)
-from systems.referee import Referee
+from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
 from testbed.hosts.directory import Directory, directory_from
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
 from testbed.nodes.links import Datagrams, Doorstep, Links, Streams, big_buffer
 from testbed.nodes.loading import load_node
-from testbed.nodes.member import answer, encoded
+from testbed.nodes.member import Group, Member
 from testbed.nodes.planes import Plane, Surroundings, plane_of, standing_in
 from testbed.nodes.records import Recorder
 
@@ -54,15 +35,15 @@ FAULTY = 3  # exit code of a node that broke a rule
 
 
 class NodeHost:
-    """One node, its sockets, its clock."""
+    """One node, its sockets, its clock; the ``testbed.nodes.member.Body`` of its member."""
 
     def __init__(self, address: str):
         self.loop, self._address = Loop(), address
         self._system: System
         self._node: Node
         self._name = ""
-        self._referee: Referee
-        self._codec: Codec
+        self._group: Group
+        self._member: Member
         self._recorder: Recorder
         self._clock: Clock
         self._directory: Directory
@@ -74,17 +55,11 @@ class NodeHost:
         self._plane: Plane | None = None
         self._started = False
         self._early: list[Event] = []  # what came before the node's time
-        self._offset_ns = 0  # how far the node's clock is ahead of true time
-        self._timers: dict[str, int] = {}  # name -> number of the setting that counts
-        self._timer_serial = 0
         self._users: dict[int, FrameSocket] = {}  # open request -> who asked
-        self._traffic: Counter[str] = Counter()  # since the last tick
         self._lost_before = 0
         self._sent_to: Counter[str] = Counter()
         self._received_from: Counter[str] = Counter()
         self._garbage_count = 0  # messages of peers that could not be read
-        self._last_traffic_ns = 0
-        self._latest_timer_ns = 0  # lateness of the latest timer since the last tick
         self.exit_code = 0
 
     # --- commands, in the order of a run -----------------------------------------------------------
@@ -95,8 +70,7 @@ class NodeHost:
         """Make the node, and warm it up: seconds, where kernels must be compiled."""
         self._system, self._node = load_node(name, system, options, names, seed)
         self._name = name
-        self._referee = Referee(name, names, self._system.messages)
-        self._codec = Codec((Request, *self._system.messages))
+        self._group = Group(frozenset(names), self._system.messages, self._system.transport)
         self._recorder = Recorder(self.loop, Path(records))
         gc.collect()
         gc.freeze()
@@ -124,65 +98,57 @@ class NodeHost:
         self._links.start()
         surroundings = msgspec.convert(around, Surroundings)
         self._node = standing_in(self._system, self._node, surroundings)
-        self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._count_sent)
+        self._member = Member(self._name, self._node, self._group, self)
+        self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._member.count_sent)
 
     def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""
-        self._clock, self._offset_ns = Clock(epoch_ns), offset_ns
-        state = self._codec.decode(Path(snapshot).read_bytes()) if snapshot else None
-        self.loop.call_at(self._clock.zero_ns, self._start, state)
-        seconds = max(0, self._clock.now_ns()) // SECOND_NS + 1
-        self.loop.call_at(self._clock.zero_ns + seconds * SECOND_NS, self._tick, seconds)
-        self._hook("go", self._clock)
+        self._clock, self._member.clock_offset_ns = Clock(epoch_ns), offset_ns
+        start = self._member.start_from(Path(snapshot).read_bytes() if snapshot else None)
+        self.loop.call_at(self._clock.zero_ns, self._start, start)
+        seconds = max(0, self.now_ns) // SECOND_NS + 1
+        self.call_at(seconds * SECOND_NS, self._tick, seconds)
+        if self._plane is not None:
+            self._plane.go(self._clock)
 
     def skew(self, offset_ns: int) -> None:
         """From now on the node's clock is so far ahead of true time."""
-        self._offset_ns = offset_ns
+        self._member.clock_offset_ns = offset_ns
 
     def snapshot(self, path: str, counted: bool = True) -> dict[str, Any]:
         """Write the node's state for another that re-joins; ``known`` is false where it keeps it to itself.
 
         It counts as sent by the node, unless it is for the harness alone.
         """
-        take = getattr(self._node, "snapshot", None)
-        if take is None:
-            return {"known": False}
-        content = self._codec.encode(take())
-        Path(path).write_bytes(content)
-        if counted:
-            self._count_sent(content)
-        return {"known": True}
+        content = self._member.state_content(counted)
+        if content is not None:
+            Path(path).write_bytes(content)
+        return {"known": content is not None}
 
     def status(self) -> dict[str, Any]:
         """Where it stands; ``idle`` is null where the node does not say."""
-        idle = getattr(self._node, "idle", None)
         return {
             "started": self._started,
-            "idle": None if idle is None else bool(idle()),
+            "idle": self._member.idle(),
             "connected_count": self._links.connected_count(),
             "ready": self._plane is None or self._plane.ready(),
             "unsent_bytes": self._links.unsent_bytes(),
             "sent_to": self._sent_to,
             "received_from": self._received_from,
             "garbage_count": self._garbage_count + self._links.garbage_count + self._doorstep.garbage_count,
-            "last_traffic_ns": self._last_traffic_ns,
+            "last_traffic_ns": self._member.last_traffic_ns,
         }
 
     def finish(self) -> dict[str, Any]:
         """Write what is not written yet; the last status."""
         if self._started:
-            self._flush_traffic()
-        self._hook("finish")
-        found = self.status()
-        self._recorder.sample(self._clock.now_ns(), "garbage_count", found["garbage_count"])
+            self._tell_traffic()
+        if self._plane is not None:
+            self._plane.finish()
+        status = self.status()
+        self.sample(self._name, "garbage_count", status["garbage_count"])
         self._recorder.flush()
-        return found
-
-    def _hook(self, name: str, *arguments: Any) -> None:
-        """What a plane may want to be told."""
-        hook = getattr(self._plane, name, None)
-        if hook is not None:
-            hook(*arguments)
+        return status
 
     # --- events ------------------------------------------------------------------------------------
 
@@ -215,12 +181,11 @@ class NodeHost:
         self._streams.adopt(hello.node, connection)
         return True
 
-    def _start(self, state: Any) -> None:
+    def _start(self, start: Event) -> None:
         self._started = True
-        self._handle(Start(state))
         early, self._early = self._early, []
-        for event in early:
-            self._handle(event)
+        for event in (start, *early):
+            self.occur(self._member, event)
 
     def _ask(self, connection: FrameSocket, frame: bytes) -> None:
         try:
@@ -229,41 +194,39 @@ class NodeHost:
             self._garbage_count += 1
             return
         self._users[request.id] = connection
-        self._occur(Arrival(request))
+        self.occur(self._member, Arrival(request))
 
     def _receive(self, source: str, content: bytes) -> None:
         try:
-            message = self._codec.decode(content)
+            event = self._member.event_of(source, content)
         except SystemFault:
             self._garbage_count += 1
             return
         self._received_from[source] += 1
-        self._occur(Arrival(message) if isinstance(message, Request) else Delivery(source, message))
         if self._started:
-            self._last_traffic_ns = self._clock.now_ns()
+            self._member.last_traffic_ns = self.now_ns
+        self.occur(self._member, event)
 
     def _hear(self, measurement: Any) -> None:
-        self._last_traffic_ns = self._clock.now_ns()
-        self._occur(Report(measurement))
+        self._member.last_traffic_ns = self.now_ns
+        self.occur(self._member, Report(measurement))
 
-    def _occur(self, event: Event) -> None:
-        if self._started:
-            self._handle(event)
-        else:
+    # --- the body of the member ----------------------------------------------------------------------
+
+    @property
+    def now_ns(self) -> int:
+        """The run's time."""
+        return self._clock.now_ns()
+
+    def occur(self, member: Member, event: Event) -> None:
+        """Give an event to the member, or keep it until the node's time has come; a fault ends this process."""
+        if not self._started:
             self._early.append(event)
-
-    def _ring(self, timer: str, serial: int, true_ns: int) -> None:
-        if self._timers.get(timer) == serial:
-            del self._timers[timer]
-            self._latest_timer_ns = max(self._latest_timer_ns, self._clock.now_ns() - true_ns)
-            self._handle(Timer(timer, true_ns + self._offset_ns))
-
-    def _handle(self, event: Event) -> None:
+            return
         if self.exit_code:
             return
         try:
-            for effect in answer(self._node, self._referee, event, self._clock.now_ns() + self._offset_ns):
-                self._carry_out(effect)
+            member.handle(event)
         except HarnessError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self._recorder.fault(error)
@@ -271,69 +234,51 @@ class NodeHost:
             self.exit_code = FAULTY
             self.loop.stop()
 
-    # --- effects -----------------------------------------------------------------------------------
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Call ``action`` at an instant of the run's time; see ``Body.call_at``."""
+        self.loop.call_at(self._clock.zero_ns + at_ns, action, *arguments)
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Send(target, message):
-                self._send(target, message)
-            case Forward(request, target):
-                self._users.pop(request.id, None)
-                self._send(target, request)
-            case SetTimer(timer, at_ns):
-                self._timer_serial += 1
-                self._timers[timer] = self._timer_serial
-                true_ns = at_ns - self._offset_ns
-                self.loop.call_at(self._clock.zero_ns + true_ns, self._ring, timer, self._timer_serial, true_ns)
-            case Decide(request_id, verdict, unanswered):
-                now_ns, user = self._clock.now_ns(), self._users.pop(request_id, None)
-                if user is None:  # it was handed on to this node: its user's host hears nothing of it
-                    self._recorder.verdict(now_ns, request_id, verdict, unanswered)
-                else:
-                    user.send(verdict_frame(request_id, now_ns, verdict, unanswered))
-            case Actuate(command):
-                if self._plane is not None:
-                    self._plane.actuate(command)
-                else:
-                    self._recorder.command(self._clock.now_ns(), command)
-            case Sample(metric, value):
-                self._recorder.sample(self._clock.now_ns(), metric, float(value))
-
-    def _send(self, target: str, message: Any) -> None:
-        content = encoded(self._codec, self._name, message, self._system.transport)
-        self._count_sent(content)
-        if target == self._name:  # no socket leads home
-            self.loop.call_at(time.monotonic_ns(), self._receive, target, content)
+    def send(self, source: str, target: str, content: bytes) -> None:
+        """Over a socket; see ``Body.send``."""
+        if target == source:  # no socket leads home
+            self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
         else:
             self._links.send(target, content)
         self._sent_to[target] += 1
 
-    def _count_sent(self, content: bytes) -> None:
-        self._last_traffic_ns = self._clock.now_ns()
-        self._traffic["sent_count"] += 1
-        self._traffic["sent_bytes"] += len(content)
+    def release(self, node: str, request_id: int) -> None:
+        """The user's host hears nothing of it."""
+        self._users.pop(request_id, None)
+
+    def decide(self, node: str, decision: Decide) -> None:
+        """Tell the user's host; of what was handed on to this node it hears nothing, and the verdict is recorded."""
+        user = self._users.pop(decision.request_id, None)
+        if user is None:
+            self._recorder.verdict(self.now_ns, decision)
+        else:
+            user.send(verdict_frame(decision, self.now_ns))
+
+    def actuate(self, node: str, command: Any) -> None:
+        """To the data plane, or into the records where there is none."""
+        if self._plane is not None:
+            self._plane.actuate(command)
+        else:
+            self._recorder.command(self.now_ns, command)
+
+    def sample(self, node: str, metric: str, value: float) -> None:
+        """Into the records."""
+        self._recorder.sample(self.now_ns, metric, value)
 
     # --- counters ----------------------------------------------------------------------------------
 
     def _tick(self, seconds: int) -> None:
-        self.loop.call_at(self._clock.zero_ns + (seconds + 1) * SECOND_NS, self._tick, seconds + 1)
-        self._flush_traffic()
-        for metric in ("state_bytes", "allocated_bytes"):
-            weigh = getattr(self._node, metric, None)
-            if weigh is not None:
-                self._recorder.sample(self._clock.now_ns(), metric, float(weigh()))
+        self.call_at((seconds + 1) * SECOND_NS, self._tick, seconds + 1)
+        self._tell_traffic()
+        self._member.tell_weight()
 
-    def _flush_traffic(self) -> None:
-        now_ns = self._clock.now_ns()
-        self._traffic["lost_count"] += self._links.lost_count - self._lost_before
-        self._lost_before = self._links.lost_count
-        for metric, value in sorted(self._traffic.items()):
-            if value:
-                self._recorder.sample(now_ns, metric, float(value))
-        self._traffic.clear()
-        if self._latest_timer_ns:
-            self._recorder.sample(now_ns, "timer_lateness_ns", float(self._latest_timer_ns))
-            self._latest_timer_ns = 0
+    def _tell_traffic(self) -> None:
+        lost_count, self._lost_before = self._links.lost_count - self._lost_before, self._links.lost_count
+        self._member.tell_traffic(lost_count)
 
 
 def main() -> None:

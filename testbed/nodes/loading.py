@@ -29,8 +29,8 @@ def load_node(name: str, system: str, options: dict[str, Any], names: Sequence[s
 
 def _warm(system: System, config: Any, names: list[str]) -> None:
     """Run other nodes of the same system for two seconds of virtual time: kernels are compiled or loaded then."""
-    from studies.limiting.virtual import run_requests
     from testbed.topologies.topology import mesh
+    from testbed.virtual.boot import event_loop
     from workloads.requests import poisson_requests
 
     topology = mesh("warm-up", names, MILLISECOND_NS)
@@ -40,4 +40,8 @@ def _warm(system: System, config: Any, names: list[str]) -> None:
     faults: tuple[Fault, ...] = ()
     if len(names) > 1:
         faults = Crash(SECOND_NS, names[-1]), Restart(SECOND_NS + 1, names[-1], names[0])
-    run_requests(system, config, topology, requests, 2 * SECOND_NS, _WARM_SEED, faults)
+    loop = event_loop(system, config, topology, topology.node_names(), _WARM_SEED)
+    for node, offered in requests.items():
+        loop.offer(node, offered)
+    loop.fail(faults)
+    loop.run(2 * SECOND_NS)

@@ -1,8 +1,7 @@
 """What a node's commands (``Actuate``) reach on a live testbed, and what reports back to it.
 
 A system declares its plane (``System.plane``): a callable that is given the loop of the node's host, the node's
-surroundings, what takes its reports, and what counts the bytes that it sends.  A plane may have ``go(clock)``, called
-when the run's time 0 is agreed, and ``finish()``, called at the end.
+surroundings, what takes its reports, and what counts the bytes that it sends.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import msgspec
 from core.errors import SpecError
 from systems.api import Node, System
 from systems.loader import declared
-from testbed.hosts.loop import Loop
+from testbed.hosts.loop import Clock, Loop
 
 
 class ServerAt(msgspec.Struct, frozen=True):
@@ -58,6 +57,14 @@ class Plane(Protocol):
     def actuate(self, command: Any) -> None:
         """Carry a command out, or begin to."""
         ...
+
+    def go(self, clock: Clock) -> None:
+        """The run's time 0 is agreed; planes that need not know inherit this."""
+        return None
+
+    def finish(self) -> None:
+        """The run ends; the same."""
+        return None
 
 
 def plane_of(

@@ -10,7 +10,7 @@ from typing import Any
 from core import errors
 from core.errors import HarnessError, MachineError
 from core.units import MILLISECOND_NS
-from systems.api import Verdict
+from systems.api import Decide, Verdict
 from testbed.hosts.loop import Loop
 
 _FLUSH_NS = 100 * MILLISECOND_NS
@@ -28,9 +28,9 @@ class Recorder:
         """A row of ``samples``."""
         self._add("sample", at_ns, metric, value)
 
-    def verdict(self, at_ns: int, request_id: int, verdict: Verdict, unanswered: bool = False) -> None:
+    def verdict(self, at_ns: int, decision: Decide) -> None:
         """A verdict on a request that another node handed on."""
-        self._add("verdict", at_ns, request_id, verdict.value, unanswered)
+        self._add("verdict", at_ns, decision.request_id, decision.verdict.value, decision.unanswered)
 
     def command(self, at_ns: int, command: Any) -> None:
         """A command to a data plane that is not there."""

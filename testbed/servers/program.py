@@ -27,7 +27,7 @@ class Spot:
     port: int
     secret: str
     folder: str  # its own
-    settings: str  # the file with ``Program.settings``, for its user alone
+    settings: str  # the file with ``ServerProgram.settings``, for its user alone
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def no_settings(spot: Spot) -> str:
 
 
 @dataclass(frozen=True)
-class Program(Server):
+class ServerProgram(Server):
     """A server as text and bytes.
 
     It is up when it answers ``question`` with what contains ``expected``.
@@ -64,15 +64,15 @@ class Program(Server):
         """See ``Server``."""
         return (self.program,)
 
-    def beside(self, site: Site, node: str, secret: str) -> "ProgramServer":
+    def beside(self, site: Site, node: str, secret: str) -> "RunningProgram":
         """See ``Server``."""
-        return ProgramServer(self, site, node, secret)
+        return RunningProgram(self, site, node, secret)
 
 
-class ProgramServer(RunningServer):
+class RunningProgram(RunningServer):
     """One such server.  It keeps its port once it has answered there."""
 
-    def __init__(self, program: Program, site: Site, node: str, secret: str):
+    def __init__(self, program: ServerProgram, site: Site, node: str, secret: str):
         self.program, self._site, self._secret = program, site, secret
         self._host, self._address = site.topology.host_of(node), site.address(node)
         self._port, self._begun_s = port_on(self._address, program.port), 0

@@ -9,7 +9,7 @@ import hiredis
 from systems.parts.scripts import Evaluate, Evaluated
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import ServerAt, Surroundings
-from testbed.servers.program import Program, Spot
+from testbed.servers.program import ServerProgram, Spot
 from testbed.servers.wire_plane import WirePlane
 
 
@@ -32,7 +32,7 @@ def _settings(spot: Spot) -> str:
     return "".join(f"{name} {value}\n" for name, value in settings.items())
 
 
-SERVER = Program(
+SERVER = ServerProgram(
     "redis",
     "redis-server",
     "apt-get install redis-server",

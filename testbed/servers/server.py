@@ -15,7 +15,7 @@ from typing import Self
 from core.errors import MachineError
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Capability, find_capability, require, tool
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.nodes.planes import ServerAt
 
 ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
@@ -111,7 +111,7 @@ class ServerProcess:
         assert not self.alive, f"{self.name} runs"
         # A shell that becomes the program: standard output is the log, and the process keeps its id.
         words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *_dying_with_us(), *self._command()]
-        self._agent = self.site.start(self.host, self.name, words, environment=environment)
+        self._agent = self.site.start(self.host, Program(self.name, words, environment=environment or {}))
 
     def terminate(self) -> None:
         """Tell it to end, without waiting."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
 from testbed.nodes.frames import retry_soon
-from testbed.nodes.planes import ServerAt
+from testbed.nodes.planes import Plane, ServerAt
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
 _PART_BYTES = 1 << 18
@@ -35,7 +35,7 @@ class Wire(Protocol):
         ...
 
 
-class WirePlane:
+class WirePlane(Plane):
     """See ``testbed.nodes.planes.Plane``.  What is asked while there is no connection is never answered."""
 
     def __init__(

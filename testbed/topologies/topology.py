@@ -13,7 +13,7 @@ from typing import Any
 
 from core.errors import SpecError
 from core.registry import configure, lookup
-from core.units import SECOND_NS, duration_ns
+from core.units import duration_ns
 
 TOPOLOGIES = {
     "srtm-lan": "testbed.topologies.topology:srtm_lan",
@@ -77,10 +77,6 @@ class Path:
     def loss_probability(self) -> float:
         """Probability that a packet does not come through."""
         return 1.0 - prod(1.0 - link.loss_probability for link in self.links)
-
-    def transmission_ns(self, size_bytes: int) -> int:
-        """Time to put ``size_bytes`` on each link in turn (store and forward), rounded down link by link."""
-        return sum(size_bytes * 8 * SECOND_NS // link.rate_bps for link in self.links if link.rate_bps)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from core.errors import LinkError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent
 from testbed.hosts.process import python_agent
-from testbed.hosts.site import PathMeasure, Site
+from testbed.hosts.site import PathMeasure, Program, Site
 
 PROBES_A_PAIR = 200
 PROBES_MAXIMUM = 12_000  # of all pairs: on two cores they take about three seconds
@@ -62,7 +62,7 @@ def check_links(site: CheckedSite) -> list[PathMeasure]:
     try:
         for host in hosts:
             command = python_agent("testbed.trust.link_probe", site.address(host))
-            agents[host] = site.start(host, f"link-probe-{host}", command)
+            agents[host] = site.start(host, Program(f"link-probe-{host}", command))
         ports = {host: int(agent.ready()["port"]) for host, agent in agents.items()}
         found: dict[tuple[str, str], PathMeasure] = {}
         for number in range(TRIES):

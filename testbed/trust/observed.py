@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from collectors.probes import MACHINE, Seen
 from core.records import Int64
-from testbed.hosts.site import PathMeasure, Site
+from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import Evidence
@@ -139,11 +139,6 @@ class Findings:
         return Spread(
             found["lateness_p50_ns"], found["lateness_p99_ns"], found["lateness_max_ns"], found["packet_count"]
         )
-
-
-def namespaces(site: Site) -> dict[str, int]:
-    """A living process of each host, for the probes."""
-    return {site.host_of_agent(name): pid for name, pid in site.processes()}
 
 
 def _datagrams(probes: Seen, metric: str) -> int:

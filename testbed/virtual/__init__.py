@@ -1,9 +1,47 @@
 """The virtual testbed: discrete events for control, batch kernels for messages; needs nothing.
 
-``deployment`` measures rounds, ``fleet`` is the data plane, ``broker_kernel`` the broker model's
-code, ``scheduler`` and ``network`` drive protocol nodes, ``plane`` joins the two.
+``fleet`` is the data plane, ``broker_kernel`` the broker model's code, ``scheduler`` and ``network`` drive protocol
+nodes, ``plane`` joins the two.
 """
 
-from testbed.virtual.backend import BACKEND
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
-__all__ = ["BACKEND"]
+from core.errors import SpecError
+from testbed.api import TestbedOptions
+from testbed.hosts.capabilities import Finding
+from testbed.hosts.site import Site
+from testbed.topologies.topology import Topology
+
+
+@dataclass
+class VirtualTime:
+    """Objects instead of hosts, a model instead of links; see ``testbed.api.Testbed``."""
+
+    name: str = "virtual"
+    real_time: bool = False
+    privileges: str = "none"
+    has_links: bool = True
+    has_our_files: bool = True
+
+    def probe(self) -> Sequence[Finding]:
+        """Virtual time needs nothing but Python."""
+        return [Finding("virtual time", True, "needs nothing")]
+
+    def with_options(self, options: TestbedOptions, topology: Topology) -> "VirtualTime":
+        """There are none."""
+        if options:
+            raise SpecError(f"testbed virtual has no options, got {', '.join(options)}", "leave them out")
+        return self
+
+    def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def site(self, topology: Topology, seed: int) -> AbstractContextManager[Site]:
+        """There is none: who asks has not looked at ``real_time``."""
+        raise AssertionError("virtual time has no site")
+
+
+VIRTUAL = VirtualTime()

@@ -13,9 +13,7 @@ Randomness is named by path; loss, jitter and disorder are apart: traffic of one
 """
 
 from collections import Counter
-from dataclasses import replace
 from functools import cached_property
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +21,9 @@ import numpy as np
 from core.seeds import generator
 from core.units import MILLISECOND_NS
 from systems.api import Transport
-from testbed.faults import EVERY, LinkDuplication, LinkFault, LinkLoss, LinkReordering
-from testbed.topologies.topology import Link, Path, Topology
+from testbed.faults import Fault, Handover, Heal
+from testbed.links import Links, PathState
+from testbed.topologies.topology import Topology
 
 RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
 RETRANSMITS_MAXIMUM = 15  # Linux, tcp_retries2
@@ -43,21 +42,20 @@ class Parcel(NamedTuple):
 class _Route:
     """One direction between two nodes.
 
-    What every message needs is added up once; generators, dear to make, are made where something is drawn.
-    ``through``: the probability that a message is not lost.  ``last_arrival_ns``: of a stream, nothing arrives before.
+    What every message needs is at hand; generators, dear to make, are made where something is drawn.
+    ``last_arrival_ns``: of a stream, nothing arrives before.
     """
 
-    def __init__(self, seed: int, source: str, target: str, path: Path, cut: bool, through: float):
+    def __init__(self, seed: int, source: str, target: str, state: PathState):
         self._seed, self._ends = seed, (source, target)
-        self.cut, self.last_arrival_ns = cut, 0
-        self.lead(path, through)
+        self.last_arrival_ns = 0
+        self.lead(state)
 
-    def lead(self, path: Path, through: float) -> None:
-        """From now on messages take this path."""
-        self.path, self.through = path, through
-        self.one_way_delay_ns = path.one_way_delay_ns
-        self.jittery = [link.jitter_ns for link in path.links if link.jitter_ns]
-        self.is_slow = any(link.rate_bps for link in path.links)
+    def lead(self, state: PathState) -> None:
+        """From now on this holds."""
+        self.state, self.cut, self.through = state, state.is_cut, state.through_probability
+        self.one_way_delay_ns, self.jitters_ns, self.is_slow = state.delay_ns, state.jitters_ns, bool(state.rates_bps)
+        self.duplications, self.reorderings = state.duplications, state.reorderings
 
     @cached_property
     def loss(self) -> np.random.Generator:
@@ -81,13 +79,9 @@ class Network:
     def __init__(self, topology: Topology, seed: int, transport: Transport = Transport.DATAGRAM):
         self.topology, self.seed, self.transport = topology, seed, transport
         self.lost_count: Counter[str] = Counter()  # by source
+        self._links = Links(topology)
         self._routes: dict[tuple[str, str], _Route] = {}
-        self._loss = {_ends(link): link.loss_probability for link in topology.links}
-        self._duplication: dict[frozenset[str], float] = {}
-        self._reordering: dict[frozenset[str], tuple[float, int]] = {}  # probability, how long it is held back
-        self._sides: list[frozenset[str]] = []  # hosts cut off from the others
         self._held: list[Parcel] = []
-        self._moved: dict[str, Link] = {}  # host -> its link, where that leads elsewhere than in the topology
 
     def send(self, parcel: Parcel, now_ns: int) -> list[int]:
         """The instants at which the parcel arrives: none (lost, or held until a partition ends), one, or two."""
@@ -105,50 +99,23 @@ class Network:
             first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.one_way_delay_ns
             at_ns = max(at_ns + (2**tries - 1) * first_wait_ns, route.last_arrival_ns)
             route.last_arrival_ns = at_ns
-        elif self._reordering:
-            at_ns += self._held_back_ns(route)
-        return [at_ns, at_ns] if self._duplication and self._is_doubled(route) else [at_ns]
+        elif route.reorderings:
+            at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
+        return [at_ns, at_ns] if route.duplications and self._is_doubled(route) else [at_ns]
 
-    def partition(self, side: tuple[str, ...]) -> None:
-        """Cut the hosts of ``side`` off."""
-        self._sides.append(self._hosts(side))
-        self._cut_routes()
+    def apply(self, fault: Fault) -> list[Parcel]:
+        """Change the links, as ``testbed.links`` says; returns the held parcels that are to be sent again.
 
-    def heal(self, side: tuple[str, ...]) -> list[Parcel]:
-        """End the partition of ``side`` (empty: all); returns the held parcels, to be sent again."""
-        hosts = self._hosts(side)
-        self._sides = [other for other in self._sides if side and other != hosts]
-        self._cut_routes()
+        What is under way arrives as it was; streams go on in order.
+        """
+        self._links.apply(fault)
+        for (source, target), route in self._routes.items():
+            if not isinstance(fault, Handover) or self._is_of(fault.host, source, target):
+                route.lead(self._links.state(source, target))
+        if not isinstance(fault, Heal):
+            return []
         held, self._held = self._held, []
         return held
-
-    def disturb(self, fault: LinkFault) -> None:
-        """Change the loss, duplication or reordering of the link between two hosts, or of every link."""
-        ends = list(self._loss) if fault.a == EVERY else [frozenset((fault.a, fault.b))]
-        for link in ends:
-            match fault:
-                case LinkLoss(loss_probability=probability):
-                    self._loss[link] = probability
-                case LinkDuplication(duplication_probability=probability):
-                    self._duplication[link] = probability
-                case LinkReordering(reordering_probability=probability, hold_ns=hold_ns):
-                    self._reordering[link] = probability, hold_ns
-        for route in self._routes.values():
-            route.through = self._through(route.path)
-
-    def move(self, host: str, point: str) -> None:
-        """A handover: the only link of ``host`` leads to ``point`` from now on; what is under way arrives as it was.
-
-        Streams go on in order.
-        """
-        (mine,) = (link for link in self.topology.links if host in (link.a, link.b))
-        moved = replace(mine, a=host, b=point)
-        self._loss[_ends(moved)] = self._loss[_ends(self._moved.get(host, mine))]
-        self._moved[host] = moved
-        for (source, target), route in self._routes.items():
-            if host in (self.topology.host_of(source), self.topology.host_of(target)):
-                path = self._path(source, target)
-                route.lead(path, self._through(path))
 
     def crash(self, node: str) -> None:
         """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
@@ -166,24 +133,14 @@ class Network:
         return len(self._held)
 
     def _route(self, source: str, target: str) -> _Route:
-        found = self._routes.get((source, target))
-        if found is None:
-            path, cut = self._path(source, target), self._is_cut(source, target)
-            found = _Route(self.seed, source, target, path, cut, self._through(path))
-            self._routes[source, target] = found
-        return found
+        route = self._routes.get((source, target))
+        if route is None:
+            route = _Route(self.seed, source, target, self._links.state(source, target))
+            self._routes[source, target] = route
+        return route
 
-    def _path(self, source: str, target: str) -> Path:
-        """The path between two nodes, from where their hosts are now."""
-        ends = self.topology.host_of(source), self.topology.host_of(target)
-        first, last = (self._moved.get(end) for end in ends)
-        if ends[0] == ends[1] or not (first or last):
-            return self.topology.path(source, target)
-        between = self.topology.path(first.b if first else ends[0], last.b if last else ends[1])
-        return Path((*((first,) if first else ()), *between.links, *((last,) if last else ())))
-
-    def _through(self, path: Path) -> float:
-        return prod(1.0 - self._loss[_ends(link)] for link in path.links)
+    def _is_of(self, host: str, *nodes: str) -> bool:
+        return any(self.topology.host_of(node) == host for node in nodes)
 
     @staticmethod
     def _tries(route: _Route, again_maximum: int) -> int | None:
@@ -195,34 +152,15 @@ class Network:
                 return tries
         return None
 
-    def _is_doubled(self, route: _Route) -> bool:
-        chances = [self._duplication.get(_ends(link), 0.0) for link in route.path.links]
-        return any([chance > 0 and bool(route.disorder.random() < chance) for chance in chances])
-
-    def _held_back_ns(self, route: _Route) -> int:
-        chances = [self._reordering.get(_ends(link), (0.0, 0)) for link in route.path.links]
-        return sum(hold_ns for chance, hold_ns in chances if chance > 0 and route.disorder.random() < chance)
+    @staticmethod
+    def _is_doubled(route: _Route) -> bool:
+        return any([bool(route.disorder.random() < chance) for chance in route.duplications])
 
     @staticmethod
     def _delay_ns(route: _Route, size_bytes: int) -> int:
         delay = route.one_way_delay_ns
         if route.is_slow:
-            delay += route.path.transmission_ns(size_bytes)
-        for jitter_ns in route.jittery:
+            delay += route.state.transmission_ns(size_bytes)
+        for jitter_ns in route.jitters_ns:
             delay += int(route.jitter.integers(-jitter_ns, jitter_ns, endpoint=True))
         return delay
-
-    def _hosts(self, names: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(self.topology.host_of(name) for name in names)
-
-    def _is_cut(self, source: str, target: str) -> bool:
-        ends = self.topology.host_of(source), self.topology.host_of(target)
-        return any((ends[0] in side) != (ends[1] in side) for side in self._sides)
-
-    def _cut_routes(self) -> None:
-        for (source, target), route in self._routes.items():
-            route.cut = self._is_cut(source, target)
-
-
-def _ends(link: Link) -> frozenset[str]:
-    return frozenset((link.a, link.b))

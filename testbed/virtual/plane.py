@@ -30,3 +30,6 @@ class FleetPlane:
         if not isinstance(command, SetBucket) or command.topic != self.fleet.topic or node not in self.names:
             raise SystemFault(f"{node} commanded {command}", f"brokers set the bucket of {self.fleet.topic!r}")
         self.fleet.set_bucket(self.names.index(node), Envelope(command.rate_rps, command.burst_count))
+
+    def crash(self, node: str, now_ns: int) -> None:
+        """A broker outlives its control node, and keeps its bucket."""

@@ -1,4 +1,4 @@
-"""The event loop of virtual time: delivers events to nodes and carries out their effects.
+"""The event loop of virtual time: the body of all nodes of a run, which waits by going to the next instant.
 
 Events are handled in order of (instant, serial number): ties are first in, first out.  Before an
 event at instant t is delivered, the data plane is advanced to t.  Every message is encoded and
@@ -7,36 +7,19 @@ decoded, so that what works here works on sockets, and its bytes are counted.
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from core.codec import Codec
 from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import (
-    Actuate,
-    Arrival,
-    Decide,
-    Delivery,
-    Effect,
-    Event,
-    Forward,
-    Node,
-    Report,
-    Sample,
-    Send,
-    SetTimer,
-    Start,
-    Timer,
-    Transport,
-    Verdict,
-)
-from systems.referee import Referee
-from testbed.faults import ClockSkew, Crash, Fault, Handover, Heal, LinkFault, Partition, Restart, check_faults
-from testbed.nodes.member import answer, encoded
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
+from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
+from testbed.nodes.journal import Journal, Step
+from testbed.nodes.member import Group, Member
 from testbed.virtual.network import Network, Parcel
+
+__all__ = ["EVENTS_AT_ONE_INSTANT_MAXIMUM", "EVENTS_MAXIMUM", "DataPlane", "EventLoop", "Journal", "Step"]
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
@@ -56,51 +39,16 @@ class DataPlane(Protocol):
         ...
 
     def actuate(self, node: str, command: Any, now_ns: int) -> None:
-        """Carry out a command of ``node``, as of ``now_ns``.
+        """Carry out a command of ``node``, as of ``now_ns``."""
+        ...
 
-        A plane whose nodes take their traffic with them also has ``crash(node, now_ns)``.
-        """
+    def crash(self, node: str, now_ns: int) -> None:
+        """``node`` crashes, and takes with it what of the traffic goes with a node."""
         ...
 
 
-class Step(NamedTuple):
-    """One event that a node handled, and its answer; ``at_ns`` is the node's own time."""
-
-    at_ns: int
-    node: str
-    incarnation: int
-    event: Event
-    effects: tuple[Effect, ...]
-
-
-@dataclass
-class Journal:
-    """Everything that happened, in order."""
-
-    offered: dict[int, tuple[str, Request]] = field(default_factory=dict)  # request id -> (node, request)
-    verdicts: dict[int, tuple[int, str, Verdict]] = field(default_factory=dict)  # request id -> (at_ns, node, verdict)
-    samples: list[tuple[int, str, str, float]] = field(default_factory=list)  # (at_ns, node, metric, value)
-    commands: list[tuple[int, str, Any]] = field(default_factory=list)  # (at_ns, node, command)
-    faults: list[tuple[int, Fault]] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)  # on request
-
-
-@dataclass
-class _Member:
-    """A node's place in the run; a crash ends one incarnation, a restart begins the next."""
-
-    node: Node
-    referee: Referee
-    incarnation: int = 0
-    alive: bool = True
-    timers: dict[str, int] = field(default_factory=dict)  # name -> number of the setting that counts
-    clock_offset_ns: int = 0  # how far the node's clock is ahead of true time
-    instant_ns: int = -1
-    events_at_instant: int = 0
-
-
 class EventLoop:
-    """Runs the nodes that ``boot`` makes.
+    """Runs the nodes that ``boot`` makes; their ``testbed.nodes.member.Body``.
 
     ``boot(restart)`` makes all nodes anew; ``restart`` is 0 at the start and counts the run's
     restarts, each of which takes its node from a fresh set: nothing survives a crash.  Time begins
@@ -119,52 +67,54 @@ class EventLoop:
         events_maximum: int = EVENTS_MAXIMUM,
         clock_offsets_ns: Mapping[str, int] | None = None,
     ):
-        self.now_ns = self.last_traffic_ns = start_ns
+        self.now_ns = self._start_ns = start_ns
         self.in_flight_count = 0
         self.journal = Journal()
-        self._boot, self._network, self._messages, self._plane = boot, network, messages, plane
-        self._codec = Codec((Request, *messages))
+        self._boot, self._network, self._plane = boot, network, plane
         self._keep_steps, self._events_left = keep_steps, events_maximum
         self._restarts_count = 0
-        self._sent: dict[str, list[int]] = {}  # by source: messages, bytes, since they were last told of
+        self._counted_ns, self._at_instant = start_ns, dict[str, int]()  # self-made events of an instant, by node
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._serial = self._timer_serial = 0
-        nodes = boot(0)
-        self._members = {name: _Member(node, Referee(name, nodes, messages)) for name, node in nodes.items()}
-        for name in self._members:
-            network.topology.host_of(name)
-            self._members[name].clock_offset_ns = (clock_offsets_ns or {}).get(name, 0)
-            self._push(start_ns, self._handle, name, Start(None))
-        self._push(start_ns + SAMPLE_PERIOD_NS, self._tick)
+        self._serial = 0
+        nodes, offsets_ns = boot(0), clock_offsets_ns or {}
+        group = Group(frozenset(nodes), messages, network.transport)
+        self._members = {name: Member(name, node, group, self, offsets_ns.get(name, 0)) for name, node in nodes.items()}
+        for member in self._members.values():
+            network.topology.host_of(member.name)
+            self.call_at(start_ns, self.occur, member, member.start_from(None))
+        self.call_at(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
     def states(self) -> dict[str, Any]:
         """The snapshot of each node that lives and gives one."""
-        takes = {name: getattr(of.node, "snapshot", None) for name, of in self._members.items() if of.alive}
-        return {name: take() for name, take in takes.items() if take is not None}
+        states = {name: member.state() for name, member in self._members.items()}
+        return {name: state for name, state in states.items() if state is not None}
+
+    @property
+    def last_traffic_ns(self) -> int:
+        """When anything was last sent or arrived."""
+        return max(self._start_ns, *(member.last_traffic_ns for member in self._members.values()))
 
     # --- what happens from outside ---------------------------------------------------------------
 
     def offer(self, node: str, requests: Iterable[Request]) -> None:
         """Requests arrive at ``node`` at their instants; they must be in order of time."""
-        self._known(node)
-        self._next_request(node, iter(requests))
+        self._next_request(self._known(node), iter(requests))
 
     def inject(self, node: str, at_ns: int, event: Event) -> None:
         """Give ``node`` an event, a ``Report`` say, at an instant."""
-        self._known(node)
-        self._push(at_ns, self._handle, node, event)
+        self.call_at(at_ns, self.occur, self._known(node), event)
 
     def fail(self, faults: Iterable[Fault]) -> None:
         """Let faults happen; SpecError where one cannot."""
         for fault in check_faults(faults, self._network.topology):
             if isinstance(fault, Crash | Restart | ClockSkew):
                 self._known(fault.node)
-            self._push(fault.at_ns, self._apply_fault, fault)
+            self.call_at(fault.at_ns, self._apply_fault, fault)
 
     def report_every(self, period_ns: int) -> None:
         """Give the nodes the data plane's measurements every ``period_ns`` from now on."""
         assert self._plane is not None and period_ns > 0
-        self._push(self.now_ns + period_ns, self._report, period_ns)
+        self.call_at(self.now_ns + period_ns, self._report, period_ns)
 
     def run(self, until_ns: int) -> Journal:
         """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
@@ -177,137 +127,117 @@ class EventLoop:
                 self._advance(at_ns)
             action(*arguments)
         self._advance(until_ns)
-        self._flush_traffic()
+        self._tell_traffic()
         return self.journal
 
     def is_quiet(self) -> bool | None:
         """Is nothing queued at any node, and nothing under way?  None where a node does not say (``idle()``)."""
         if self.in_flight_count or self._network.held_count:
             return False
-        nodes = [member.node for member in self._members.values() if member.alive]
-        if not all(hasattr(node, "idle") for node in nodes):
-            return None
-        return all(node.idle() for node in nodes)  # type: ignore[attr-defined]
+        idle = [member.idle() for member in self._members.values() if member.alive]
+        return None if None in idle else all(idle)
 
-    def _known(self, node: str) -> None:
+    def _known(self, node: str) -> Member:
         if node not in self._members:
             raise SpecError(f"no node {node!r} in this run", hint(node, self._members))
+        return self._members[node]
 
-    # --- the heap --------------------------------------------------------------------------------
+    # --- the body of all members -----------------------------------------------------------------
 
-    def _push(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> int:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        """Call ``action`` at an instant, in the order given; see ``Body.call_at``."""
         assert at_ns >= self.now_ns, f"an event at {at_ns} after {self.now_ns}"
         self._serial += 1
         heapq.heappush(self._heap, (at_ns, self._serial, action, arguments))
-        return self._serial
+
+    def occur(self, member: Member, event: Event) -> None:
+        """Give an event to a member that lives; SystemFault where there are too many."""
+        if not member.alive:
+            return
+        self._bound(member.name, event)
+        effects = member.handle(event)
+        if self._keep_steps:
+            clock_ns = self.now_ns + member.clock_offset_ns
+            self.journal.steps.append(Step(clock_ns, member.name, member.incarnation, event, tuple(effects)))
+
+    def send(self, source: str, target: str, content: bytes) -> None:
+        """Into the network; see ``Body.send``."""
+        self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
+
+    def release(self, node: str, request_id: int) -> None:
+        """Whoever asked hears from where it is decided."""
+
+    def decide(self, node: str, decision: Decide) -> None:
+        """Into the journal."""
+        self.journal.verdicts[decision.request_id] = self.now_ns, node, decision.verdict
+
+    def actuate(self, node: str, command: Any) -> None:
+        """Into the journal, and to the data plane."""
+        self.journal.commands.append((self.now_ns, node, command))
+        if self._plane is not None:
+            self._plane.actuate(node, command, self.now_ns)
+
+    def sample(self, node: str, metric: str, value: float) -> None:
+        """Into the journal."""
+        self.journal.samples.append((self.now_ns, node, metric, value))
+
+    # --- events ----------------------------------------------------------------------------------
 
     def _advance(self, at_ns: int) -> None:
         if self._plane is not None and at_ns > self.now_ns:
             self._plane.advance(at_ns)
         self.now_ns = at_ns
 
-    # --- events ----------------------------------------------------------------------------------
-
-    def _handle(self, name: str, event: Event) -> None:
-        member = self._members[name]
-        if not member.alive:
-            return
-        self._bound(name, member, event)
-        clock_ns = self.now_ns + member.clock_offset_ns
-        effects = answer(member.node, member.referee, event, clock_ns)
-        if self._keep_steps:
-            self.journal.steps.append(Step(clock_ns, name, member.incarnation, event, tuple(effects)))
-        for effect in effects:
-            self._carry_out(name, member, effect)
-
-    def _bound(self, name: str, member: _Member, event: Event) -> None:
+    def _bound(self, name: str, event: Event) -> None:
         self._events_left -= 1
         if self._events_left < 0:
             raise SystemFault(f"too many events, the last at {name}", "shorten the run, or set fewer timers")
-        if self.now_ns != member.instant_ns:
-            member.instant_ns, member.events_at_instant = self.now_ns, 0
-        member.events_at_instant += isinstance(event, _SELF_MADE)
-        if member.events_at_instant > EVENTS_AT_ONE_INSTANT_MAXIMUM:
+        if not isinstance(event, _SELF_MADE):
+            return
+        if self.now_ns != self._counted_ns:
+            self._counted_ns = self.now_ns
+            self._at_instant.clear()
+        self._at_instant[name] = count = self._at_instant.get(name, 0) + 1
+        if count > EVENTS_AT_ONE_INSTANT_MAXIMUM:
             raise SystemFault(
                 f"{name} does not get past {duration_text(self.now_ns)}, last with {event!r}", "set timers ahead of now"
             )
 
-    def _next_request(self, node: str, rest: Iterator[Request]) -> None:
+    def _next_request(self, member: Member, rest: Iterator[Request]) -> None:
         request = next(rest, None)
         if request is not None:
             if request.at_ns < self.now_ns:
-                raise SpecError(f"request {request.id} at {node} is out of order", "offer requests in order of time")
-            self._push(request.at_ns, self._arrive, node, request, rest)
+                what = f"request {request.id} at {member.name} is out of order"
+                raise SpecError(what, "offer requests in order of time")
+            self.call_at(request.at_ns, self._arrive, member, request, rest)
 
-    def _arrive(self, node: str, request: Request, rest: Iterator[Request]) -> None:
-        self._next_request(node, rest)
+    def _arrive(self, member: Member, request: Request, rest: Iterator[Request]) -> None:
+        self._next_request(member, rest)
         if request.id in self.journal.offered:
             raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
-        self.journal.offered[request.id] = node, request
-        self._handle(node, Arrival(request))
-
-    def _ring(self, name: str, timer: str, serial: int) -> None:
-        member = self._members[name]
-        if member.timers.get(timer) == serial:  # not replaced since, nor lost in a crash
-            del member.timers[timer]
-            due_at_ns = self.now_ns + member.clock_offset_ns  # a step of the clock does not move what was set before
-            self._handle(name, Timer(timer, due_at_ns))
-
-    def _deliver(self, parcel: Parcel) -> None:
-        self.in_flight_count -= 1
-        self.last_traffic_ns = self.now_ns
-        member = self._members[parcel.target]
-        broken = self._network.transport is Transport.STREAM and member.incarnation != parcel.target_incarnation
-        if broken or not member.alive:
-            self._network.lost_count[parcel.source] += 1
-            return
-        content = self._codec.decode(parcel.content)
-        event = Arrival(content) if isinstance(content, Request) else Delivery(parcel.source, content)
-        self._handle(parcel.target, event)
-
-    def _report(self, period_ns: int) -> None:
-        assert self._plane is not None
-        self._push(self.now_ns + period_ns, self._report, period_ns)
-        for name, measurement in self._plane.report():
-            self._handle(name, Report(measurement))
-
-    # --- effects ---------------------------------------------------------------------------------
-
-    def _carry_out(self, name: str, member: _Member, effect: Effect) -> None:
-        match effect:
-            case Send(target, message):
-                self._send(name, target, message)
-            case SetTimer(timer, at_ns):
-                self._timer_serial += 1
-                member.timers[timer] = self._timer_serial
-                true_ns = at_ns - member.clock_offset_ns
-                self._push(true_ns, self._ring, name, timer, self._timer_serial)
-            case Forward(request, target):
-                self._send(name, target, request)
-            case Decide(request_id, verdict):
-                self.journal.verdicts[request_id] = self.now_ns, name, verdict
-            case Actuate(command):
-                self.journal.commands.append((self.now_ns, name, command))
-                if self._plane is not None:
-                    self._plane.actuate(name, command, self.now_ns)
-            case Sample(metric, value):
-                self.journal.samples.append((self.now_ns, name, metric, float(value)))
-
-    def _send(self, source: str, target: str, message: Any) -> None:
-        content = encoded(self._codec, source, message, self._network.transport)
-        self._count_sent(source, content)
-        self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
-
-    def _count_sent(self, source: str, content: bytes) -> None:
-        self.last_traffic_ns = self.now_ns
-        sent = self._sent.setdefault(source, [0, 0])
-        sent[0] += 1
-        sent[1] += len(content)
+        self.journal.offered[request.id] = member.name, request
+        self.occur(member, Arrival(request))
 
     def _dispatch(self, parcel: Parcel) -> None:
         for at_ns in self._network.send(parcel, self.now_ns):
             self.in_flight_count += 1
-            self._push(at_ns, self._deliver, parcel)
+            self.call_at(at_ns, self._deliver, parcel)
+
+    def _deliver(self, parcel: Parcel) -> None:
+        self.in_flight_count -= 1
+        member = self._members[parcel.target]
+        member.last_traffic_ns = self.now_ns
+        broken = self._network.transport is Transport.STREAM and member.incarnation != parcel.target_incarnation
+        if broken or not member.alive:
+            self._network.lost_count[parcel.source] += 1
+            return
+        self.occur(member, member.event_of(parcel.source, parcel.content))
+
+    def _report(self, period_ns: int) -> None:
+        assert self._plane is not None
+        self.call_at(self.now_ns + period_ns, self._report, period_ns)
+        for name, measurement in self._plane.report():
+            self.occur(self._members[name], Report(measurement))
 
     # --- faults and counters ---------------------------------------------------------------------
 
@@ -315,65 +245,32 @@ class EventLoop:
         self.journal.faults.append((self.now_ns, fault))
         match fault:
             case Crash(_, node):
-                self._crash(node)
+                self._members[node].crash()
+                self._network.crash(node)
+                if self._plane is not None:
+                    self._plane.crash(node, self.now_ns)
             case Restart(_, node, copy_from):
-                self._restart(node, copy_from)
-            case Partition(_, side):
-                self._network.partition(side)
-            case Heal(_, side):
-                for parcel in self._network.heal(side):
-                    self._dispatch(parcel)
-            case Handover(_, host, point):
-                self._network.move(host, point)
+                self._restart(self._members[node], copy_from)
             case ClockSkew(_, node, offset_ns):
                 self._members[node].clock_offset_ns = offset_ns
             case _:
-                assert isinstance(fault, LinkFault)
-                self._network.disturb(fault)
+                for parcel in self._network.apply(fault):
+                    self._dispatch(parcel)
 
-    def _crash(self, name: str) -> None:
-        member = self._members[name]
-        member.alive = False
-        member.timers.clear()
-        self._network.crash(name)
-        crash = getattr(self._plane, "crash", None)
-        if crash is not None:
-            crash(name, self.now_ns)
-
-    def _restart(self, name: str, copy_from: str) -> None:
+    def _restart(self, member: Member, copy_from: str) -> None:
         self._restarts_count += 1
-        member = self._members[name]
-        member.node = self._boot(self._restarts_count)[name]
-        member.referee = Referee(name, self._members, self._messages)
-        snapshot = self._copied(copy_from) if copy_from else None
-        member.alive, member.incarnation = True, member.incarnation + 1
-        self._handle(name, Start(snapshot))
-
-    def _copied(self, peer: str) -> Any:
-        """The state of ``peer`` as a message, or None where it is down or keeps it to itself."""
-        member = self._members[peer]
-        take = getattr(member.node, "snapshot", None)
-        if take is None or not member.alive:
-            return None
-        content = self._codec.encode(take())
-        self._count_sent(peer, content)
-        return self._codec.decode(content)
+        member.rejoin(self._boot(self._restarts_count)[member.name])
+        state = self._members[copy_from].state_content() if copy_from else None
+        self.occur(member, member.start_from(state))
 
     def _tick(self) -> None:
-        self._push(self.now_ns + SAMPLE_PERIOD_NS, self._tick)
-        self._flush_traffic()
-        for name, member in self._members.items():
-            for metric in ("state_bytes", "allocated_bytes"):
-                weigh = getattr(member.node, metric, None)
-                if weigh is not None and member.alive:
-                    self.journal.samples.append((self.now_ns, name, metric, float(weigh())))
+        self.call_at(self.now_ns + SAMPLE_PERIOD_NS, self._tick)
+        self._tell_traffic()
+        for member in self._members.values():
+            member.tell_weight()
 
-    def _flush_traffic(self) -> None:
+    def _tell_traffic(self) -> None:
         """What was sent and lost since the last time, in the samples of now."""
-        lost = self._network.lost_count
-        rows = [(source, "lost_count", count) for source, count in lost.items()]
-        for source, (count, size_bytes) in self._sent.items():
-            rows += [(source, "sent_bytes", size_bytes), (source, "sent_count", count)]
-        self.journal.samples += [(self.now_ns, source, metric, float(value)) for source, metric, value in sorted(rows)]
-        lost.clear()
-        self._sent.clear()
+        for name in sorted(self._members):
+            self._members[name].tell_traffic(self._network.lost_count[name])
+        self._network.lost_count.clear()

@@ -135,10 +135,11 @@ def test_brokers_used(decisions):
     assert list(collect(metrics.brokers_used(decisions), ["run_id"])["broker_count"]) == [2, 1]
 
 
-def test_time_in_violation_counts_rounds_above_the_slo_once(decisions, frame_of):
-    runs = frame_of("runs", {"run_id": ["a", "b"], "slo_ns": [5, 5]})
-    found = collect(metrics.time_in_violation(decisions, runs), ["run_id"])
-    assert found.to_dict("list") == {"run_id": ["a", "b"], "violation_ns": [120, 0], "search_ns": [180, 0]}
+@pytest.mark.parametrize(("slo_ns", "violation_ns"), [(5, 120), (7, 60), (9, 0)])  # rounds of 9, 3 and 7 ns
+def test_time_in_violation_counts_rounds_above_the_slo_once(decisions, frame_of, slo_ns, violation_ns):
+    runs = frame_of("runs", {"run_id": ["a", "b"], "slo_ns": [slo_ns, slo_ns]})
+    times = collect(metrics.time_in_violation(decisions, runs), ["run_id"])
+    assert times.to_dict("list") == {"run_id": ["a", "b"], "violation_ns": [violation_ns, 0], "search_ns": [180, 0]}
 
 
 def test_residual_capacity_is_that_of_untouched_brokers(decisions):

@@ -6,7 +6,6 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from pyspark.errors import PySparkException
 
 from analysis import usage
 from analysis.spark import collect
@@ -101,61 +100,6 @@ def test_areas_by_hand(samples):
     }
     [cut] = areas(samples(rows), until_ns=SECOND_NS).to_dict("records")
     assert (cut["state_byte_seconds"], cut["sent_bytes"], cut["end_ns"]) == (20.0, 50.0, SECOND_NS)
-
-
-# --- ratios --------------------------------------------------------------------------------------
-
-COUNTER = {"system": "crdt-counter"}
-
-
-@pytest.fixture
-def runs(frame_of):
-    """Two repetitions of counter and queue; the counter also on five nodes, and a queue on another load."""
-    rows = [
-        ("c0", "crdt-counter", "w0", 0, "3"),
-        ("q0", "crdt-queue", "w0", 0, "3"),
-        ("c1", "crdt-counter", "w1", 1, "3"),
-        ("q1", "crdt-queue", "w1", 1, "3"),
-        ("c5", "crdt-counter", "w0", 0, "5"),
-        ("q5", "crdt-queue", "w0", 0, "5"),
-        ("x0", "crdt-queue", "v0", 0, "3"),
-    ]
-    run, system, workload, repetition, nodes = (list(column) for column in zip(*rows, strict=True))
-    factors = [[("topology.nodes", count)] for count in nodes]
-    columns = {"run_id": run, "system": system, "workload_id": workload, "repetition": repetition, "factors": factors}
-    return frame_of("runs", columns)
-
-
-def ratios(frame, runs, **options):
-    found = collect(usage.ratio_to(frame, runs, "area", **options), ["run_id"])
-    return dict(zip(found["run_id"], found["area_ratio"], strict=True))
-
-
-def test_ratios_pair_load_and_repetition(spark, runs):
-    frame = spark.createDataFrame([("c0", 10), ("q0", 80), ("c1", 0), ("q1", 7), ("x0", 5)], "run_id string, area long")
-    found = ratios(frame, runs, reference=COUNTER)
-    assert {run: found[run] for run in ("c0", "q0")} == {"c0": 1.0, "q0": 8.0}
-    assert pd.isna(found["q1"]) and pd.isna(found["c1"])  # the counter's is 0
-    assert "x0" not in found  # no counter had this load
-
-
-def test_ratios_among_what_is_alike(spark, runs):
-    values = [("c0", 10.0), ("q0", 80.0), ("c5", 20.0), ("q5", 30.0)]
-    frame = spark.createDataFrame(values, "run_id string, area double")
-    assert ratios(frame, runs, reference=COUNTER, alike=["topology.nodes"]) == {"c0": 1, "q0": 8, "c5": 1, "q5": 1.5}
-    three = {**COUNTER, "topology.nodes": "3"}
-    assert ratios(frame, runs, reference=three) == {"c0": 1.0, "q0": 8.0, "c5": 2.0, "q5": 3.0}
-    with pytest.raises(PySparkException, match="several references of area for run c0"):
-        usage.ratio_to(frame, runs, "area", COUNTER).collect()
-
-
-def test_curves_are_normalised_to_the_reference_peak(spark, runs):
-    curve = [("c0", 1, 5.0), ("c0", 2, 10.0), ("q0", 1, 20.0), ("q0", 2, 30.0), ("c0", 3, None)]
-    frame = spark.createDataFrame(curve, "run_id string, t_ns long, area double")
-    found = collect(usage.ratio_to(frame, runs, "area", COUNTER), ["run_id", "t_ns"])
-    assert list(found.columns) == ["run_id", "t_ns", "area", "area_ratio"]
-    assert list(found["area_ratio"])[:2] == [0.5, 1.0] and list(found["area_ratio"])[3:] == [2.0, 3.0]
-    assert pd.isna(found["area_ratio"][2])
 
 
 # --- convergence ---------------------------------------------------------------------------------

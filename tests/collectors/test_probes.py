@@ -135,7 +135,8 @@ def test_a_busy_machine_is_seen_and_what_its_processes_took():
     names = ("rss_bytes", "thread_count", "voluntary_switch_count", "involuntary_switch_count")
     assert {("hog-0", name) for name in names} <= metrics
     assert {(MACHINE, "memory_available_bytes"), (MACHINE, "clock_offset_ns"), (HARNESS, "rss_bytes")} <= metrics
-    assert 0 < probes.cost_share < 0.2 and probes.clock_step_ns < 1_000_000_000
+    (*_, probing_ns) = [row[3] for row in rows if row[1:3] == (HARNESS, "probing_ns")]
+    assert 0 < probing_ns < 0.2 * (until_ns - from_ns) and probes.clock_step_ns < 1_000_000_000
 
 
 @needs("linux")

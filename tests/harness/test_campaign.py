@@ -48,6 +48,46 @@ def test_equal_points_are_one_run(tmp_path):
     assert first == second and len(campaign.wanted) == 1
 
 
+def test_only_what_has_a_manifest_is_finished(tmp_path):
+    campaign = Campaign(tmp_path)
+    whole, absent, empty, failed = campaign.add(small(n) for n in range(4))
+    for name in (whole, empty, f"{failed}.failed"):
+        (tmp_path / name).mkdir()
+    for name in (whole, f"{failed}.failed"):
+        (tmp_path / name / "manifest.json").touch()
+    assert list(campaign.missing()) == [absent, empty, failed]
+
+
+class Told:
+    """An executor whose runs end as it is told: with so many errors, the last of them the machine's."""
+
+    def __init__(self, errors: list[str], fatal: bool = False):
+        self.errors, self.fatal = errors, fatal
+
+    def map(self, work_list):
+        for (spec, run_id, runs), error in zip(work_list, self.errors, strict=True):
+            (runs / f"{run_id}.partial-{2**30}").mkdir()  # of a process that is no more
+            last = error == self.errors[-1]
+            yield Finished(spec, run_id, 1.0, error, fatal=self.fatal and last)
+
+
+def test_failures_are_told_and_returned_and_nothing_half_written_stays(tmp_path):
+    campaign, told = Campaign(tmp_path), []
+    campaign.add(small(n) for n in range(3))
+    failures = campaign.run(Told(["", "bad", ""]), told.append)
+    assert [failure.error for failure in failures] == ["bad"] and len(told) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_machine_ends_a_campaign(tmp_path):
+    campaign, told = Campaign(tmp_path), []
+    campaign.add(small(n) for n in range(2))
+    with pytest.raises(MachineError, match="disk is full"):
+        campaign.run(Told(["", "disk is full"], fatal=True), told.append)
+    assert [finished.error for finished in told] == [""]
+    assert list(tmp_path.iterdir()) == []
+
+
 _KILLED = """
 import sys
 from pathlib import Path

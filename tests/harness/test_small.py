@@ -70,12 +70,12 @@ def test_real_time_runs_are_one_after_another(monkeypatch):
     specs = points("srtm-fig4")
     modelled = campaign_seconds(specs, jobs=2)
     assert modelled == pytest.approx(sum(map(expected_seconds, specs)) / 2)
-    monkeypatch.setattr("testbed.virtual.BACKEND.real_time", True)
+    monkeypatch.setattr("testbed.virtual.VIRTUAL.real_time", True)
     assert campaign_seconds(specs, jobs=2) == campaign_seconds(specs, jobs=1) > 4 * 30
 
 
 @pytest.mark.parametrize("key", [*SRTM, *CRDT])
 def test_no_figure_takes_longer_than_twenty_minutes_in_real_time(key, monkeypatch):
     specs = points(key)
-    monkeypatch.setattr("testbed.virtual.BACKEND.real_time", True)
+    monkeypatch.setattr("testbed.virtual.VIRTUAL.real_time", True)
     assert 60 < campaign_seconds(specs, jobs=1) <= LONGEST_S

@@ -56,7 +56,7 @@ def test_scales_fall_back_to_the_next_larger_grid():
         ({"round": "fast"}, "round"),
         ({"round": "0s"}, "round"),
         ({"slo": "-1ms"}, "slo"),
-        ({"system": "tb-adaptor"}, "distributes no publishers"),
+        ({"system": "tb-adaptor"}, "is not for the study distribution"),
         ({"system": "nowhere.py:SYSTEM"}, "nowhere.py"),
     ],
 )

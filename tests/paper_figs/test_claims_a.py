@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from paper_figs.srtm import eq1, fig4, fig6
+from paper_figs.srtm import eq1, fig4, fig6, published
 from paper_figs.srtm.concentration import PANELS
 from systems.parts.md1 import wait_probability
 from tests.paper_figs.tables import (
@@ -118,7 +118,7 @@ def fig6_runs() -> Frames:
     brokers = [
         {"arrivals": kind, "batch": 1, "publishers": 8_000, "system": system, "broker": broker, "p99_ms": p99}
         for kind in ("poisson", "periodic")
-        for system, p99 in fig6.PUBLISHED_P99_MS.items()
+        for system, p99 in published.BROKER_3_P99_MS.items()
         for broker in range(3)
     ]
     return {"srtm-fig6/runs": repeated(points), "srtm-fig6/brokers": repeated(brokers)}

@@ -66,7 +66,7 @@ def table1_searches() -> Frames:
          "iteration_count": len(rounds), "last_round_count": rounds[-1], "first_reach": 1, "moved_back_count": 0,
          "reach_step": 1, "search_s": float(seconds)}
         for kind in ARRIVALS
-        for size, (rounds, seconds) in table1.PUBLISHED.items()
+        for size, (rounds, seconds) in table1.TABLE_1.items()
     ]  # fmt: skip
     return {"srtm-table1/searches": repeated(points, ("round_count", "search_s"))}
 

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.verdicts import Judgement
 from harness.experiment import SCALES
-from harness.run import configure_point, resolve
+from harness.run import asked_of, check_point, resolve
 from paper_figs import load_figure
 from paper_figs.epulsar import fig3, proxies
 from tests.paper_figs.tables import (
@@ -115,7 +115,7 @@ def test_every_point_can_be_run_and_is_there_once(key: str, scale: Any) -> None:
     specs = load_figure(key).experiment.points(scale, {})
     assert len({spec.to_json() for spec in specs}) == len(specs) >= 3
     for spec in specs:
-        configure_point(resolve(spec))
+        check_point(resolve(spec))
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -123,7 +123,7 @@ def test_small_runs_are_few_and_short(key: str) -> None:
     specs = load_figure(key).experiment.points(SCALES["small"], {})
     assert len(specs) <= 4
     for spec in specs:
-        agents = configure_point(resolve(spec))[1].locating
+        agents = asked_of(resolve(spec))[1].locating
         assert agents.rounds == 180 and len(agents.nodes) <= 10
 
 

@@ -4,28 +4,39 @@ Real enough to be compared with: it runs everything, in virtual time.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from studies.api import Study
+from studies.distribution.asked import Searching
+from studies.limiting.asked import Limiting
+from testbed.brokers.model import calibration_path
 from testbed.trust.evidence import Evidence, Fidelity
-from testbed.virtual.backend import VirtualBackend
+from testbed.virtual import VirtualTime
 
-PUMP_NS = 200_000
+ELSEWHERE = VirtualTime("elsewhere")
+PUMP_NS, SKEW_NS = 200_000, 3_000_000_000
 
 
-class Elsewhere(VirtualBackend):
-    """Virtual time with other brokers."""
+def stand(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Put it up: what it is asked for is carried out otherwise."""
+    slower = folder / "slower.toml"
+    slower.write_text(
+        calibration_path("srtm-paper").read_text().replace("pump_ns = 5_500", f"pump_ns = {5_500 + PUMP_NS}")
+    )
+    carry_out = Study.carry_out
 
-    def deploy(self, topology, schedule, spec, config):
-        deployment = super().deploy(topology, schedule, spec, config)
-        deployment.fleet.model = replace(deployment.model, pump_ns=deployment.model.pump_ns + PUMP_NS)
-        return deployment
+    def otherwise(self, testbed, asked):
+        if testbed is ELSEWHERE and isinstance(asked, Searching):
+            asked = replace(asked, deployed=replace(asked.deployed, calibration=str(slower)))
+        if testbed is ELSEWHERE and isinstance(asked, Limiting):
+            asked = replace(asked, clock_skew_ns=SKEW_NS)
+        return carry_out(self, testbed, asked)
 
-    def limit(self, *arguments, **more):
-        return super().limit(*arguments, **{**more, "clock_skew_ns": 3_000_000_000})
+    monkeypatch.setattr(Study, "carry_out", otherwise)
 
 
 def doubtful(journal, *reasons, validity="degraded"):
     """The journal of a run that found itself degraded, or invalid."""
     return replace(journal, evidence=Evidence(Fidelity(validity, reasons, {"lateness_p99_ns": 5e6})))
-
-
-BACKEND = Elsewhere()

@@ -41,9 +41,10 @@ def limited(repetition=0, **changes):
 
 
 @pytest.fixture
-def moved(monkeypatch):
+def moved(monkeypatch, tmp_path_factory):
     """The testbed of ``elsewhere`` is one of the testbeds."""
-    monkeypatch.setitem(TESTBEDS, "elsewhere", "tests.ratebed.elsewhere:BACKEND")
+    monkeypatch.setitem(TESTBEDS, "elsewhere", "tests.ratebed.elsewhere:ELSEWHERE")
+    elsewhere.stand(monkeypatch, tmp_path_factory.mktemp("elsewhere"))
 
 
 @pytest.mark.slow
@@ -80,14 +81,14 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
     reasons = iter([("degraded", "it was hot"), ("invalid", "nobody was there")])
     study = lookup("study", STUDIES, "distribution")
 
-    def run(point, config):
-        journal = study.run(point, config)
+    def tables(point, asked, searched):
+        journal = study.journal(point, asked, searched)
         if point.spec.testbed == "virtual":
             return journal
         validity, *why = next(reasons, ("valid",))
         return elsewhere.doubtful(journal, *why, validity=validity)
 
-    monkeypatch.setattr("studies.distribution.study.STUDY", replace(study, run=run))
+    monkeypatch.setattr("studies.distribution.study.STUDY", replace(study, journal=tables))
     for where, more in (("", False), ("elsewhere", False), ("elsewhere", True)):
         request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
         plan = make_plan(request)

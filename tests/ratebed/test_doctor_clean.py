@@ -85,9 +85,10 @@ HARNESS = """
 import sys
 from pathlib import Path
 from testbed.hosts.local import LocalSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import full_mesh
 site = LocalSite(full_mesh(2), Path(sys.argv[1]))
-print(site.start("n1", "deaf", ["sleep", "60"]).pid, flush=True)
+print(site.start("n1", Program("deaf", ["sleep", "60"])).pid, flush=True)
 sys.stdin.read()
 """
 

@@ -84,6 +84,17 @@ def test_a_small_share_is_raised_at_the_expense_of_the_largest():
     assert bursts == [1.0, pytest.approx(4.1), pytest.approx(4.9)]
 
 
+def test_a_part_gives_only_what_it_has_above_the_floor():
+    assert tb.raise_to_floor([0, 0, 12, 11], 5) == [5, 5, 7, 6]
+    assert tb.raise_to_floor([5, 0, 4, 4], 3) == [3, 3, 3, 4]
+
+
+def test_what_is_left_over_goes_to_the_largest_remainders():
+    assert tb.apportion(10, [1, 1, 1]) == [4, 3, 3]  # ties to the first
+    assert tb.apportion(10, [0.33, 0.38, 0.29]) == [3, 4, 3]
+    assert tb.apportion(1, [0.2, 0.5, 0.3]) == [0, 1, 0]
+
+
 def test_a_burst_below_the_number_of_parts_is_infeasible():
     with pytest.raises(tb.InfeasibleSplit, match="3 parts"):
         tb.split_bucket(Envelope(100.0, 2.9), [1, 1, 1])

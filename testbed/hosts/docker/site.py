@@ -7,6 +7,7 @@ to be a namespace and no container says ``kind``.
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from testbed.hosts.docker.groups import joining
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import Topology
 
 AT_ONCE = 4  # containers that are being made
@@ -83,21 +85,12 @@ class DockerSite(MininetSite):
             return super().prefix(host, is_limited)
         return joining(self.containers[host].groups) if is_limited and self.network is not None else ()
 
-    def start(
-        self,
-        host: str,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cores: Sequence[int] = (),
-        fifo_priority: int = 0,
-    ) -> Agent:
+    def start(self, host: str, program: Program) -> Agent:
         """See ``testbed.hosts.site.Site.start``."""
         container = self.containers.get(self.topology.host_of(host))
         if container is not None and self.network is not None:
-            command = container.entering(command)
-        return super().start(host, name, command, environment=environment, cores=cores, fifo_priority=fifo_priority)
+            program = replace(program, command=container.entering(program.command))
+        return super().start(host, program)
 
     # --- what becomes of the containers ------------------------------------------------------------------
 
@@ -147,7 +140,7 @@ class DockerSite(MininetSite):
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
         by_image = {wish.image: wish for wish in wishes.values()}
         images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
-        files = [_compiled_folder(), self.memory(), *loaded_files()]
+        files = [_compiled_folder(), self.memory, *loaded_files()]
         self._undo.callback(self._remove)
         problems: list[Exception] = []
 

@@ -76,14 +76,17 @@ class _Path:
         self.is_plain = True
         self.delay_ns = 0
         self.jitters_ns: list[int] = []
-        self.loss_probability = 0.0
-        self.doublings: list[float] = []
-        self.holds: list[list[Any]] = []
+        self.through_probability = 1.0
+        self.duplications: list[float] = []
+        self.reorderings: list[list[Any]] = []
         self.is_cut = False
 
     def set(self, setting: dict[str, Any]) -> None:
+        """``setting``: the fields of a ``testbed.links.PathState``; rates are others' business."""
         vars(self).update(setting)
-        self.is_plain = not (self.jitters_ns or self.loss_probability or self.doublings or self.holds or self.is_cut)
+        self.loss_probability = 1.0 - self.through_probability
+        touched = self.jitters_ns or self.loss_probability or self.duplications or self.reorderings or self.is_cut
+        self.is_plain = not touched
 
 
 class Delayer:
@@ -159,7 +162,7 @@ class Delayer:
                         host.verdicts.append(path.drop + packet_id)
                         continue
                     due_ns += self._extra_ns(path, protocol)
-                    if path.doublings and protocol == UDP and _any(path.doublings, path.random):
+                    if path.duplications and protocol == UDP and _any(path.duplications, path.random):
                         copy = message[header:]
                 if protocol == TCP:
                     due_ns = path.stream_due_ns = max(due_ns, path.stream_due_ns)
@@ -184,7 +187,7 @@ class Delayer:
         for jitter_ns in path.jitters_ns:
             extra += int((2 * path.random() - 1) * jitter_ns)
         if protocol != TCP:
-            for probability, hold_ns in path.holds:
+            for probability, hold_ns in path.reorderings:
                 if path.random() < probability:
                     extra += hold_ns
                     self.counts["held"] += 1
@@ -270,10 +273,10 @@ class Delayer:
                 host.queues.send(netlink.bind_message(queue))
                 self._drain(host)  # the kernel's answers
             path = host.paths[key]
-            copied = bool(path.doublings)
+            copied = bool(path.duplications)
             path.set(setting)
-            if copied != bool(path.doublings):
-                size_bytes = netlink.WHOLE_BYTES if path.doublings else netlink.IP_HEADER_BYTES
+            if copied != bool(path.duplications):
+                size_bytes = netlink.WHOLE_BYTES if path.duplications else netlink.IP_HEADER_BYTES
                 host.message_bytes = WHOLE_MESSAGE_BYTES  # for good: what waits is long
                 host.queues.send(netlink.copy_message(queue, size_bytes))
         if self.counts["error"] > refused:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.hosts.mininet.paths import PathSetting
+from testbed.links import PathState
 
 UNSHAPED_FROM_BPS = 10 * 10**9  # ours: a rate from here on is none; namespaces do not reach it anyway
 BURST_NS = 4 * MILLISECOND_NS  # a tick of a kernel of 250 Hz
@@ -33,14 +33,14 @@ def link_lines(device: str, rate_bps: int | None) -> list[str]:
     return [f"qdisc replace dev {device} root tbf rate {rate_bps}bit burst {burst} limit {limit + burst}"]
 
 
-def needs_classes(targets: Mapping[str, PathSetting], *, per_path_rates: bool, netem: bool) -> bool:
+def needs_classes(targets: Mapping[str, PathState], *, per_path_rates: bool, netem: bool) -> bool:
     """Whether a host's packets must be told apart by target."""
     return netem or (per_path_rates and any(is_limited(path.rate_bps) for path in targets.values()))
 
 
 def host_lines(
     device: str,
-    targets: Mapping[str, PathSetting],
+    targets: Mapping[str, PathState],
     *,
     rate_bps: int | None,
     per_path_rates: bool,
@@ -70,9 +70,9 @@ def host_lines(
     return lines
 
 
-def netem_words(path: PathSetting) -> str:
+def netem_words(path: PathState) -> str:
     """A path in netem's words; MachineError for packets that are held back, which it cannot do."""
-    if path.holds:
+    if path.reorderings:
         raise MachineError("netem cannot hold packets back", 'use the delays "user-space"')
     words = f"limit {NETEM_PACKETS} delay {path.delay_ns / 1000:.3f}us"
     if path.jitters_ns:
@@ -80,9 +80,9 @@ def netem_words(path: PathSetting) -> str:
     loss = 1.0 if path.is_cut else path.loss_probability
     if loss:
         words += f" loss {100 * loss:.6f}%"
-    if path.doublings:
+    if path.duplications:
         through = 1.0
-        for probability in path.doublings:
+        for probability in path.duplications:
             through *= 1 - probability
         words += f" duplicate {100 * (1 - through):.6f}%"
     return words

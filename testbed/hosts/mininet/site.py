@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
 from testbed.hosts.mininet.namespaces import connect_in
 from testbed.hosts.mininet.network import NEEDED, Network, is_tree, run_in
-from testbed.hosts.mininet.paths import Paths, PathSetting
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
 from testbed.hosts.process import ProcessSite, python_agent
-from testbed.hosts.site import PathMeasure
+from testbed.hosts.site import PathMeasure, Program
 from testbed.hosts.state import start_time
+from testbed.links import Links, PathState
 from testbed.topologies.topology import SWITCH, Topology
 from testbed.trust.link_check import check_links, raise_problems
 
@@ -77,8 +78,8 @@ class MininetSite(ProcessSite):
         self.network: Network | None = None
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
-        self._paths = Paths(topology)
-        self._settings: dict[tuple[str, str], PathSetting] = {}
+        self._links = Links(topology)
+        self._settings: dict[tuple[str, str], PathState] = {}
         self._queued: set[tuple[str, str]] = set()
         self._changing = threading.RLock()  # faults and counters may come from different threads
         self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
@@ -135,33 +136,31 @@ class MininetSite(ProcessSite):
 
     def apply(self, fault: Fault) -> None:
         """See ``testbed.hosts.site.Site.apply``."""
-        if isinstance(fault, Handover):
-            self.move_host(fault.host, fault.point)
-            return
         with self._changing:
-            self._paths.apply(fault)
+            if isinstance(fault, Handover):
+                self._move(fault)
+            else:
+                self._links.apply(fault)
             self._update()
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
         """The link between two hosts (``*`` and ``*``: every link) has another delay from now on."""
         with self._changing:
-            self._paths.set_delay(a, b, delay_ns)
+            self._links.set_delay(a, b, delay_ns)
             self._update()
 
-    def move_host(self, host: str, point: str) -> None:
-        """A handover: the host's only link leads to another access point from now on; its address stays.
+    def _move(self, fault: Handover) -> None:
+        """The host's address stays.
 
         Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
         and carries nothing for up to a second.
         """
-        with self._changing:
-            before = self._paths.move_host(host, point)
-            if before == point:
-                return
-            if self._up.is_tree and any(is_limited(link.rate_bps) for link in self.topology.links):
-                self._up.move(host, before, point)
-                self._shape()
-            self._update()
+        before = self._links.point_of(fault.host)
+        self._links.apply(fault)
+        limited = any(is_limited(link.rate_bps) for link in self.topology.links)
+        if before != fault.point and self._up.is_tree and limited:
+            self._up.move(fault.host, before, fault.point)
+            self._shape()
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
@@ -192,7 +191,7 @@ class MininetSite(ProcessSite):
         if self.delays == USER_SPACE:
             first = self.topology.machines[0].name
             command = python_agent("testbed.hosts.mininet.delayer")
-            self.delayer = self.start(first, DELAYER, command, fifo_priority=FIFO_PRIORITY)
+            self.delayer = self.start(first, Program(DELAYER, command, fifo_priority=FIFO_PRIORITY))
         self.network = Network(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():
@@ -225,7 +224,7 @@ class MininetSite(ProcessSite):
             return
         switches = {host.name for host in self.topology.hosts if host.role == SWITCH}
         lines: dict[str, list[str]] = {}
-        for link in self._paths.topology.links:
+        for link in self._links.topology.links:
             for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True):
                 if end in switches:
                     lines.setdefault(end, []).extend(link_lines(device, link.rate_bps))
@@ -234,19 +233,20 @@ class MininetSite(ProcessSite):
 
     def _update(self) -> None:
         """Bring the network to what the paths are now: only what has changed."""
-        wanted = self._paths.settings()
+        wanted = self._links.states()
         changed = {ends: path for ends, path in wanted.items() if self._settings.get(ends) != path}
         self._shape_hosts(wanted, {source for source, _ in changed})
         if self.delays == USER_SPACE:
             self._delay(wanted, changed)
         self._settings = wanted
-        self.topology = self._paths.topology
+        self.topology = self._links.topology
 
-    def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathSetting], sources: set[str]) -> None:
+    def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathState], sources: set[str]) -> None:
         network, netem, per_path = self._up, self.delays == NETEM, not self._up.is_tree
+        links = self._links.topology.links
         for source in sorted(sources):
             targets = {network.address(b): path for (a, b), path in wanted.items() if a == source}
-            own = [link.rate_bps for link in self._paths.topology.links if source in (link.a, link.b)]
+            own = [link.rate_bps for link in links if source in (link.a, link.b)]
             lines = host_lines(
                 network.device(source),
                 targets,
@@ -261,16 +261,14 @@ class MininetSite(ProcessSite):
                 _tc(network, source, lines)
             self._shaped[source] = lines
 
-    def _delay(
-        self, wanted: Mapping[tuple[str, str], PathSetting], changed: Mapping[tuple[str, str], PathSetting]
-    ) -> None:
+    def _delay(self, wanted: Mapping[tuple[str, str], PathState], changed: Mapping[tuple[str, str], PathState]) -> None:
         """The delayer first, then the rules that lead packets to it.  A cut path without a queue drops by a rule."""
         assert self.delayer is not None
         network = self._up
         fresh = {ends for ends, path in changed.items() if _needs_queue(path)} - self._queued
         self._queued |= fresh
         told = [
-            (target, self._queue[source], path.as_values())
+            (target, self._queue[source], asdict(path))
             for (source, target), path in changed.items()
             if (source, target) in self._queued
         ]
@@ -301,9 +299,9 @@ def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
     return notes
 
 
-def _needs_queue(path: PathSetting) -> bool:
+def _needs_queue(path: PathState) -> bool:
     """Whether packets of a path must be touched at all: the way through the bridge is a short delay by itself."""
-    return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.doublings or path.holds)
+    return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.duplications or path.reorderings)
 
 
 def _tc(network: Network, host: str, lines: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -12,13 +12,14 @@ from typing import TypeVar, cast
 
 from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
-from testbed.faults import Fault
+from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT, Agent
 from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure
+from testbed.hosts.site import PathMeasure, Program
 from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.hosts.ssh.shape import shape, shaped_machines
+from testbed.links import Links
 from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
@@ -72,18 +73,9 @@ class SshSite(ProcessSite):
         """The same, as what is connected."""
         return self.hosts[self._machine_of[self.topology.host_of(host)]]
 
-    def start(
-        self,
-        host: str,
-        name: str,
-        command: Sequence[str],
-        *,
-        environment: Mapping[str, str] | None = None,
-        cores: Sequence[int] = (),
-        fifo_priority: int = 0,
-    ) -> Agent:
+    def start(self, host: str, program: Program) -> Agent:
         """See ``testbed.hosts.site.Site.start``."""
-        host, remote = self.topology.host_of(host), self.remote(host)
+        host, remote, name, command = self.topology.host_of(host), self.remote(host), program.name, program.command
         if name in self.agents:
             self.forget(name)
         log = self.folder / "logs" / f"{name}.log"
@@ -94,8 +86,14 @@ class SshSite(ProcessSite):
                 file.write(f"{COMMENT}on {host}, {remote.machine.name}: {' '.join(words)}\n")
         except OSError as error:
             raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
-        how = {"environment": dict(environment or {}), "cores": list(cores), "fifo_priority": fifo_priority}
-        process = remote.keeping.start(name, log, words=words, **how)
+        process = remote.keeping.start(
+            name,
+            log,
+            words=words,
+            environment=dict(program.environment),
+            cores=list(program.cores),
+            fifo_priority=program.fifo_priority,
+        )
         self.notes += [f"{name}: {text}" for text in process.refused if f"{name}: {text}" not in self.notes]
         agent = Agent(name, process, log)
         self.agents[name], self._host_of[name] = agent, host
@@ -161,7 +159,9 @@ class SshSite(ProcessSite):
         return measures
 
     def apply(self, fault: Fault) -> None:
-        """SpecError: the links are not ours to change."""
+        """SpecError: the links are not ours to change; no host moves, either."""
+        if isinstance(fault, Handover):
+            return
         raise SpecError(f"{fault}: ssh changes no links while a run goes on", "use --testbed mininet, or virtual")
 
     def counters(self) -> list[tuple[str, str, float]]:
@@ -193,7 +193,13 @@ class SshSite(ProcessSite):
             self.notes += remote.shipped.notes
             if len(shared[name]) > 1:
                 self.notes.append(f"{', '.join(shared[name])} share the machine {name}")
-        self._together(self._shaped, lambda its: shape(self, self.hosts[its.name]))
+        self._together(self._shaped, self._shape)
+
+    def _shape(self, machine: Machine) -> None:
+        """What leaves a machine, which carries one host, takes the topology's paths."""
+        (own,) = (host for host, name in self._machine_of.items() if name == machine.name)
+        paths = {ends: path for ends, path in Links(self.topology).states().items() if ends[0] == own}
+        shape(self.hosts[machine.name], {self.address(target): path for (_, target), path in paths.items()})
 
     def _open_one(self, machine: Machine, brokerd: Path | None) -> None:
         remote = RemoteHost(machine)

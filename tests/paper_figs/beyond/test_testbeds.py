@@ -5,7 +5,7 @@ import pytest
 
 from core.errors import SpecError
 from harness.experiment import SCALES
-from harness.run import configure_point
+from harness.run import carried_out
 from paper_figs.beyond import crdt_wan, fidelity, link_accuracy
 from paper_figs.srtm import fig4
 
@@ -114,8 +114,7 @@ def test_links_are_probed_by_the_virtual_testbed_as_well():
     specs = [replace(spec, testbed="virtual") for spec in link_accuracy.points(SCALES["quick"], {})]
     lossy = next(spec for spec in specs if spec.topology_options.get("loss_probability") == 0.2)
     point = resolve(lossy)
-    study, config = configure_point(point)
-    found = study.run(point, config).evidence.paths
+    found = carried_out(point).evidence.paths
     assert len(found) == link_accuracy.HOSTS * (link_accuracy.HOSTS - 1)
     assert all(path.measured_delay_ns == path.requested_delay_ns == 5_000_000 for path in found)
     assert 0.15 < sum(path.lost_count for path in found) / sum(path.probe_count for path in found) < 0.25

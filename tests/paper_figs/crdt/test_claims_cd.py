@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import Judgement
-from paper_figs.crdt import ablations, fig5_13, fig5_15, fig5_16, outlook
-from paper_figs.crdt.fig5_14 import slopes, while_they_come
+from paper_figs.crdt import ablations, fig5_15, fig5_16, outlook
+from paper_figs.crdt.data_set_c import slopes, while_they_come
 from paper_figs.crdt.fig5_16 import mode_of
-from paper_figs.crdt.grids import COUNTER, FL, LOG, QUEUE
+from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, LOG, QUEUE
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -236,5 +236,5 @@ def test_every_switch_is_an_option_of_its_system_and_found_again_in_its_run() ->
 
 
 def test_the_smaller_sets_have_the_traffic_of_the_full_one_for_each_user() -> None:
-    for options in fig5_13.SMALLER.values():
-        assert options["requests"] / options["users"] == 500_000 / fig5_13.FULL_USERS
+    for options in C_SMALLER.values():
+        assert int(options["requests"]) / int(options["users"]) == 500_000 / C_USERS

@@ -7,11 +7,11 @@ import pytest
 
 from core.units import SECOND_NS
 from harness.experiment import SCALES
-from harness.run import configure_point, resolve
+from harness.run import check_point, resolve
 from paper_figs import load_figure
-from paper_figs.crdt import fig5_2, fig5_4, fig5_5, fig5_12, precision, usage
-from paper_figs.crdt.checks import more, nearest, share
-from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE, F
+from paper_figs.crdt import fig5_2, precision, usage
+from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE
+from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
@@ -28,7 +28,7 @@ def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
         assert len({spec.to_json() for spec in specs}) == len(specs) > 0
     small = [spec for spec in specs if spec.workload_options["set"] != "C"]
     for spec in small:
-        configure_point(resolve(spec))
+        check_point(resolve(spec))
 
 
 def test_figures_share_their_runs() -> None:
@@ -41,17 +41,18 @@ def test_figures_share_their_runs() -> None:
 
 
 def test_more_has_two_readings_above_one_hundred_percent_only() -> None:
-    assert more(7.98) == (7.98, 8.98)
-    assert more(0.31) == (1.31,)
+    assert more("", "", "798 %").readings == (7.98, 8.98)
+    assert more("", "", "+31 %").readings == (1.31,)
+    assert more("", "", "-77 %").value == 0.23
 
 
 def test_the_nearest_reading_is_checked() -> None:
     ratio = pd.Series([8.9, 9.0, 9.1])
-    assert nearest("", ratio, more(7.98)).published == 8.98
-    assert nearest("", ratio - 1, more(7.98)).published == 7.98
+    assert usage.nearest("", ratio, (7.98, 8.98)).published == 8.98
+    assert usage.nearest("", ratio - 1, (7.98, 8.98)).published == 7.98
     readings = {"total": pd.Series([0.99, 0.98]), "area": pd.Series([0.9, 0.92])}
-    assert share("x", readings, 0.92).label == "x (area)"
-    assert share("x", readings, 0.97).label == "x (total)"
+    assert precision.share("x", readings, 0.92).label == "x (area)"
+    assert precision.share("x", readings, 0.97).label == "x (total)"
 
 
 def test_runs_that_have_ended_count_as_zero_up_to_the_last_of_their_point() -> None:
@@ -132,24 +133,43 @@ def precision_tables(rejected: float) -> dict[str, pd.DataFrame]:
     return {"runs": runs, "curves": pd.DataFrame(curves), "share": precision.shares(runs)}
 
 
-@pytest.mark.parametrize(("rejected", "shown"), [(250.0, True), (12.0, False), (0.0, True)])
+@pytest.mark.parametrize(("rejected", "shown"), [(250.0, True), (12.0, False)])
 def test_requests_are_drawn_unless_they_dwarf_the_rejections(rejected: float, shown: bool) -> None:
-    axes = fig5_5.draw(precision_tables(rejected)).axes
-    labels = [line.get_label() for line in axes[0].lines]
-    assert ("requests" in labels) is shown
-    remarks = [text.get_text() for text in (*axes[1].texts, *axes[2].texts)]
-    assert any("rejects nothing" in text for text in remarks) is (rejected == 0)
-    assert ("none" in remarks) is (rejected == 0)
+    curves = load_figure("crdt-fig5.5").draw(precision_tables(rejected)).axes[0]
+    assert len(curves.lines) == 3 + shown
+
+
+def test_panels_without_a_rejection_are_one_sentence() -> None:
+    rejections, rest = load_figure("crdt-fig5.5").draw(precision_tables(0.0)).axes
+    assert len(rejections.lines) == 4
+    assert not rest.axison and "Nobody rejects anything" in rest.texts[0].get_text()
+
+
+def usage_tables(factor: float) -> dict[str, pd.DataFrame]:
+    """A queue that sends so many times what the counter sends."""
+    runs = usage.with_seconds(usage_runs())
+    rows = [
+        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
+        for variant in (COUNTER, FL)
+        for t in range(61)
+    ]
+    return {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
 
 
 @pytest.mark.parametrize("factor", [2.0, 60.0])
 def test_usage_is_drawn_on_a_log_axis_where_the_counter_would_be_flat(factor: float) -> None:
-    runs = usage.with_seconds(usage_runs())
-    rows = [{"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
-            for variant in (COUNTER, FL) for t in range(61)]  # fmt: skip
-    found = {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
-    drawing = usage.draw(found, (COUNTER, FL), {FL: {usage.MEMORY: more(7.98)}})
+    drawing = usage.draw(usage_tables(factor), (COUNTER, FL), RATIOS["B-extreme"])
     assert [panel.get_yscale() for panel in drawing.axes[:2]] == ["linear", "symlog" if factor > 10 else "linear"]
+
+
+@pytest.mark.parametrize(("key", "tables", "size"), [("5.5", precision_tables, 250.0), ("5.8", usage_tables, 2.0)])
+def test_no_mark_of_a_key_can_be_read_as_data(key: str, tables: Any, size: float) -> None:
+    drawing = load_figure(f"crdt-fig{key}").draw(tables(size))
+    drawing.canvas.draw()
+    keys = [*drawing.legends, *filter(None, (panel.get_legend() for panel in drawing.axes))]
+    assert len(keys) >= 2
+    boxes = [(one.get_window_extent(), panel.get_window_extent()) for one in keys for panel in drawing.axes]
+    assert not any(key_box.overlaps(data_box) for key_box, data_box in boxes)
 
 
 def test_the_table_of_decisions_names_what_differs() -> None:
@@ -159,8 +179,3 @@ def test_the_table_of_decisions_names_what_differs() -> None:
     drawing = fig5_2.draw({"decisions": pd.DataFrame(rows), "curves": pd.DataFrame(curves)})
     cells = drawing.axes[1].tables[0].get_celld()
     assert [cells[1, column].get_text().get_text() for column in range(3)] == ["112", "0", "15"]
-
-
-def test_published_values_are_those_of_the_digest() -> None:
-    assert fig5_4.PUBLISHED["queue+F"][usage.BANDWIDTH] == (2.43, 3.43)
-    assert fig5_12.PUBLISHED[F] == {usage.MEMORY: (0.90,), usage.BANDWIDTH: (0.23,)}

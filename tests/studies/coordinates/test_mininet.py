@@ -13,11 +13,10 @@ import pytest
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import RunSpec
-from harness.run import configure_point, resolve
-from studies.coordinates.asked import Locating
+from harness.run import check_point, resolve
+from studies.coordinates.asked import Locating, check_locating
 from studies.coordinates.live import locate_live
 from systems.parts.coordinates import Coordinates, distances_s
-from testbed import load_testbed
 from testbed.faults import Handover
 from testbed.hosts.mininet.site import MininetSite
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
@@ -98,11 +97,11 @@ def point(testbed: str, **study: Any) -> RunSpec:
 
 
 def test_what_real_agents_cannot_do_is_refused_before() -> None:
-    configure_point(resolve(point("mininet", rounds=5)))
-    configure_point(resolve(point("mininet", rounds=5, interval="5s")))
+    check_point(resolve(point("mininet", rounds=5)))
+    check_point(resolve(point("mininet", rounds=5, interval="5s")))
     with pytest.raises(SpecError, match="do not probe every 2s"):
-        configure_point(resolve(point("mininet", rounds=5, interval="2s")))
+        check_point(resolve(point("mininet", rounds=5, interval="2s")))
     with pytest.raises(SpecError, match="local has no links"):
-        configure_point(resolve(point("local", rounds=5)))
+        check_point(resolve(point("local", rounds=5)))
     with pytest.raises(SpecError, match="at least 2"):
-        load_testbed("mininet").check_locate(load_topology("star", {"nodes": 2}), Locating(("hub",), 5, (5,)))
+        check_locating(load_topology("star", {"nodes": 2}), Locating(("hub",), 5, (5,)))

@@ -14,10 +14,10 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
-from harness.run import check_all, configure_point, execute, resolve
+from harness.run import asked_of, check_all, execute, resolve
+from studies.coordinates import virtual
 from studies.coordinates.asked import Located
 from studies.coordinates.study import Plan
-from testbed.virtual.backend import VirtualBackend
 from tests.harness.common import parquet_hashes
 
 STAR = {"depth": 1, "fanout": 6, "delay": "5ms"}
@@ -43,7 +43,7 @@ def pairs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def plan_of(study: dict[str, Any]) -> Plan:
-    plan = configure_point(resolve(spec(study)))[1]
+    plan = asked_of(resolve(spec(study)))[1]
     assert isinstance(plan, Plan)
     return plan
 
@@ -108,15 +108,15 @@ def test_a_client_behind_a_proxy_has_its_coordinate_and_runs_no_agent(tmp_path: 
 
 
 def test_an_agent_that_was_lost_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    located = VirtualBackend.locate
+    located = virtual.located
 
-    def lose_the_second(self: VirtualBackend, *given: Any) -> Located:
-        found = located(self, *given)
+    def lose_the_second(*given: Any) -> Located:
+        found = located(*given)
         for coordinates in found.coordinates[1:]:
             coordinates.vec[1] = coordinates.height[1] = nan
         return found
 
-    monkeypatch.setattr(VirtualBackend, "locate", lose_the_second)
+    monkeypatch.setattr(virtual, "located", lose_the_second)
     frame = samples(tmp_path / "a", spec({"rounds": 30, "reads": [10, 20]}, "tree", topology_options=STAR))
     counts = frame.groupby(["metric", "at_ns"]).size()
     assert counts["estimated_rtt_ns"].tolist() == [15, 10, 10] and counts["shift_ns"].tolist() == [5, 5]

@@ -8,9 +8,9 @@ import pytest
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.coordinates.asked import Located, Locating, TripTable, trips
+from studies.coordinates.asked import Located, Locating, TripTable, check_locating, trips
+from studies.coordinates.virtual import located
 from systems.parts.coordinates import distances_s
-from testbed import load_testbed
 from testbed.faults import Handover
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
 
@@ -62,10 +62,8 @@ def test_who_hands_over_takes_the_access_link_along() -> None:
 
 
 def locate(locating: Locating, topology: Topology = TWO_SITES, seed: int = 1) -> Located:
-    testbed = load_testbed("virtual")
-    testbed.check_locate(topology, locating)
-    found: Located = testbed.locate(topology, seed, locating)
-    return found
+    check_locating(topology, locating)
+    return located(topology, seed, locating)
 
 
 def test_reads_are_of_their_rounds_whatever_else_is_read() -> None:
@@ -109,4 +107,4 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("change", "names"), WRONG, ids=[names for _, names in WRONG])
 def test_what_cannot_be_is_refused(change: dict[str, Any], names: str) -> None:
     with pytest.raises(SpecError, match=names):
-        load_testbed("virtual").check_locate(TWO_SITES, replace(GOOD, **change))
+        check_locating(TWO_SITES, replace(GOOD, **change))

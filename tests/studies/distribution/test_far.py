@@ -8,11 +8,11 @@ from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import RunSpec
 from harness.run import check_all
-from studies.distribution.asked import DeploymentConfig
+from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.far import LAN_NS, far_of
+from studies.distribution.virtual import deployment_of
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import load_topology
-from testbed.virtual import BACKEND
 from testbed.virtual.broker_twin import BrokerTwin
 from workloads import load
 
@@ -25,8 +25,8 @@ def carried(topology, assignment, batch=1):
     """Columns of messages of one window of a second."""
     workload = load("poisson")
     schedule = workload.make(workload.config(publishers=PUBLISHERS, rate_rps=20.0, batch=batch), 7)
-    spec = RunSpec(system="lb", workload="poisson", calibration="small", round="1s", keep=("messages",))
-    its = BACKEND.deploy(topology, schedule, spec, DeploymentConfig())
+    asked = Deployed(topology, schedule, DeploymentConfig(), "small", 1, SECOND_NS, SECOND_NS, keeps_messages=True)
+    its = deployment_of(asked)
     its.start(0, assignment, ENVELOPE)
     counts = its.carry(0, SECOND_NS, 0, SECOND_NS)
     return its, schedule.block(0, SECOND_NS), its.messages(), counts

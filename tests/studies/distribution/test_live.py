@@ -6,12 +6,13 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS
-from harness.run import execute, resolve
+from harness.run import carried_out, execute, resolve
+from studies import load_study
 from studies.distribution.asked import DeploymentConfig
 from systems.api import UNASSIGNED
-from systems.loader import load_system
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
 
 pytestmark = [needs("go"), pytest.mark.slow]
 
@@ -36,8 +37,7 @@ def spec(testbed="local", brokers=2, **options):
 def deployed(testbed="local", brokers=2, **options):
     point = resolve(spec(testbed, brokers))
     config = DeploymentConfig(profile="5s", **options)
-    point.backend.check(point.topology, point.schedule, point.spec, config)
-    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    return up(point, config)
 
 
 def spread(brokers):
@@ -147,9 +147,7 @@ def test_the_adaptor_moves_the_buckets_of_real_brokers():
             study_options={"duration": "4s", "window": "1s", "profile": "5s"},
         )
     )
-    from studies.control.study import STUDY
-
-    journal = STUDY.run(point, STUDY.configure(point))
+    journal = carried_out(point)
     decisions = journal.tables["decisions"]
     rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
     first, last = dict(rates[:2]), dict(rates[-2:])
@@ -178,5 +176,5 @@ def test_what_only_a_model_can_do_is_refused():
         deployed("virtual", gc="off")
     with pytest.raises(SpecError, match="distributor"):
         deployed(faults=({"kind": "crash", "at": "1s", "node": "distributor"},))
-    with pytest.raises(SpecError, match="throttlers"):
-        resolve(spec()).backend.throttle(load_system("throttler"), None, None, None)
+    with pytest.raises(SpecError, match="study throttling does not run on testbed local"):
+        load_study("throttling").live_body("local")

@@ -10,6 +10,7 @@ from harness.run import resolve
 from studies.distribution.asked import DeploymentConfig
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
 
 pytestmark = [needs("go", "root", "mininet"), pytest.mark.slow]
 
@@ -29,8 +30,7 @@ def deployed(**options):
     )
     point = resolve(spec)
     config = DeploymentConfig(profile="5s", **options)
-    point.backend.check(point.topology, point.schedule, point.spec, config)
-    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    return up(point, config)
 
 
 @pytest.mark.parametrize("side", ["publishers2", "subscribers1"])

@@ -8,7 +8,8 @@ from core.errors import SpecError, SystemFault
 from core.units import SECOND_NS
 from harness.run import execute, resolve
 from studies.distribution.asked import DeploymentConfig
-from studies.distribution.virtual import Deployment
+from studies.distribution.study import deployed as deployed_topic
+from studies.distribution.virtual import Deployment, deployment_of
 from studies.distribution.windows import FOREVER_NS
 from systems.parts import md1
 from tests.harness.common import small
@@ -20,7 +21,7 @@ def deployed(publishers=300, batch=10, group_size=1, **options) -> Deployment:
     """A Poisson topic on six brokers."""
     workload = {"publishers": publishers, "batch": batch, "group_size": group_size}
     point = resolve(small(workload_options=workload))
-    return point.backend.deploy(point.topology, point.schedule, point.spec, DeploymentConfig(**options))
+    return deployment_of(deployed_topic(point, DeploymentConfig(**options)))
 
 
 def everybody_on(deployment: Deployment, brokers: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import SpecError
 from harness.experiment import RunSpec
-from harness.run import configure_point, resolve
+from harness.run import carried_out, resolve
 
 
 def journal(**options):
@@ -14,8 +14,7 @@ def journal(**options):
         study_options={"duration": "20s", **options}, system_options={"capacity": 20, "body": "literal"},
     )  # fmt: skip
     point = resolve(spec)
-    study, config = configure_point(point)
-    return study.run(point, config).tables
+    return carried_out(point).tables
 
 
 def offered(tables):

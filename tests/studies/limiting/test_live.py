@@ -13,8 +13,8 @@ import pytest
 from core.errors import MachineError, SpecError, SystemFault
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.live import LiveRequestJournal, run_requests_live
-from studies.limiting.virtual import RequestJournal, run_requests
+from studies.limiting.asked import RequestJournal
+from studies.limiting.live import LiveRequestJournal
 from systems import SYSTEMS
 from systems.api import Arrival
 from systems.limiting.crdt_counter_literal import unpacked
@@ -25,6 +25,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Partition, Restart
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import Host, Link, Topology
 from tests.studies.limiting.admissions import least_and_most
+from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]  # users, nodes and gossip keep their real pace

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.live import LiveRequestJournal, run_requests_live
-from studies.limiting.virtual import run_requests
+from studies.limiting.live import LiveRequestJournal
 from systems.limiting.queue_common import unpack
 from systems.loader import load_system
 from testbed.faults import Heal, Partition
@@ -14,6 +13,7 @@ from testbed.hosts.mininet.site import MininetSite
 from testbed.topologies.topology import load_topology
 from tests.live import needs
 from tests.studies.limiting.admissions import least_and_most
+from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
 pytestmark = [

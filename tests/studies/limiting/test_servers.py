@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.live import LiveRequestJournal, run_requests_live
+from studies.limiting.live import LiveRequestJournal
 from systems.loader import load_system
 from testbed.faults import Crash, Fault, Heal, Partition, Restart
 from testbed.hosts.local import LocalSite
@@ -19,6 +19,7 @@ from testbed.hosts.site import Site
 from testbed.topologies.topology import load_topology, mesh
 from testbed.trust.fidelity import Observation, judge, spread_of
 from tests.live import needs
+from tests.studies.limiting.given import run_requests_live
 from workloads.requests import poisson_requests
 
 pytestmark = [pytest.mark.slow, needs("redis")]

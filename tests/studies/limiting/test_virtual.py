@@ -9,7 +9,7 @@ from collectors.schema import REQUESTS, SAMPLES
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.virtual import NodeSummary, RequestJournal, run_requests
+from studies.limiting.asked import NodeSummary, RequestJournal
 from systems.api import (
     Arrival,
     Decide,
@@ -28,6 +28,7 @@ from systems.api import (
 from systems.loader import load_system
 from testbed.faults import ClockSkew, Crash, Fault, LinkLoss, Partition, Restart
 from testbed.topologies.topology import load_topology
+from tests.studies.limiting.given import run_requests
 from workloads.requests import poisson_requests
 
 SYSTEM = load_system(str(Path(__file__).parents[3] / "docs" / "examples" / "my_limiter.py"))

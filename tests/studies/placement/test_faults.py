@@ -5,7 +5,7 @@ import pytest
 from core.errors import SpecError
 from core.units import SECOND_NS
 from testbed.faults import Crash, Partition, Restart
-from testbed.hosts.backend import LOCAL
+from testbed.hosts.places import LOCAL
 from tests.live import needs
 from tests.testbed.brokers.pair import RATE_RPS, Pair, placed, sums
 

@@ -3,7 +3,7 @@
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.hosts.backend import MININET
+from testbed.hosts.places import MININET
 from tests.live import needs
 from tests.testbed.brokers.pair import BOUND_NS, RATE_RPS, Pair, placed, sums
 

@@ -11,7 +11,7 @@ import pytest
 from core.errors import SpecError
 from harness.experiment import RunSpec
 from harness.run import check_all, execute
-from studies.policies.virtual import MEASURES, POLICIES
+from studies.policies.asked import MEASURES, POLICIES
 from tests.harness.common import parquet_hashes
 
 OPTIONS: dict[str, Any] = {"groups": 6, "members": 4, "permutations": 7, "rounds": 100}
@@ -77,7 +77,7 @@ def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str
         ({"study_options": {"bound": "soon"}}, "bound"),
         ({"study_options": {"bund": "40ms"}}, "no option 'bund'"),
         ({"topology": "wan", "topology_options": {}}, "has no sites"),
-        ({"testbed": "local"}, "it computes"),
+        ({"testbed": "local"}, "does not run on testbed local"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -3,7 +3,8 @@
 from itertools import product
 
 from core.records import Int64
-from studies.policies.virtual import Places, Scenario, Setting
+from studies.policies.asked import Setting
+from studies.policies.virtual import Places, Scenario
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of
 from systems.parts.vivaldi import Coordinate

@@ -16,8 +16,9 @@ from collectors import procfs
 from core.errors import MachineError, SpecError
 from core.units import SECOND_NS
 from harness.experiment import CALIBRATED, RunSpec
-from harness.run import configure_point, execute, resolve
-from studies.profile.asked import Profiled, Profiling
+from harness.run import check_point, execute, resolve
+from studies.profile.asked import Profiled, ProfileRequest, Profiling
+from studies.profile.live import run
 from testbed import load_testbed
 from testbed.hosts.core_share import ROOTS, confined
 from testbed.hosts.local import LocalSite
@@ -45,7 +46,8 @@ def profiled(one: RunSpec, core_share: float = 1.0) -> Profiled:
     """The journal of the testbed itself."""
     point = resolve(one)
     profiling = Profiling((SECONDS + 1) * SECOND_NS, SECOND_NS, one.seed, 20_000_000, core_share)
-    found: Profiled = point.backend.profile(point.topology, point.schedule, profiling)
+    with point.testbed.site(point.topology, one.seed) as site:
+        found = run(site, ProfileRequest(point.topology, point.schedule, profiling))
     return found
 
 
@@ -152,7 +154,7 @@ def test_a_share_for_nobody_is_an_error_and_leaves_nothing(tmp_path: Path) -> No
 )
 def test_what_cannot_be_profiled_is_refused_before_anything_starts(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        configure_point(resolve(spec(**changes)))
+        check_point(resolve(spec(**changes)))
 
 
 def test_the_same_seed_offers_the_same_messages() -> None:

@@ -84,9 +84,9 @@ def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
-        ({"system": "static-split", "system_options": {}}, "static-split.* takes no demands"),
-        ({"system": "lb", "system_options": {}}, "'lb' takes no demands"),
-        ({"workload": "requests"}, "'requests' offers no demands"),
+        ({"system": "static-split", "system_options": {}}, "static-split.* is not for the study throttling"),
+        ({"system": "lb", "system_options": {}}, "'lb' is not for the study throttling"),
+        ({"workload": "requests"}, "'requests' offers requests, .*wants demands"),
         ({"study_options": {"cycles": 0}}, "cycles = 0"),
         ({"study_options": {"load": -1.0}}, "load = -1"),
         ({"study_options": {"cycles": 5, "clients_at": [5]}}, "cycles are 0 to 4"),

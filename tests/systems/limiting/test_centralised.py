@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.virtual import RequestJournal, run_requests
+from studies.limiting.asked import RequestJournal
 from systems.api import Arrival, Decide, Delivery, Effect, Send, SetTimer, Start, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.centralised import SYSTEM, Answer, Ask, Buckets, CentralisedNode, Config, nodes
 from testbed.faults import EVERY, ClockSkew, Crash, Heal, LinkDuplication, Partition, Restart
 from testbed.topologies.topology import mesh
 from testbed.virtual.bench import VirtualBench
+from tests.studies.limiting.given import run_requests
 
 NAMES = ["n1", "n2", "n3"]
 ASKED = st.lists(  # (node, user, gap in ms, cost); at one instant the server hears of its own requests first

@@ -9,10 +9,10 @@ from statistics import fmean
 import pytest
 
 from analysis.verdicts import t_interval
-from studies.limiting.virtual import run_requests
 from systems.limiting import centralised, crdt_counter, crdt_queue, sliding_log
 from systems.limiting.crdt_queue_literal import Element, merge
 from testbed.topologies.topology import load_topology
+from tests.studies.limiting.given import run_requests
 from workloads.data_set import DataSet, DataSetConfig
 
 CAPACITY, SPACING = 5, Fraction(9, 10)  # tokens; seconds between requests, with a token back each second

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.virtual import run_requests
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent, Verdict
 from systems.conformance import check_system
 from systems.limiting.leases import SYSTEM, Ask, Config, Learn, LeaseNode, Lend, nodes
+from systems.parts.lease_book import LeaseBook
 from systems.parts.limit import gcra, limit_of
 from systems.parts.portion import MILLION
 from testbed.faults import ClockSkew, Crash, Heal, Partition, Restart
 from testbed.topologies.topology import load_topology, mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.boot import event_loop
+from tests.studies.limiting.given import run_requests
 from workloads.data_set import DataSet, DataSetConfig
 
 NAMES = ["n1", "n2", "n3"]
@@ -129,6 +130,13 @@ class World:
             for end_ns, cost in self.admitted[first:]:
                 total += cost
                 yield total, end_ns - begin_ns
+
+
+def leased(book: LeaseBook, now_ns: int) -> int:
+    """Parts of the user's bucket that the allocator counts as outstanding."""
+    account = book.accounts.get(USER)
+    leases = account.leases.values() if account is not None else ()
+    return sum(lease.outstanding for lease in leases if lease.expires_at_ns > now_ns)
 
 
 def world(names: list[str] | None = None, settled: bool = True, **options: Any) -> World:
@@ -388,6 +396,17 @@ def test_a_lost_allocator_leaves_safe_shares() -> None:
     assert 40 <= len(alone) <= 41  # 1 a second
 
 
+def test_the_state_weighs_its_users_accounts_and_leases() -> None:
+    """80 bytes a user of the client; 48 an account and 32 a lease of the allocator."""
+    made = world(capacity=60, rate="1")
+    assert [made.nodes[name].state_bytes() for name in NAMES] == [0, 0, 0]
+    for name in ("n2", "n3"):
+        made.ask(name)
+    made.ask("n3", user="v")
+    made.settle()
+    assert [made.nodes[name].state_bytes() for name in NAMES] == [2 * 48 + 3 * 32, 80, 2 * 80]
+
+
 def test_a_restarted_allocator_learns_before_it_lends() -> None:
     made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
     busy(made, {"n2": 1}, rounds=1)
@@ -398,7 +417,7 @@ def test_a_restarted_allocator_learns_before_it_lends() -> None:
     made.settle()
     assert made.held("n2") == 3 * MILLION  # it may keep what it has
     allocator = made.nodes["n1"].allocator
-    assert allocator is not None and allocator.learning and allocator.book.leased(USER, made.now_ns) == 3 * MILLION
+    assert allocator is not None and allocator.learning and leased(allocator.book, made.now_ns) == 3 * MILLION
     made.flying = held_up
     made.settle()
     assert not allocator.learning
@@ -519,7 +538,7 @@ def test_an_allocator_whose_clock_was_set_back_is_heard_again() -> None:
     made.settle()
     allocator = made.nodes["n1"].allocator
     assert allocator is not None and not allocator.learning
-    assert allocator.book.leased(USER, made.clock_ns("n1")) == made.held("n2") == 3 * MILLION
+    assert leased(allocator.book, made.clock_ns("n1")) == made.held("n2") == 3 * MILLION
     busy(made, {"n2": 3, "n3": 3}, rounds=3)
     assert made.held("n2") == made.held("n3") == 3 * MILLION // 2
 

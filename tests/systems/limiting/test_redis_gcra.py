@@ -14,8 +14,7 @@ from core.errors import SpecError
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.limiting.live import LiveRequestJournal, run_requests_live
-from studies.limiting.virtual import run_requests
+from studies.limiting.live import LiveRequestJournal
 from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
 from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, nodes, script_limit
 from systems.loader import load_system
@@ -26,6 +25,7 @@ from testbed.hosts.local import LocalSite
 from testbed.servers.redis import SERVER, packed
 from testbed.topologies.topology import mesh
 from tests.live import needs
+from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.experiment import RunSpec
-from harness.run import configure_point, resolve
+from harness.run import carried_out, resolve
 from studies.api import Journal
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
@@ -36,8 +36,7 @@ def placed(
         study_options={"duration": duration, "faults": list(faults)},
     )
     point = resolve(spec)
-    study, config = configure_point(point)
-    found: Journal = study.run(point, config)
+    found: Journal = carried_out(point)
     return found
 
 

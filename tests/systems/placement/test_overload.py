@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.experiment import RunSpec
-from harness.run import configure_point, resolve
+from harness.run import check_point, resolve
 from systems.placement.monitoring import BrokerReport, Rates, UnitRecord, View
 
 TOPICS, MARK_RPS, RATE_RPS = 16, 320.0, 75.0  # of a topic: four fit
@@ -27,7 +27,7 @@ def owners(system: str, loop: str, bound: str = "100ms") -> Counter[str]:
         study_options={"duration": "40s", "faults": late},
     )
     point = resolve(spec)
-    study, config = configure_point(point)
+    study, config = check_point(point)
     rows: dict[str, Any] = study.run(point, config).tables["decisions"]
     ends = zip(rows["kind"], rows["note"], rows["at_ns"], rows["duration_ns"], strict=True)
     return Counter(note.split(" ")[1] for kind, note, at, span in ends if kind == "owned" and at + span == 40 * 10**9)

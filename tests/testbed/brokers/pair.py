@@ -7,8 +7,10 @@ from typing import Any
 
 from core.clients import Happening, Joined, Left, Moved, Role, TopicLoad
 from core.units import MILLISECOND_NS
-from studies.placement.asked import PlacementJournal, Placing
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing
+from studies.placement.live import check, run
 from systems.loader import load_system
+from testbed.api import Testbed
 from testbed.faults import Fault
 from testbed.topologies.topology import load_topology
 
@@ -37,15 +39,17 @@ class Pair:
 
 
 def placed(
-    backend: Any, sites: int, load: Pair, span_ns: int, warm_up_s: int, faults: Sequence[Fault] = (), **options: Any
+    testbed: Testbed, sites: int, load: Pair, span_ns: int, warm_up_s: int, faults: Sequence[Fault] = (), **options: Any
 ) -> PlacementJournal:
     """Let ePulsar place the topic of ``load`` on the brokers of so many sites, 35 ms (one way) from each other."""
     topology = load_topology("city-mec", {"sites": sites, "site_rtt": "70ms", "cloud_delay": "20ms"})
     system = load_system("epulsar")
     config = system.config(**{**QUICK, "access": "1ms", "bounds": {"orders": "40ms"}, **options})
     placing = Placing(span_ns, MILLISECOND_NS, 1, warm_up_s, faults=tuple(faults))
-    found: PlacementJournal = backend.place(system, config, topology, load, placing)
-    return found
+    asked = PlacementRequest(system, config, topology, load, placing)
+    check(testbed, asked)
+    with testbed.site(asked.topology, asked.seed) as site:
+        return run(site, asked)
 
 
 def sums(journal: PlacementJournal) -> Counter[str]:

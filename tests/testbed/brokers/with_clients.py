@@ -19,6 +19,7 @@ from testbed.brokers.publish_load import save_block
 from testbed.hosts.agent import Agent
 from testbed.hosts.local import LocalSite
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.topologies.topology import srtm_lan
 from testbed.trust.accounts import DeliveryAccount, account
 
@@ -118,8 +119,10 @@ def stage(folder: Path, broker_count: int, rdy: int = 2_500) -> Iterator[Stage]:
     token.write_text(TOKEN)
     with LocalSite(srtm_lan(), folder, folder) as site:
         brokers = [_broker(site, folder, token, number) for number in range(broker_count)]
-        publish = site.start("publishers1", "publish", python_agent("testbed.brokers.publish_host"))
-        subscribe = site.start("subscribers1", "subscribe", python_agent("testbed.brokers.subscribe_host", "100000"))
+        publish = site.start("publishers1", Program("publish", python_agent("testbed.brokers.publish_host")))
+        subscribe = site.start(
+            "subscribers1", Program("subscribe", python_agent("testbed.brokers.subscribe_host", "100000"))
+        )
         publish.ready()
         subscribe.ready()
         found = subscribe.ask("subscribe", brokers=[its.nsqd for its in brokers], topic=TOPIC, rdy=rdy)
@@ -133,7 +136,7 @@ def _broker(site: LocalSite, folder: Path, token: Path, number: int) -> Broker:
     data = folder / f"broker-{number}"
     data.mkdir()
     command = [str(brokerd_path()), "-path", str(data), "-token-file", str(token)]
-    agent = site.start("brokers1", f"broker-{number}", command)
+    agent = site.start("brokers1", Program(f"broker-{number}", command))
     told = agent.ready()
     port = int(told["control"].rpartition(":")[2])
     client = BrokerClient(site.connect("brokers1", port), TOKEN)

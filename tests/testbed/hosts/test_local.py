@@ -9,6 +9,7 @@ from testbed.faults import Heal
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.local import LocalSite, probe, unmet_wishes
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.topologies.topology import full_mesh, srtm_lan, star
 from tests.live import needs
 
@@ -42,7 +43,7 @@ serve({"send": send}, port=listener.getsockname()[1])
 def test_hosts_reach_each_other_and_the_harness_reaches_them(tmp_path):
     with LocalSite(full_mesh(3, "0ms"), tmp_path) as site:
         names = [host.name for host in site.topology.machines]
-        agents = {name: site.start(name, f"echo-{name}", [sys.executable, "-c", ECHO]) for name in names}
+        agents = {name: site.start(name, Program(f"echo-{name}", [sys.executable, "-c", ECHO])) for name in names}
         ports = {name: agent.ready()["port"] for name, agent in agents.items()}
         assert len(set(ports.values())) == 3, "on one address they have ports of their own"
         for source, agent in agents.items():
@@ -92,7 +93,7 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_python_agents_start_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with LocalSite(full_mesh(2, "0ms"), tmp_path) as site:
-        agent = site.start("n1", "a", python_agent("json.tool", "--no-such-option"))
+        agent = site.start("n1", Program("a", python_agent("json.tool", "--no-such-option")))
         with pytest.raises(MachineError, match="no-such-option"):
             agent.ready()
 

@@ -16,6 +16,7 @@ from testbed.hosts import agent as agent_module
 from testbed.hosts.cleaning import Cleaned, remove_left
 from testbed.hosts.local import LocalSite
 from testbed.hosts.lock import describe, holder, machine_lock
+from testbed.hosts.site import Program
 from testbed.hosts.state import RunState, all_states, boot_id, read_state, start_time, state_folder
 from testbed.topologies.topology import star
 from tests.live import needs
@@ -70,7 +71,7 @@ def wait_until(condition, seconds=10.0):
 
 
 def test_an_agent_answers_in_order_and_ends_with_its_input(site):
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     assert agent.ready()["pid"] == agent.pid
     assert agent.ask("echo", text="grüße\n")["text"] == "grüße\n"
     for number in range(5):
@@ -83,14 +84,14 @@ def test_an_agent_answers_in_order_and_ends_with_its_input(site):
 
 
 def test_large_commands_and_answers_pass(site):
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     text = "x" * 3_000_000
     assert agent.ask("echo", text=text)["text"] == text
 
 
 def test_an_error_of_an_agent_says_whose_fault_it_is_and_the_log_has_the_traceback(site):
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     with pytest.raises(SpecError, match="agent a, wrong: the spec is wrong; mend it"):
         agent.ask("wrong")
@@ -104,17 +105,17 @@ def test_an_error_of_an_agent_says_whose_fault_it_is_and_the_log_has_the_traceba
 
 
 def test_an_agent_that_dies_is_named_with_its_last_words(site):
-    agent = site.start("n1", "a", [sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+    agent = site.start("n1", Program("a", [sys.executable, "-c", "import sys; sys.exit('no such thing')"]))
     with pytest.raises(MachineError, match=r"agent a has ended.*no such thing"):
         agent.ready()
-    other = site.start("n2", "b", COMMAND)
+    other = site.start("n2", Program("b", COMMAND))
     other.ready()
     with pytest.raises(MachineError, match="has ended"):
         other.ask("die")
     wait_until(lambda: not other.alive)
     with pytest.raises(MachineError, match=r"a \(code 1\), b \(code 7\)"):
         site.check_alive()
-    third = site.start("n2", "c", COMMAND)
+    third = site.start("n2", Program("c", COMMAND))
     third.ready()
     with pytest.raises(MachineError, match="has ended"):
         third.ask("leave")
@@ -122,7 +123,7 @@ def test_an_agent_that_dies_is_named_with_its_last_words(site):
 
 
 def test_an_agent_that_is_too_late_takes_no_further_commands(site):
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     with pytest.raises(MachineError, match="'sleep' in time"):
         agent.ask("sleep", 0.1, seconds=1)
@@ -132,7 +133,7 @@ def test_an_agent_that_is_too_late_takes_no_further_commands(site):
 
 def test_a_stopped_agent_blocks_nobody(site, monkeypatch):
     monkeypatch.setattr(agent_module, "END_TIMEOUT_S", 0.5)
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     agent.process.send_signal(signal.SIGSTOP)
     began = time.monotonic()
@@ -143,7 +144,7 @@ def test_a_stopped_agent_blocks_nobody(site, monkeypatch):
 
 
 def test_an_agent_at_work_is_cut_short_when_its_input_ends(site):
-    agent = site.start("n1", "a", COMMAND)
+    agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     agent.post("sleep", seconds=60)
     assert agent.stop() == agent_module.CUT_SHORT
@@ -152,7 +153,7 @@ def test_an_agent_at_work_is_cut_short_when_its_input_ends(site):
 def test_children_of_agents_end_with_the_site(tmp_path):
     (tmp_path / "state").mkdir()
     with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state") as site:
-        agent = site.start("n1", "a", COMMAND)
+        agent = site.start("n1", Program("a", COMMAND))
         agent.ready()
         children = [agent.ask("child", alone=alone)["pid"] for alone in (False, True)]
         assert all(start_time(child) for child in children)
@@ -162,7 +163,7 @@ def test_children_of_agents_end_with_the_site(tmp_path):
 def test_a_folder_of_its_own_goes_with_the_site_and_with_its_record(tmp_path):
     (tmp_path / "state").mkdir()
     with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state", owns_folder=True) as site:
-        site.start("n1", "a", COMMAND).ready()
+        site.start("n1", Program("a", COMMAND)).ready()
         (left,) = all_states(tmp_path / "state")
         assert [thing["kind"] for thing in left.things.values()] == ["folder", "process"]
         assert left.things[1]["path"] == str(tmp_path / "run") and left.things[1]["whole"]
@@ -170,31 +171,31 @@ def test_a_folder_of_its_own_goes_with_the_site_and_with_its_record(tmp_path):
 
 
 def test_a_name_can_be_used_again(site):
-    first = site.start("n1", "a", COMMAND)
+    first = site.start("n1", Program("a", COMMAND))
     first.ready()
-    second = site.start("n1", "a", COMMAND)
+    second = site.start("n1", Program("a", COMMAND))
     second.ready()
     assert not first.alive and second.alive
 
 
 def test_a_missing_program_and_an_unknown_host(site):
     with pytest.raises(MachineError, match="no-such-program"):
-        site.start("n1", "a", ["no-such-program"])
+        site.start("n1", Program("a", ["no-such-program"]))
     with pytest.raises(SpecError, match="n9"):
-        site.start("n9", "a", COMMAND)
+        site.start("n9", Program("a", COMMAND))
     assert site.agents == {}
 
 
 @needs("pinning")
 def test_an_agent_is_pinned_from_its_start(site):
     core = max(os.sched_getaffinity(0))
-    agent = site.start("n1", "a", COMMAND, cores=[core])
+    agent = site.start("n1", Program("a", COMMAND, cores=[core]))
     agent.ready()
     assert agent.ask("cores")["cores"] == [core] and site.notes == []
-    far = site.start("n1", "b", COMMAND, cores=[core, 4096])
+    far = site.start("n1", Program("b", COMMAND, cores=[core, 4096]))
     far.ready()
     assert far.ask("cores")["cores"] == [core] and "4096" in site.notes[0]
-    nowhere = site.start("n1", "c", COMMAND, cores=[4096])
+    nowhere = site.start("n1", Program("c", COMMAND, cores=[4096]))
     nowhere.ready()
     assert nowhere.ask("cores")["cores"] == sorted(os.sched_getaffinity(0))
     assert "gets any" in (site.folder / "logs" / "c.log").read_text()
@@ -202,7 +203,7 @@ def test_an_agent_is_pinned_from_its_start(site):
 
 @needs("realtime")
 def test_an_agent_gets_its_priority(site):
-    agent = site.start("n1", "a", COMMAND, fifo_priority=5)
+    agent = site.start("n1", Program("a", COMMAND, fifo_priority=5))
     agent.ready()
     assert agent.ask("cores")["policy"] == os.SCHED_FIFO
 
@@ -214,7 +215,7 @@ def test_a_record_says_what_was_made_and_is_not_gone(tmp_path):
     state = RunState(tmp_path)
     first = state.making("process", name="a")
     state.made(first, pid=os.getpid(), started=start_time(os.getpid()))
-    second = state.making("interface", name="x1")
+    second = state.making("group", name="x1")
     state.gone(first)
     with state.path.open("a") as file:
         file.write('{"making": 3, "ki')  # cut short by a kill
@@ -223,7 +224,7 @@ def test_a_record_says_what_was_made_and_is_not_gone(tmp_path):
     assert left.owner["owner"] == os.getpid() and left.token == state.token
     assert remove_left(tmp_path).removed == [], "a run that goes on is left alone"
     state.close()
-    assert state.path.exists(), "the interface is still there"
+    assert state.path.exists(), "the group is still there"
 
 
 def write_left(folder: Path, things: list[dict], **owner) -> Path:
@@ -280,45 +281,29 @@ def test_clean_forgets_what_an_earlier_boot_had(tmp_path):
         process.wait()
 
 
-@needs("root", "ip", "namespaces")
-def test_clean_removes_interfaces_namespaces_and_folders_of_the_run_only(tmp_path):
-    tag = f"t{os.getpid() % 100000}"
-
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True)
-
-    def index(name):
-        return int(Path(f"/sys/class/net/{name}/ifindex").read_text())
-
+def test_clean_removes_folders_of_the_run_only(tmp_path):
     (tmp_path / "scratch").mkdir()
     (tmp_path / "scratch" / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "of others").write_text("x")
-    ip("netns", "add", f"{tag}n")
-    ip("link", "add", f"{tag}a", "type", "bridge")
-    ip("link", "add", f"{tag}b", "type", "bridge")
-    try:
-        path = write_left(
-            tmp_path,
-            [
-                {"kind": "namespace", "name": f"{tag}n"},
-                {"kind": "interface", "name": f"{tag}a", "index": index(f"{tag}a")},
-                {"kind": "interface", "name": f"{tag}b", "index": index(f"{tag}b") - 1},  # another of that name
-                {"kind": "interface", "name": f"{tag}c"},  # it never came to be
-                {"kind": "rule", "undo": ["iptables-legacy", "-D", "INPUT", "-s", "192.0.2.77", "-j", "ACCEPT"]},
-                {"kind": "folder", "path": str(tmp_path / "scratch"), "whole": True},
-                {"kind": "folder", "path": str(tmp_path / "full")},
-            ],
-        )
-        found = remove_left(tmp_path)
-        assert found.removed == [f"folder {tmp_path / 'scratch'}", f"interface {tag}a", f"namespace {tag}n"]
-        assert len(found.stuck) == 1 and "full" in found.stuck[0] and path.exists(), "it is there for the next time"
-        (tmp_path / "full" / "of others").unlink()
-        assert remove_left(tmp_path) == Cleaned([f"folder {tmp_path / 'full'}"]) and not path.exists()
-        assert Path(f"/sys/class/net/{tag}b").exists()
-    finally:
-        for words in (["netns", "delete", f"{tag}n"], ["link", "delete", f"{tag}a"], ["link", "delete", f"{tag}b"]):
-            subprocess.run(["ip", *words], stderr=subprocess.DEVNULL)
+    path = write_left(
+        tmp_path,
+        [
+            {"kind": "folder", "path": str(tmp_path / "scratch"), "whole": True},
+            {"kind": "folder", "path": str(tmp_path / "full")},
+            {"kind": "folder", "path": str(tmp_path / "never made")},
+        ],
+    )
+    cleaned = remove_left(tmp_path)
+    assert cleaned.removed == [f"folder {tmp_path / 'scratch'}"]
+    assert len(cleaned.stuck) == 1 and "full" in cleaned.stuck[0] and path.exists(), "it is there for the next time"
+    (tmp_path / "full" / "of others").unlink()
+    assert remove_left(tmp_path) == Cleaned([f"folder {tmp_path / 'full'}"]) and not path.exists()
+
+
+def test_clean_leaves_what_another_version_made(tmp_path):
+    path = write_left(tmp_path, [{"kind": "spell", "name": "x"}])
+    assert "another version" in remove_left(tmp_path).stuck[0] and path.exists()
 
 
 def test_the_state_folder_is_the_users_alone(tmp_path, monkeypatch):
@@ -336,10 +321,11 @@ HARNESS = f"""
 import sys
 from pathlib import Path
 from testbed.hosts.local import LocalSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import star
 site = LocalSite(star(2, "0ms"), Path(sys.argv[1]) / "run", Path(sys.argv[1]) / "state")
-agents = [site.start(host, f"agent-{{host}}", [sys.executable, "-c", {AGENT!r}]) for host in ("n1", "n2")]
-agents.append(site.start("n1", "deaf", ["sleep", "60"]))
+agents = [site.start(host, Program(f"agent-{{host}}", [sys.executable, "-c", {AGENT!r}])) for host in ("n1", "n2")]
+agents.append(site.start("n1", Program("deaf", ["sleep", "60"])))
 for agent in agents[:2]:
     agent.ready()
 agents[1].post("sleep", seconds=60)
@@ -394,7 +380,7 @@ def small_disk(tmp_path):
 def test_a_full_disk_is_a_clear_error_and_the_agents_go_on(small_disk, tmp_path):
     (tmp_path / "state").mkdir()
     with LocalSite(star(1, "0ms"), small_disk, tmp_path / "state") as site:
-        agent = site.start("n1", "a", COMMAND)
+        agent = site.start("n1", Program("a", COMMAND))
         agent.ready()
         with pytest.raises(MachineError, match=r"agent a, write: OSError.*No space left"):
             agent.ask("write", path=str(small_disk / "records"), size=200_000)
@@ -402,7 +388,7 @@ def test_a_full_disk_is_a_clear_error_and_the_agents_go_on(small_disk, tmp_path)
             agent.ask("chatter", size=100_000)
         assert agent.ask("echo", n=1)["n"] == 1
         with pytest.raises(MachineError, match=r"cannot start b.*No space left.*--out"):
-            site.start("n1", "b", COMMAND)
+            site.start("n1", Program("b", COMMAND))
         assert list(site.agents) == ["a"]
 
 

@@ -34,6 +34,7 @@ from testbed.hosts.local import LocalSite
 from testbed.hosts.lock import machine_lock
 from testbed.hosts.loop import Loop
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.hosts.state import RunState, read_state
 from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.frames import FrameSocket
@@ -41,6 +42,7 @@ from testbed.nodes.links import STRANGERS_MAXIMUM, Doorstep
 from testbed.topologies.topology import load_topology
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
 from tests.testbed.brokers.with_clients import until
 from tests.testbed.nodes.test_host import ask, called
 
@@ -64,7 +66,7 @@ def deployed(**options: Any) -> Iterator[LiveDeployment]:
         )
     )
     config = DeploymentConfig(profile="5s", **options)
-    live = point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    live = up(point, config)
     try:
         yield live
     finally:
@@ -204,7 +206,8 @@ def test_garbage_does_not_end_a_link_probe(tmp_path: Path) -> None:
     rng = random.Random(4)
     with LocalSite(PAIR, tmp_path, tmp_path) as site, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         agents = [
-            site.start(host, host, python_agent("testbed.trust.link_probe", "127.0.0.1")) for host in ("n1", "n2")
+            site.start(host, Program(host, python_agent("testbed.trust.link_probe", "127.0.0.1")))
+            for host in ("n1", "n2")
         ]
         ports = [agent.ready()["port"] for agent in agents]
         message = struct.Struct("!4sBHIqq")

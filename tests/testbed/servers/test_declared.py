@@ -16,7 +16,7 @@ from systems.loader import load_system
 from testbed.hosts.capabilities import capability
 from testbed.hosts.local import LocalSite
 from testbed.servers import SERVERS, check_servers, load_server, servers_of
-from testbed.servers.program import Program
+from testbed.servers.program import ServerProgram
 from testbed.servers.redis import SERVER as REDIS
 from testbed.servers.redis import packed
 from testbed.servers.server import Server
@@ -124,8 +124,8 @@ def test_a_server_keeps_its_place_and_forgets_what_it_held(tmp_path: Path) -> No
         assert not server.process.alive and site.processes() == []
 
 
-def program(**changes: Any) -> Program:
-    usual = Program(
+def program(**changes: Any) -> ServerProgram:
+    usual = ServerProgram(
         "greeter", "python3", "apt-get install python3", 9, lambda spot: ["-m", "http.server", str(spot.port)],
         question=lambda spot: b"GET / HTTP/1.0\r\n\r\n", expected=b"200 OK",
     )  # fmt: skip

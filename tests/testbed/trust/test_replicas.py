@@ -1,10 +1,10 @@
 """What not all replicas hold is counted, of systems that replicate state, on the state that they shall agree on."""
 
 from core.units import SECOND_NS
-from studies.limiting.virtual import run_requests
 from systems.limiting import centralised, crdt_counter, crdt_queue
 from testbed.topologies.topology import full_mesh
 from testbed.trust.replicas import replica_rows
+from tests.studies.limiting.given import run_requests
 from workloads.requests import poisson_requests
 
 LIMIT = {"capacity": 5, "rate": "0.5"}

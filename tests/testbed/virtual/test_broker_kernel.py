@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from collectors.histogram import bucket_index
 from core.records import Block, Envelope, Population
+from studies.distribution import envelope_kernel
 from systems.parts import envelope as envelope_part
 from systems.parts.token_bucket import TOKEN
 from testbed.brokers.model import load_calibration
-from testbed.virtual import envelope_kernel
 from testbed.virtual.broker_twin import BrokerTwin
 from testbed.virtual.fleet import Fleet
 

@@ -106,16 +106,16 @@ def test_loss_has_its_probability_and_can_change() -> None:
     lost = arrivals(network, 4_000).count(None)
     assert abs(lost - 1_000) < 140  # five standard deviations
     assert network.lost_count["n1"] == lost
-    network.disturb(LinkLoss(0, "n2", "n1", 0.0))
+    network.apply(LinkLoss(0, "n2", "n1", 0.0))
     assert None not in arrivals(network, 100)
-    network.disturb(LinkLoss(0, "*", "*", 1.0))
+    network.apply(LinkLoss(0, "*", "*", 1.0))
     assert set(arrivals(network, 100)) == {None}
 
 
 def test_a_doubled_message_arrives_twice_and_a_stream_keeps_it_in_order() -> None:
     for transport in Transport:
         network = Network(mesh("m", ["n1", "n2"], 5 * MS, 3 * MS), 1, transport)
-        network.disturb(LinkDuplication(0, "n1", "n2", 0.25))
+        network.apply(LinkDuplication(0, "n1", "n2", 0.25))
         found = [network.send(parcel(), n * MS) for n in range(4_000)]
         doubled = [times for times in found if len(times) == 2]
         assert abs(len(doubled) - 1_000) < 140
@@ -128,7 +128,7 @@ def test_a_doubled_message_arrives_twice_and_a_stream_keeps_it_in_order() -> Non
 def test_held_back_datagrams_are_overtaken_and_streams_are_not() -> None:
     for transport in Transport:
         network = Network(mesh("m", ["n1", "n2"], 5 * MS), 1, transport)
-        network.disturb(LinkReordering(0, "*", "*", 0.5, 2 * MS))
+        network.apply(LinkReordering(0, "*", "*", 0.5, 2 * MS))
         delays = {sent(network, parcel(), n * 10 * MS) - n * 10 * MS for n in range(50)}  # type: ignore[operator]
         assert delays == ({5 * MS} if transport is Transport.STREAM else {5 * MS, 7 * MS})
 
@@ -136,36 +136,36 @@ def test_held_back_datagrams_are_overtaken_and_streams_are_not() -> None:
 def test_a_partition_loses_datagrams_until_it_heals() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1)
     assert sent(network, parcel("n1", "n2"), 0) == MS
-    network.partition(("n1",))
+    network.apply(Partition(0, ("n1",)))
     assert sent(network, parcel("n1", "n2"), 0) is None
     assert sent(network, parcel("n2", "n1"), 0) is None
     assert sent(network, parcel("n2", "n3"), 0) == MS
-    network.partition(("n3",))
-    assert network.heal(("n1",)) == []
+    network.apply(Partition(0, ("n3",)))
+    assert network.apply(Heal(0, ("n1",))) == []
     assert sent(network, parcel("n1", "n2"), 0) == MS
     assert sent(network, parcel("n2", "n3"), 0) is None
-    network.heal(())
+    network.apply(Heal(0, ()))
     assert sent(network, parcel("n2", "n3"), 0) == MS
 
 
 def test_a_partition_holds_streams_until_it_heals() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
-    network.partition(("n1",))
+    network.apply(Partition(0, ("n1",)))
     first, second = parcel("n1", "n2", 1), parcel("n2", "n1", 2)
     assert sent(network, first, 0) is None and sent(network, second, 0) is None
     assert network.held_count == 2 and not network.lost_count
     network.crash("n3")
-    assert network.heal(("n1",)) == [first, second]
+    assert network.apply(Heal(0, ("n1",))) == [first, second]
     assert network.held_count == 0
 
 
 def test_a_crash_ends_the_streams_of_a_node() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
-    network.partition(("n1",))
+    network.apply(Partition(0, ("n1",)))
     sent(network, parcel("n1", "n2"), 0)
     sent(network, parcel("n1", "n3"), 0)
     network.crash("n2")
-    assert [held.target for held in network.heal(())] == ["n3"]
+    assert [held.target for held in network.apply(Heal(0, ()))] == ["n3"]
     assert network.lost_count == {"n1": 1}
 
 
@@ -247,12 +247,12 @@ def test_a_host_that_moves_takes_its_link_along() -> None:
         return at_ns
 
     assert [delay("a", "b"), delay("a", "c"), delay("c", "d")] == [3, 105, 0]
-    network.move("a", "t")
+    network.apply(Handover(0, "a", "t"))
     assert [delay("a", "b"), delay("b", "a"), delay("a", "d"), delay("b", "c")] == [103, 103, 5, 106]
-    network.move("b", "t")
-    network.move("c", "s")
+    network.apply(Handover(0, "b", "t"))
+    network.apply(Handover(0, "c", "s"))
     assert [delay("a", "b"), delay("c", "a"), delay("c", "d")] == [3, 105, 0]
-    network.move("a", "s")
+    network.apply(Handover(0, "a", "s"))
     assert delay("a", "c") == 5
 
 
@@ -262,7 +262,7 @@ def test_a_stream_keeps_its_order_over_a_handover() -> None:
         Topology("two", hosts, (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100))), 1, Transport.STREAM
     )
     assert network.send(Parcel("a", "b", b"", 0, 0), 0) == [103]
-    network.move("a", "t")
+    network.apply(Handover(0, "a", "t"))
     assert network.send(Parcel("a", "b", b"", 0, 0), 10) == [103]
     assert network.send(Parcel("a", "b", b"", 0, 0), 101) == [104]
 
@@ -273,3 +273,12 @@ def test_a_handover_that_cannot_be_is_refused(host: str, point: str) -> None:
     links = (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100), Link("s", "u", 1))
     with pytest.raises(SpecError, match="Handover"):
         check_faults([Handover(0, host, point)], Topology("two", hosts, links))
+
+
+def test_a_fault_names_a_link_as_it_is_by_then() -> None:
+    hosts = (Host("a"), *(Host(name, role=SWITCH) for name in ("s", "t")))
+    topology = Topology("two", hosts, (Link("a", "s", 1), Link("s", "t", 100)))
+    moved = Handover(1, "a", "t")
+    assert check_faults([LinkLoss(2, "a", "t", 0.5), moved], topology) == [moved, LinkLoss(2, "a", "t", 0.5)]
+    with pytest.raises(SpecError, match="no link a-s"):
+        check_faults([LinkLoss(2, "a", "s", 0.5), moved], topology)

@@ -221,6 +221,9 @@ class Plane:
     def actuate(self, node: str, command: Any, now_ns: int) -> None:
         self.calls.append((node, command, now_ns))
 
+    def crash(self, node: str, now_ns: int) -> None:
+        self.calls.append(("crash", node, now_ns))
+
 
 def test_the_data_plane_is_advanced_before_each_event() -> None:
     def script(name: str, event: Event, now_ns: int) -> list[Effect]:

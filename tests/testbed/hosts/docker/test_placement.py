@@ -3,7 +3,7 @@
 import pytest
 
 from core.units import SECOND_NS
-from testbed.hosts.backend import DOCKER
+from testbed.hosts.places import DOCKER
 from tests.live import needs
 from tests.testbed.brokers.pair import Pair, placed, sums
 

@@ -19,15 +19,15 @@ import pytest
 from core.errors import MachineError, SpecError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent
-from testbed.hosts.backend import LiveBackend
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import marked_processes, remove_left
 from testbed.hosts.docker import image
 from testbed.hosts.docker.daemon import PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
 from testbed.hosts.docker.groups import groups_of
 from testbed.hosts.docker.site import DockerSite
+from testbed.hosts.places import Place
 from testbed.hosts.private import host_settings
-from testbed.hosts.site import explained
+from testbed.hosts.site import Program, explained
 from testbed.hosts.state import read_state, start_time
 from testbed.topologies.topology import load_topology
 from tests.live import needs
@@ -80,7 +80,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 def start(site: DockerSite, host: str, **more: Any) -> Agent:
     """An agent that is ready."""
-    agent = site.start(host, f"agent-{host}", COMMAND, **more)
+    agent = site.start(host, Program(f"agent-{host}", COMMAND, **more))
     agent.ready()
     return agent
 
@@ -114,7 +114,7 @@ def test_agents_are_in_the_container_and_keep_their_ids(make: Make) -> None:
     assert place == Path(f"/proc/{site.containers['n1'].pid}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
     assert agent.pid in [thing["pid"] for thing in marked_processes(site.state.token)]
     assert os.sched_getaffinity(agent.pid) == {0}
-    load = site.start("n2", "load", COMMAND, fifo_priority=5)
+    load = site.start("n2", Program("load", COMMAND, fifo_priority=5))
     load.ready()
     assert load.ask("where")["policy"] == os.SCHED_FIFO  # which no limited group permits
     measures = site.verify()
@@ -267,9 +267,10 @@ from pathlib import Path
 from testbed.hosts.docker.groups import groups_of
 from testbed.hosts.docker.daemon import use_daemon
 from testbed.hosts.docker.site import DockerSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
 site = DockerSite(load_topology("star", {"nodes": 1}), Path(sys.argv[1]), daemon=sys.argv[2], owns_folder=True)
-site.start("n1", "sleeper", ["/bin/sh", "-c", "exec sleep 1000"])
+site.start("n1", Program("sleeper", ["/bin/sh", "-c", "exec sleep 1000"]))
 print(site._daemon.url.removeprefix("unix://"), site.containers["n1"].pid, flush=True)
 time.sleep(100)
 """
@@ -351,13 +352,13 @@ def test_a_running_daemon_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp
         running_daemon()
 
 
-def test_a_backend_has_its_options_for_its_sites() -> None:
-    from testbed.hosts.backend import DOCKER
+def test_a_testbed_has_its_options_for_its_sites() -> None:
+    from testbed.hosts.places import DOCKER
 
     topology = load_topology("star", {"nodes": 1})
-    backend = DOCKER.with_options({"cpus": 0.5}, topology)
-    assert isinstance(backend, LiveBackend) and DOCKER.options == {}
-    with backend.up(topology, 1) as site:
+    place = DOCKER.with_options({"cpus": 0.5}, topology)
+    assert isinstance(place, Place) and DOCKER.options == {}
+    with place.site(topology, 1) as site:
         assert isinstance(site, DockerSite) and site.wishes["n1"].cpus == 0.5
         until_s = time.monotonic() + 10
         while not site.usage() and time.monotonic() < until_s:

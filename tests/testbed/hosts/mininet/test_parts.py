@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.links.asked import Measuring
+from studies.links.live import run
 from testbed import load_testbed
-from testbed.faults import Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.mininet import netlink
 from testbed.hosts.mininet.delayer import LATENESS_STEP_BITS, quantile
 from testbed.hosts.mininet.network import is_tree
-from testbed.hosts.mininet.paths import Paths, PathSetting
 from testbed.hosts.mininet.rules import rules_text
 from testbed.hosts.mininet.shaping import host_lines, link_lines, netem_words
 from testbed.hosts.site import PathMeasure
+from testbed.links import PathState
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
 from testbed.trust.link_check import is_likely, problem_of, raise_problems
 from tests.live import needs
@@ -58,45 +59,6 @@ def test_verdicts_are_32_bytes_with_the_id_at_the_end() -> None:
     assert verdict[18:20] == b"\2\1" and verdict[24:32] == b"\0\0\0\1\0\0\1\2"
 
 
-def test_faults_change_what_paths_do() -> None:
-    topology = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
-    paths = Paths(topology)
-    assert len(paths.settings()) == 12
-    assert paths.settings()["n1", "n2"] == PathSetting(10 * MS, (MS, MS))
-    paths.apply(LinkLoss(0, "hub", "n1", 0.5))
-    paths.apply(LinkLoss(0, "n2", "hub", 0.5))
-    paths.apply(LinkDuplication(0, "*", "*", 0.25))
-    paths.apply(LinkReordering(0, "hub", "n2", 0.1, 7 * MS))
-    found = paths.settings()
-    assert found["n1", "n2"] == PathSetting(10 * MS, (MS, MS), 0.75, (0.25, 0.25), ((0.1, 7 * MS),))
-    assert found["n3", "hub"] == PathSetting(5 * MS, (MS,), 0.0, (0.25,))
-    paths.apply(LinkDuplication(0, "*", "*", 0.0))
-    paths.apply(Partition(0, ("n1",)))
-    paths.apply(Partition(0, ("n1", "n2")))
-    cut = {ends for ends, path in paths.settings().items() if path.is_cut and ends[0] < ends[1]}
-    assert cut == {("n1", "n2"), ("hub", "n1"), ("n1", "n3"), ("hub", "n2"), ("n2", "n3")}
-    paths.apply(Heal(0, ("n1",)))
-    cut = {ends for ends, path in paths.settings().items() if path.is_cut and ends[0] < ends[1]}
-    assert cut == {("hub", "n1"), ("n1", "n3"), ("hub", "n2"), ("n2", "n3")}
-    paths.apply(Heal(0))
-    assert not any(path.is_cut for path in paths.settings().values())
-    assert paths.settings()["n1", "n3"].loss_probability == 0.5 and not paths.settings()["n1", "n3"].doublings
-    paths.set_delay("hub", "n3", MS // 2)
-    assert paths.settings()["hub", "n3"] == PathSetting(MS // 2, (MS // 2,))
-    assert topology.path("hub", "n3").one_way_delay_ns == 5 * MS  # the one that was given is as it was
-
-
-def test_a_moved_host_takes_its_link_along() -> None:
-    paths = Paths(load_topology("tree", {"depth": 2, "fanout": 2, "delay": "5ms"}))
-    paths.apply(LinkReordering(0, "n1", "s2", 0.1, 7))
-    paths.apply(LinkDuplication(0, "n1", "s2", 0.2))
-    assert paths.move_host("n1", "s3") == "s2"
-    found = paths.settings()
-    assert found["n1", "n3"] == PathSetting(10 * MS, (), 0.0, (0.2,), ((0.1, 7),)) == found["n3", "n1"]
-    assert found["n1", "n2"].delay_ns == 20 * MS
-    assert paths.move_host("n1", "s3") == "s3"
-
-
 def test_trees_have_bridges_of_their_own() -> None:
     assert [name for name in ("srtm-lan", "star", "full-mesh", "wan", "dumbbell", "tree") if _is_tree(name)] == [
         *("srtm-lan", "dumbbell", "tree"),
@@ -124,20 +86,20 @@ def test_rules_lead_to_queues_or_nowhere() -> None:
 
 
 def test_netem_is_told_all_of_a_path() -> None:
-    path = PathSetting(5 * MS, (MS, 500_000), 0.125, (0.5, 0.5))
+    path = PathState(5 * MS, (MS, 500_000), 0.875, (0.5, 0.5))
     words = netem_words(path)
     assert words == "limit 100000 delay 5000.000us 1500.000us loss 12.500000% duplicate 75.000000%"
-    assert netem_words(PathSetting(MS)) == "limit 100000 delay 1000.000us"
+    assert netem_words(PathState(MS)) == "limit 100000 delay 1000.000us"
     assert "loss 100.000000%" in netem_words(replace(path, is_cut=True))
     with pytest.raises(MachineError, match="hold packets back"):
-        netem_words(replace(path, holds=((0.1, MS),)))
+        netem_words(replace(path, reorderings=((0.1, MS),)))
 
 
 def test_rates_beyond_namespaces_are_none() -> None:
     assert link_lines("x", None) == link_lines("x", 40 * 10**9) == []
     (line,) = link_lines("x", 10**9)
     assert line == "qdisc replace dev x root tbf rate 1000000000bit burst 500000 limit 6750000"
-    targets = {"10.0.0.2": PathSetting(MS)}
+    targets = {"10.0.0.2": PathState(MS)}
     assert host_lines("x", targets, rate_bps=40 * 10**9, per_path_rates=False, netem=False) == []
     assert host_lines("x", targets, rate_bps=10**9, per_path_rates=False, netem=False) == [line]
 
@@ -146,7 +108,7 @@ def test_rates_beyond_namespaces_are_none() -> None:
 @pytest.mark.parametrize("netem", [False, True])
 def test_the_kernel_takes_classes_and_filters(netem: bool) -> None:
     """Netem's own lines only where there is netem; the classes and filters around them everywhere."""
-    targets = {f"10.0.0.{i}": PathSetting(i * MS, rate_bps=i * 10**6 if i % 2 else None) for i in range(2, 30)}
+    targets = {f"10.0.0.{i}": PathState(i * MS, rates_bps=(i * 10**6,) if i % 2 else ()) for i in range(2, 30)}
     lines = [
         line
         for known in (False, True)
@@ -207,9 +169,7 @@ def test_links_that_are_only_measured_may_be_off(monkeypatch: pytest.MonkeyPatch
         close = staticmethod(lambda: None)
         explained = staticmethod(lambda error: error)
 
-    backend = load_testbed("mininet")
-    monkeypatch.setattr(type(backend), "_site", lambda *_: Site())
-    evidence = backend.verify(load_topology("star"), 1)
+    evidence = run(Site(), Measuring(load_topology("star"), 1))
     assert list(evidence.paths) == slow and evidence.fidelity.validity == "degraded"
     assert "median delay 9.00 ms" in evidence.fidelity.reasons[0]
 

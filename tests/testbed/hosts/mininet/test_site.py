@@ -14,12 +14,12 @@ import pytest
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.faults import Crash, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.faults import Crash, Handover, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.hosts.process import python_agent
-from testbed.hosts.site import Site
+from testbed.hosts.site import Program, Site
 from testbed.hosts.state import read_state
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from tests.live import needs
@@ -182,19 +182,19 @@ def test_a_host_moves_to_another_access_point_and_its_connections_live_on(make: 
     before_ns = site.topology.path("n1", "n3").one_way_delay_ns
     with tcp(site, "n1", "n3") as (mine, theirs):
         assert before_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < before_ns + 20 * MILLISECOND_NS
-        site.move_host("n1", point)
+        site.apply(Handover(0, "n1", point))
         near_ns = site.topology.path("n1", "n3").one_way_delay_ns
         assert near_ns < before_ns - 10 * MILLISECOND_NS
         assert near_ns - MILLISECOND_NS < one_way_ns(site, "n1", "n3") < near_ns + 8 * MILLISECOND_NS
         mine.sendall(b"still here")
         assert theirs.recv(20) == b"still here"
-        site.move_host("n1", point)  # nothing happens
+        site.apply(Handover(0, "n1", point))  # nothing happens
     if name == "tree":
         assert (len(_ports(site, "s2")), len(_ports(site, "s3"))) == ((2, 4) if "rate_mbps" in options else (3, 3))
     with pytest.raises(SpecError, match="access point"):
-        site.move_host("n1", "mars")
+        site.apply(Handover(0, "n1", "mars"))
     with pytest.raises(SpecError, match="only a host with one link"):
-        site.move_host(point, "n1")
+        site.apply(Handover(0, point, "n1"))
 
 
 def _ports(site: MininetSite, switch: str) -> set[str]:
@@ -250,7 +250,9 @@ def test_a_delayer_that_does_not_answer_is_not_alive(make: Make, monkeypatch: py
 
 def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make) -> None:
     site = make("star", nodes=2)
-    agent = site.start("n1", "echo", python_agent("testbed.trust.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
+    agent = site.start(
+        "n1", Program("echo", python_agent("testbed.trust.link_probe", "127.0.0.1"), cores=[0], fifo_priority=1)
+    )
     assert agent.ready()["port"]
     place = Path(f"/proc/{agent.pid}/ns/net").readlink()
     assert place == Path(f"/proc/{pid_of(site, 'n1')}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
@@ -260,7 +262,7 @@ def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make)
         'print(\'{"ok": "ready", "port": %d}\' % s.getsockname()[1], flush=True)\n'
         "s.accept()[0].sendall(b'hello')\n"
     )
-    port = site.start("n2", "server", [sys.executable, "-c", script]).ready()["port"]
+    port = site.start("n2", Program("server", [sys.executable, "-c", script])).ready()["port"]
     with pytest.raises(MachineError, match="nothing answers"):
         site.connect("n1", port)
     with site.connect("n2", port) as connection:
@@ -311,9 +313,10 @@ import sys, time
 from pathlib import Path
 from testbed.hosts.process import python_agent
 from testbed.hosts.mininet.site import MininetSite
+from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
 site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), "user-space")
-site.start("n1", "probe", python_agent("testbed.trust.link_probe", site.address("n1"))).ready()
+site.start("n1", Program("probe", python_agent("testbed.trust.link_probe", site.address("n1")))).ready()
 places = {str(Path(f"/proc/{node.pid}/ns/net").readlink()) for node in site.network.nodes.values()}
 print(site.state.token, *places, flush=True)
 time.sleep(60)

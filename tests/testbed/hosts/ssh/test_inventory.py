@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from core.errors import SpecError
-from systems.loader import load_system
+from harness.experiment import RunSpec
+from harness.run import check_all
 from testbed import load_testbed
-from testbed.faults import Heal
 from testbed.hosts.ssh.inventory import read_inventory
 from testbed.topologies.topology import load_topology
 from tests.tidy import ROOT
@@ -82,15 +82,18 @@ def test_the_example_is_one():
 
 def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
     (tmp_path / "hosts.toml").write_text(WHOLE)
-    backend = load_testbed("ssh").with_options({"inventory": str(tmp_path / "hosts.toml")}, HOSTS)
+    there = {"testbed": "ssh", "testbed_options": {"inventory": str(tmp_path / "hosts.toml")}}
+    limited = {"workload": "requests", "topology": "full-mesh", "study": "limiting", **there}
+    heal = {"faults": [{"kind": "heal", "at": "1s"}]}
     with pytest.raises(SpecError, match="no links to change"):
-        backend.check_limit(load_system("crdt-counter"), [Heal(0)])
+        check_all([RunSpec(system="crdt-counter", study_options=heal, **limited)])
     with pytest.raises(SpecError, match="not brought to the machines of ssh"):
-        backend.check_limit(load_system(f"{ROOT}/docs/examples/my_limiter.py:SYSTEM"), [])
-    with pytest.raises(SpecError, match="neither placements nor profiles"):
-        backend.check_place(load_system("epulsar"), None)
-    with pytest.raises(SpecError, match="neither placements nor profiles"):
-        backend.check_profile()
+        check_all([RunSpec(system=f"{ROOT}/docs/examples/my_limiter.py:SYSTEM", **limited)])
+    topics = {"system": "epulsar", "workload": "static-topics", **there}
+    with pytest.raises(SpecError, match="ssh runs no placements"):
+        check_all([RunSpec(topology="city-mec", study="placement", **topics)])
+    with pytest.raises(SpecError, match="ssh runs no profiles"):
+        check_all([RunSpec(topology_options={"brokers": 1}, study="profile", **topics)])
     for name in ("virtual", "local", "mininet"):
         with pytest.raises(SpecError, match="has no option"):
             load_testbed(name).with_options({"inventory": "hosts.toml"}, HOSTS)

@@ -9,9 +9,10 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.run import resolve
 from studies.distribution.asked import DeploymentConfig
 from testbed.brokers.brokerd.client import COLUMNS, read_rows
-from testbed.hosts.backend import LOCAL
+from testbed.hosts.places import LOCAL
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
 from tests.testbed.hosts.ssh.ahead import OFFSETS_NS
 
 
@@ -29,8 +30,8 @@ def test_publishers_whose_clocks_are_ahead() -> None:
             round="1s",
         )
     )
-    backend = replace(LOCAL, site="tests.testbed.hosts.ssh.ahead:AheadSite")
-    live = backend.deploy(point.topology, point.schedule, point.spec, DeploymentConfig(profile="5s"))
+    ahead = replace(LOCAL, maker="tests.testbed.hosts.ssh.ahead:AheadSite")
+    live = up(replace(point, testbed=ahead), DeploymentConfig(profile="5s"))
     try:
         live.next_round(np.zeros(20, np.int32), SECOND_NS)
         window = live._last

@@ -18,7 +18,6 @@ from harness.experiment import RunSpec
 from harness.run import resolve
 from studies.control.study import STUDY as ADAPT
 from studies.distribution.asked import DeploymentConfig
-from studies.limiting.live import run_requests_live
 from systems.loader import load_system
 from testbed.faults import Crash, Restart
 from testbed.hosts.ssh import keeping
@@ -26,6 +25,8 @@ from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import load_topology
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.up import up
+from tests.studies.limiting.given import run_requests_live
 from tests.testbed.hosts.ssh.lab import DISK, Lab
 from workloads.requests import poisson_requests
 
@@ -85,7 +86,7 @@ def deployed(lab: Lab, folder: Path):
     """The topic on its brokers."""
     point = resolve(spec(lab, folder))
     config = DeploymentConfig(profile="5s")
-    return point.backend.deploy(point.topology, point.schedule, point.spec, config)
+    return up(point, config)
 
 
 def play(live, assignment) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import find_capability
+from testbed.hosts.site import Program
 from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from tests.live import needs
@@ -42,9 +43,9 @@ def test_a_rate_holds_and_goes_with_the_site(machines: Lab, tmp_path: Path) -> N
     with site(machines, tmp_path, LIMITED) as made:
         assert "htb" in machines.queues(1) and "htb" in machines.queues(2)
         made.verify()
-        sink = made.start("n2", "sink", [sys.executable, "-c", SINK, made.address("n2")])
+        sink = made.start("n2", Program("sink", [sys.executable, "-c", SINK, made.address("n2")]))
         port = sink.ready()["port"]
-        made.start("n1", "source", [sys.executable, "-c", SOURCE, made.address("n2"), str(port)])
+        made.start("n1", Program("source", [sys.executable, "-c", SOURCE, made.address("n2"), str(port)]))
         sink.post("wait")
         rate_bps = 8 * BYTES / sink.answer(30)["seconds"]
         assert 0.5 * RATE_BPS < rate_bps < 1.3 * RATE_BPS, json.dumps(rate_bps)

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from core.errors import MachineError, SpecError
+from testbed.hosts.agent import Agent
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.hosts.ssh import keeping
 from testbed.hosts.ssh.connection import Connection
 from testbed.hosts.ssh.host import RemoteHost
@@ -57,13 +59,16 @@ def left(lab: Lab) -> set[str]:
     return {name for number in (1, 2) for name in lab.files(number) if name.startswith(("run-", "."))}
 
 
+def probe_on(site: SshSite, host: str) -> Agent:
+    """An agent of ours on a host."""
+    return site.start(host, Program(f"probe-{host}", python_agent("testbed.trust.link_probe", site.address(host))))
+
+
 def test_agents_answer_over_the_connection(make: Make, machines: Lab) -> None:
     site = make()
-    agents = {host: site.start(host, f"probe-{host}", python_agent("testbed.trust.link_probe", site.address(host)))
-              for host in ("n1", "n2")}  # fmt: skip
+    agents = {host: probe_on(site, host) for host in ("n1", "n2")}
     ready = {host: agent.ready() for host, agent in agents.items()}
     assert all(told["port"] for told in ready.values())
-    assert [site.host_of_agent(agent.name) for agent in agents.values()] == ["n1", "n2"]
     for number, agent in enumerate(agents.values(), 1):
         assert agent.pid in machines.pids(number) and agent.alive
         assert agent.ask("heard", address="x" * 300_000, port=1, number=0)["heard_count"] == 0
@@ -74,18 +79,18 @@ def test_agents_answer_over_the_connection(make: Make, machines: Lab) -> None:
     assert agents["n2"].process.wait(5) == -signal.SIGKILL
     with pytest.raises(MachineError, match="has ended"):
         agents["n2"].ask("heard", address="", port=1, number=0)
-    broken = site.start("n1", "broken", [sys.executable, "-c", "raise SystemExit('out of luck')"])
+    broken = site.start("n1", Program("broken", [sys.executable, "-c", "raise SystemExit('out of luck')"]))
     with pytest.raises(MachineError, match="out of luck"):
         broken.ready()
     with pytest.raises(MachineError, match="h1: cannot start nothing: no-such-program: No such file"):
-        site.start("n1", "nothing", ["no-such-program"])
+        site.start("n1", Program("nothing", ["no-such-program"]))
     assert "out of luck" in (site.folder / "logs" / "broken.log").read_text()
 
 
 def test_what_an_agent_lets_loose_ends_with_it(make: Make, machines: Lab) -> None:
     site = make()
     text = "import subprocess; subprocess.Popen(['sleep', '1000']); input()"
-    agent = site.start("n2", "loose", [sys.executable, "-c", text])
+    agent = site.start("n2", Program("loose", [sys.executable, "-c", text]))
     until(lambda: any("sleep" in line for line in ours(machines, 2)), "its child")
     agent.stop()
     until(lambda: not any("sleep" in line for line in ours(machines, 2)), "its child's end")
@@ -111,7 +116,7 @@ def test_code_is_brought_once_and_used(make: Make, machines: Lab) -> None:
     site = make()
     assert code_bundle().name in machines.files(1)
     where = "import testbed, pathlib, sys; print(pathlib.Path(testbed.__file__).parents[1], file=sys.stderr)"
-    site.start("n1", "where", [sys.executable, "-c", where]).process.wait(10)
+    site.start("n1", Program("where", [sys.executable, "-c", where])).process.wait(10)
     assert f"{DISK}/{code_bundle().name}\n" in (site.folder / "logs" / "where.log").read_text()
     before = site.remote("n1").connection.done(f"stat -c %i {DISK}/{code_bundle().name}")
     site.close()
@@ -140,7 +145,7 @@ def test_clocks_are_measured_before_and_after(make: Make) -> None:
 
 def test_processes_and_machines_are_sampled_there(make: Make) -> None:
     site = make()
-    agent = site.start("n1", "busy", python_agent("testbed.trust.link_probe", site.address("n1")))
+    agent = site.start("n1", Program("busy", python_agent("testbed.trust.link_probe", site.address("n1"))))
     agent.ready()
     time.sleep(1.5)
     epoch_ns = time.time_ns()
@@ -155,7 +160,7 @@ def test_processes_and_machines_are_sampled_there(make: Make) -> None:
 
 def test_nothing_but_code_is_left(make: Make, machines: Lab, tmp_path: Path) -> None:
     site = make()
-    site.start("n1", "one", python_agent("testbed.trust.link_probe", site.address("n1"))).ready()
+    site.start("n1", Program("one", python_agent("testbed.trust.link_probe", site.address("n1")))).ready()
     assert ours(machines, 1) and left(machines)
     site.close()
     assert not ours(machines, 1) and not ours(machines, 2) and not left(machines)
@@ -183,8 +188,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
 ) -> None:
     monkeypatch.setattr(keeping, "LOST_S", LOST_S)
     site = make()
-    agents = {host: site.start(host, f"probe-{host}", python_agent("testbed.trust.link_probe", site.address(host)))
-              for host in ("n1", "n2")}  # fmt: skip
+    agents = {host: probe_on(site, host) for host in ("n1", "n2")}
     for agent in agents.values():
         agent.ready()
     try:
@@ -210,12 +214,13 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from testbed.hosts.process import python_agent
+from testbed.hosts.site import Program
 from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import load_topology
 topology = load_topology("full-mesh", {"nodes": 2, "delay": "0ms"})
 site = SshSite(topology, Path(sys.argv[1]), Path(sys.argv[2]), owns_folder=True, inventory=sys.argv[3])
 for host in ("n1", "n2"):
-    site.start(host, f"probe-{host}", python_agent("testbed.trust.link_probe", site.address(host))).ready()
+    site.start(host, Program(f"probe-{host}", python_agent("testbed.trust.link_probe", site.address(host)))).ready()
 print("up", flush=True)
 time.sleep(1000)
 """
@@ -297,7 +302,7 @@ def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> Non
 
 def test_a_keeper_that_breaks_says_so_and_leaves_nothing(make: Make, machines: Lab) -> None:
     site = make()
-    agent = site.start("n2", "sleeper", ["sleep", "1000"])
+    agent = site.start("n2", Program("sleeper", ["sleep", "1000"]))
     site.remote("n2").keeping.tell("dance")
     assert agent.process.wait(10) == keeping.LOST
     assert "host h2 is lost: its keeper broke: AttributeError" in (site.folder / "logs" / "sleeper.log").read_text()

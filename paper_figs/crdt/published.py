@@ -1,0 +1,98 @@
+"""The numbers that the thesis prints, each where it stands, and what they may mean.
+
+All that figures and claims compare themselves with comes from here; a test finds every text in our digest of the
+thesis, at the same claim.  The digest names sections, figures and tables, and no pages.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import NamedTuple
+
+from paper_figs.crdt.grids import COUNTER, FL, F, L
+
+MEMORY, MEASURED, BANDWIDTH = "state_byte_seconds", "allocated_byte_seconds", "sent_bytes"  # areas of ``usage``
+SPOTIFY = "spotify"  # the real system, secret
+
+
+class Printed(NamedTuple):
+    """One printed number: of a claim (none: of the set-up), in a section, table or figure, as ``text``."""
+
+    claim: str
+    where: str
+    text: str
+    readings: tuple[float, ...]  # what it may mean; the nearest to what is measured counts
+
+    @property
+    def value(self) -> float:
+        """What it means, where there is no doubt."""
+        (reading,) = self.readings
+        return reading
+
+
+def share(claim: str, where: str, text: str) -> Printed:
+    """A part of something: "96.9 %"."""
+    return Printed(claim, where, text, (float(_number(text) / 100),))
+
+
+def more(claim: str, where: str, text: str) -> Printed:
+    """A ratio, from "N % more": 5.2.1 prints its ratio of 7.98 as 798 % more, so that N above 100 has two readings."""
+    ratio = _number(text) / 100
+    return Printed(claim, where, text, (float(ratio), float(1 + ratio)) if ratio > 1 else (float(1 + ratio),))
+
+
+def number(claim: str, where: str, text: str) -> Printed:
+    """A number with or without its unit."""
+    return Printed(claim, where, text, (float(_number(text)),))
+
+
+def _number(text: str) -> Decimal:
+    """What a text begins with."""
+    return Decimal(text.replace("c", " ").split()[0])
+
+
+# Rejections over those of the centralised limiter, by data set and variant.
+SHARES: Mapping[str, Mapping[str, Printed]] = {
+    "A": {COUNTER: share("T1", "5.1.1", "95.7 %"), SPOTIFY: share("T1", "5.1.1", "91.2 %")},
+    "B-extreme": {COUNTER: share("T8", "5.2.1", "96.9 %"), FL: share("T8", "5.2.1", "99.7 %")},
+    "B-substantial": {COUNTER: share("T11", "5.2.2", "96.4 %"), FL: share("T11", "5.2.2", "98.6 %")},
+    "B-barely": {COUNTER: share("T13", "5.2.3", "10.0 %"), FL: share("T13", "5.2.3", "80.0 %")},
+    "B-not-limited": {},
+}
+# Areas under the curves of memory and bandwidth over the counter's, by data set and variant.
+RATIOS: Mapping[str, Mapping[str, Mapping[str, Printed]]] = {
+    "A": {L: {BANDWIDTH: more("T7", "5.1.3", "+31 %")}, F: {BANDWIDTH: more("T7", "5.1.3", "+243 %")}},
+    "B-extreme": {FL: {MEMORY: more("T9", "5.2.1", "798 %"), BANDWIDTH: more("T9", "5.2.1", "883 %")}},
+    "B-substantial": {FL: {MEMORY: more("T12", "5.2.2", "513 %"), BANDWIDTH: more("T12", "5.2.2", "495 %")}},
+    "B-barely": {FL: {MEMORY: more("T14", "5.2.3", "427 %"), BANDWIDTH: more("T14", "5.2.3", "215 %")}},
+    "B-not-limited": {F: {MEMORY: more("T15", "5.2.4", "-10 %"), BANDWIDTH: more("T15", "5.2.4", "-77 %")}},
+    "C": {
+        FL: {
+            MEMORY: share("T18", "5.3", "13.6 %"),
+            BANDWIDTH: Printed("T18", "5.3", "+0.0025 %", (1.0,)),  # a ratio of 1.0025, or 1.000025: equal
+        }
+    },
+}
+# What LINF saves of the memory of the plain queue, and of the queue with frequency analysis.
+SAVED_PLAIN, SAVED_FREQUENCY = share("T6", "5.1.3", "18.3 %"), share("T6", "5.1.3", "24 %")
+SILENT_S = number("T10", "5.2.1", "10 s")  # the counter sends nothing after it
+# Nodes that know of an element after 900 ms in the best case, by gossip interval in ms.
+KNOWN = {
+    300: Printed("T20", "5.4", "8/30", (8 / 30,)),
+    450: Printed("T20", "5.4", "4/30", (4 / 30,)),
+    900: Printed("T20", "5.4", "2/30", (2 / 30,)),
+}
+ADDED = number("T21", "5.4", "8 more")  # nodes that the fourth round tells
+TOTAL_A = number("", "4.3.4", "68.3c")  # requests of data set A
+
+
+def shares_of(data_set: str) -> dict[str, float]:
+    """Variant -> its printed share of the centralised limiter's rejections."""
+    return {variant: printed.value for variant, printed in SHARES[data_set].items()}
+
+
+def all_printed() -> Iterator[Printed]:
+    """Everything in this file."""
+    yield from (printed for shares in SHARES.values() for printed in shares.values())
+    yield from (printed for ratios in RATIOS.values() for areas in ratios.values() for printed in areas.values())
+    yield from KNOWN.values()
+    yield from (SAVED_PLAIN, SAVED_FREQUENCY, SILENT_S, ADDED, TOTAL_A)

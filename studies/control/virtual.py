@@ -1,0 +1,40 @@
+"""A controller's nodes on modelled brokers: one report a second."""
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from studies.api import VirtualBody
+from studies.control.asked import Controlled, Controlling
+from studies.distribution.far import far_of
+from studies.distribution.virtual import check_modelled, deployment_of
+from testbed.trust.evidence import NOTHING
+from testbed.virtual.boot import event_loop
+from testbed.virtual.plane import FleetPlane
+
+
+def run(asked: Controlling) -> Controlled:
+    """Histograms are taken window by window, by the messages' intended instants."""
+    deployment = deployment_of(asked.deployed)
+    envelope, config = asked.begin(deployment)
+    fleet, names = deployment.fleet, deployment.names
+    plane, begin_ns = FleetPlane(fleet, names), fleet.now_ns
+    loop = event_loop(asked.system, config, asked.topology, names, asked.seed, plane, start_ns=begin_ns)
+    loop.report_every(SECOND_NS)
+    windows = []
+    for start_ns in asked.starts_ns(begin_ns):
+        fleet.state.clear_histograms()
+        fleet.record(start_ns, start_ns + asked.window_ns)
+        loop.run(start_ns + asked.window_ns - 1)
+        fleet.advance(start_ns + asked.window_ns)
+        windows.append((fleet.state.latency.copy(), fleet.state.access_delay.copy()))
+    journal = loop.journal
+    return Controlled(names, envelope, windows, journal.samples, journal.commands, deployment.messages(), NOTHING)
+
+
+def check(asked: Controlling) -> None:
+    """SpecError for what modelled brokers cannot do under a controller."""
+    check_modelled(asked.deployed)
+    if far_of(asked.topology, 1) is not None:
+        raise SpecError("TB Adaptor's virtual brokers have no long paths", "use srtm-lan, or --testbed mininet")
+
+
+BODY = VirtualBody(run, check)

@@ -1,0 +1,85 @@
+"""The plan of a study of coordinates: its options, and what they come down to on a topology."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from core.errors import SpecError
+from core.units import duration_ns
+from studies.coordinates.asked import Locating
+from systems.placement.cast import AGENT
+from testbed.faults import Handover
+from testbed.topologies.places import sites
+from testbed.topologies.topology import Topology
+
+
+@dataclass(frozen=True)
+class Config:
+    """Options of the study."""
+
+    rounds: int = 600  # probes a node: ten minutes of Serf's profile lan, as in ePulsar 5.3
+    interval: str = "1s"  # between two probes of a node
+    reads: tuple[int, ...] = ()  # rounds after which estimates are kept, besides the last
+    every: int = 0  # and besides those, every so many rounds …
+    first: int = 0  # … from this one on
+    clients: int = 0  # ours: mobile hosts, spread over the sites in turn
+    access: str = "8ms"  # ours: one way, client to site
+    handover: str = ""  # ours: mean time between two handovers of a client; empty: none
+    still: int = 0  # ours: rounds before handovers begin
+    proxied: bool = False  # clients run no agent, but stand behind their site's proxy (ePulsar, Section 4)
+
+    def __post_init__(self) -> None:
+        """SpecError for numbers and spans that make no sense."""
+        if min(self.rounds - 1, self.every, self.first, self.clients, self.still) < 0:
+            raise SpecError(f"study coordinates: {self}", "give counts from 0 on, and at least 1 round")
+        for option in ("interval", "access", "handover"):
+            text = getattr(self, option)
+            if (text or option != "handover") and self.span_ns(option) <= 0:
+                raise SpecError(f"study coordinates: {option} = {text!r}", "give a length above zero")
+
+    def span_ns(self, option: str) -> int:
+        """A duration among the options, in nanoseconds."""
+        try:
+            return duration_ns(getattr(self, option))
+        except ValueError as error:
+            raise SpecError(f"study coordinates: {option}: {error}", "") from None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done at a point: the agents' topology with its clients, who hands over when, who is paired."""
+
+    config: Config
+    topology: Topology
+    seed: int
+    clients: tuple[str, ...]
+    homes: Mapping[str, str]  # client -> the site, a switch, where it begins
+    handovers: tuple[Handover, ...]
+
+    @cached_property
+    def locating(self) -> Locating:
+        """What the testbed is asked for."""
+        config = self.config
+        mobile = () if config.proxied else self.clients
+        every = range(config.first, config.rounds + 1, config.every) if config.every else ()
+        reads = tuple(sorted({*config.reads, *every, config.rounds}))
+        return Locating(
+            (*agents(self.topology), *mobile), config.rounds, reads, config.span_ns("interval"),
+            self.handovers if mobile else (),
+        )  # fmt: skip
+
+    @cached_property
+    def behind(self) -> dict[str, tuple[str, int]]:
+        """Of each site the proxy, and a client's round trip to it."""
+        access_ns = self.config.span_ns("access")
+        return {
+            site.name: (site.proxy, 2 * (access_ns + self.topology.path(site.name, site.proxy).one_way_delay_ns))
+            for site in sites(self.topology)
+        }
+
+
+def agents(topology: Topology) -> list[str]:
+    """The nodes with a coordinate agent: on a topology with sites those of hosts and gateways, else all."""
+    proxies = topology.node_names("proxy")
+    nodes = [name for name in topology.node_names() if name.endswith(AGENT)] + proxies
+    return nodes if proxies else topology.node_names()

@@ -1,0 +1,209 @@
+"""Measures one real broker of this machine: what ``testbed.brokers.model`` wants to know of it.
+
+One broker, one topic without a limit, publishers of whom only some send: so one deployment gives every rate.
+
+* base latency and costs: single messages at a low rate, then batches: what a batch takes longer is the messages'.
+  Medians of the steps from the kernel's stamp to the release, and from there to the subscriber.  What is left of the
+  base latency is the network's, half of it each way.
+* the SLO (ours): ``SLO_FACTOR`` times the 99th percentile at 1,000 msg/s, and not less than the time in which a topic
+  of that rate sends ``SLO_LEAST_MS`` messages, as in the paper (1 ms, at 10 to 100 messages a millisecond).
+* mcap: the largest rate of single Poisson messages whose p99 meets the SLO, all else on this machine running, too.
+* timer overshoot: how much later than asked a thread wakes up.  What is shorter cannot be told apart here.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.distribution.asked import Deployed, DeploymentConfig
+from studies.distribution.live import LiveDeployment
+from studies.distribution.windows import measured
+from systems.api import UNASSIGNED
+from testbed.api import Testbed
+from testbed.brokers.publish_load import ABSENT
+from testbed.brokers.window import Window
+from testbed.topologies.topology import srtm_lan
+
+PUBLISHER_RPS = 10.0  # SRTM VI
+QUIET_RPS, SLO_RPS = 100, 1_000  # ours; the second is a topic of the scale small
+MOST_RPS = 16_000  # what one publisher process can send in time, with room (ours)
+SLO_FACTOR, SLO_LEAST_MS = 4, 20  # ours
+STEP_RPS = 250  # mcap is a multiple of it
+BATCH = 50  # large enough for the messages' costs to outweigh the wake-up's
+SLEEP_NS, SLEEPS = 200_000, 500
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What was found; spans in nanoseconds."""
+
+    network_ns: int
+    wakeup_ns: int
+    message_ns: int
+    pump_ns: int
+    cores: int
+    mcap_rps: int
+    slo_ns: int
+    base_p50_ns: int  # end to end, single messages, quiet
+    base_p99_ns: int
+    topic_p99_ns: int  # at 1,000 msg/s
+    overshoot_p50_ns: int
+    overshoot_p99_ns: int
+
+    def toml(self, provenance: str) -> str:
+        """A calibration file."""
+        broker = [f"{name} = {getattr(self, name)}" for name in
+                  ("network_ns", "wakeup_ns", "message_ns", "pump_ns", "cores", "mcap_rps")]  # fmt: skip
+        beside = ("base_p50_ns", "base_p99_ns", "topic_p99_ns", "overshoot_p50_ns", "overshoot_p99_ns")
+        return "\n".join(
+            [
+                "# Written by `ratebed calibrate`: one real broker of one machine.  For --calibration.",
+                "[broker]",
+                *broker,
+                f'slo = "{self.slo_ns // MILLISECOND_NS}ms"',
+                "read_time_stamps = false",
+                "",
+                "[origin]",
+                "fitted_on = []",
+                f'provenance = """\n{provenance}\n"""',
+                "",
+                "[measured]  # beside the model; read by people only",
+                *(f"{name} = {getattr(self, name)}" for name in beside),
+                "",
+            ]
+        )
+
+
+class Bench(LiveDeployment):
+    """A deployment whose topic has no limit."""
+
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+        """Only the publishers."""
+        self._place(assignment, start_ns)
+        for number in range(len(self.names)):
+            self.brokers_up.open_bucket(number, self.topic)
+        self._parts = (None,) * len(self.names)
+        return self._parts
+
+    def offer(self, rate_rps: float, span_ns: int) -> Window:
+        """One window with as many publishers as make the rate."""
+        count = round(rate_rps / PUBLISHER_RPS)
+        assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
+        assignment[:count] = 0
+        start_ns, self.now_ns = self.now_ns, self.now_ns + span_ns
+        self.start(start_ns, assignment, Envelope(1.0, 1.0))
+        return self.play(start_ns, start_ns + span_ns, (), self._parts)
+
+
+def measure(
+    testbed: Testbed, span_ns: int, seed: int, slo_ns: int = 0, most_rps: int = MOST_RPS, say: Say = print
+) -> Measures:
+    """Measure; ``slo_ns`` 0: find one.  Takes some 15 spans, and as many seconds again."""
+    overshoot_ns = timer_overshoot_ns()
+    with _bench(testbed, BATCH, SLO_RPS, seed) as bench:
+        batches = _medians(bench.offer(SLO_RPS, span_ns))
+    with _bench(testbed, 1, most_rps, seed) as bench:
+        cores = next(host.cores for host in bench.site.topology.hosts if host.role == "broker")
+        quiet = bench.offer(QUIET_RPS, span_ns)
+        singles = _medians(quiet)
+        topic_p99_ns = _p99_ns(bench.offer(SLO_RPS, span_ns), span_ns)
+        if not slo_ns:
+            slo_ns = max(SLO_LEAST_MS, ceil(SLO_FACTOR * topic_p99_ns / MILLISECOND_NS)) * MILLISECOND_NS
+        say(f"p99 at {SLO_RPS:,} msg/s: {topic_p99_ns / 1e6:.2f} ms; SLO {slo_ns / 1e6:g} ms")
+        mcap_rps = _largest_rate(bench, slo_ns, span_ns, most_rps, say)
+    latency_ns = _latency_ns(quiet)
+    base_ns = int(np.quantile(latency_ns, 0.5))
+    message_ns = max(0, (batches["read"] - singles["read"]) // (BATCH - 1))
+    pump_ns = max(0, (batches["out"] - singles["out"]) // (BATCH - 1))
+    return Measures(
+        network_ns=max(0, (base_ns - singles["read"] - pump_ns) // 2),
+        wakeup_ns=max(0, singles["read"] - message_ns),
+        message_ns=message_ns,
+        pump_ns=pump_ns,
+        cores=min(cores, 2),
+        mcap_rps=mcap_rps,
+        slo_ns=slo_ns,
+        base_p50_ns=base_ns,
+        base_p99_ns=int(np.quantile(latency_ns, 0.99)),
+        topic_p99_ns=topic_p99_ns,
+        overshoot_p50_ns=int(np.quantile(overshoot_ns, 0.5)),
+        overshoot_p99_ns=int(np.quantile(overshoot_ns, 0.99)),
+    )
+
+
+def timer_overshoot_ns() -> Int64:
+    """How much later than asked this process wakes up from short sleeps."""
+    found = []
+    for _ in range(SLEEPS):
+        began_ns = time.monotonic_ns()
+        time.sleep(SLEEP_NS / SECOND_NS)
+        found.append(time.monotonic_ns() - began_ns - SLEEP_NS)
+    return np.array(found, np.int64)
+
+
+@contextmanager
+def _bench(testbed: Testbed, batch: int, rate_rps: int, seed: int) -> Iterator[Bench]:
+    """One broker, and publishers for the largest rate."""
+    topology = srtm_lan(brokers=1)
+    schedule = _poisson(rate_rps, batch, seed)
+    asked = Deployed(topology, schedule, DeploymentConfig(), "small", seed, SECOND_NS, SECOND_NS)
+    with testbed.site(topology, seed) as site, closing(Bench(site, asked)) as bench:
+        yield bench
+
+
+def _poisson(rate_rps: float, batch: int, seed: int) -> Schedule:
+    from workloads import load
+
+    workload = load("poisson")
+    options: dict[str, Any] = {"publishers": round(rate_rps / PUBLISHER_RPS), "rate_rps": PUBLISHER_RPS, "batch": batch}
+    made: Schedule = workload.make(workload.configure(options), seed)
+    return made
+
+
+def _largest_rate(bench: Bench, slo_ns: int, span_ns: int, most_rps: int, say: Say) -> int:
+    """Binary search over multiples of ``STEP_RPS``; one trial that fails may be the machine's: it gets a second."""
+    low, high = 1, most_rps // STEP_RPS + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        p99_ns = _p99_ns(bench.offer(middle * STEP_RPS, span_ns), span_ns)
+        if p99_ns > slo_ns:
+            p99_ns = min(p99_ns, _p99_ns(bench.offer(middle * STEP_RPS, span_ns), span_ns))
+        met = p99_ns <= slo_ns
+        say(f"{middle * STEP_RPS:>7,} msg/s: p99 {p99_ns / 1e6:.2f} ms{'' if met else ', too much'}")
+        low, high = (middle, high) if met else (low, middle)
+    return low * STEP_RPS
+
+
+def _p99_ns(window: Window, span_ns: int) -> int:
+    """Of all but the first sixth; what never came is beyond any."""
+    counts = window.counts(window.start_ns + span_ns // 6, window.start_ns + span_ns, 1)
+    rates: Float64 = np.ones(1)
+    assert counts.lost_count is not None
+    return measured(counts.latency, rates, counts.lost_count).p99_ns
+
+
+def _latency_ns(window: Window) -> Int64:
+    came = window.offered & (window.received_at_ns != ABSENT)
+    latency: Int64 = window.received_at_ns[came] - window.intended_at_ns[came]
+    return latency
+
+
+def _medians(window: Window) -> dict[str, int]:
+    """Medians of a batch's steps, by its last message: ``read``, from stamp to release; ``out``, to the subscriber."""
+    last = window.offered & (window.received_at_ns != ABSENT) & (window.released_at_ns != ABSENT)
+    same = (window.intended_at_ns[1:] == window.intended_at_ns[:-1]) & (window.publisher[1:] == window.publisher[:-1])
+    last[:-1] &= ~same
+    steps = {
+        "read": (window.released_at_ns - window.arrived_at_ns)[last],
+        "out": (window.received_at_ns - window.released_at_ns)[last],
+    }
+    return {name: max(0, int(np.median(step))) for name, step in steps.items()}

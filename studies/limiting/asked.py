@@ -1,0 +1,110 @@
+"""What limiters are asked for and what a run shows, on every testbed."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from core.errors import SpecError
+from core.records import Request
+from core.registry import hint
+from core.seeds import generator
+from core.units import SECOND_NS
+from systems.api import System
+from testbed.faults import Fault
+from testbed.nodes.journal import Journal
+from testbed.topologies.topology import Topology
+from testbed.trust.evidence import NOTHING, Evidence
+
+LOST = "lost"  # a request without a verdict
+SETTLE_NS = 5 * SECOND_NS  # for late verdicts of nodes that do not say whether they are idle
+
+
+class RequestSchedule(Protocol):
+    """What workloads of requests make."""
+
+    def requests(self, nodes: Sequence[str], duration_ns: int) -> Mapping[str, Sequence[Request]]:
+        """The requests at each node up to ``duration_ns``, in order of time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limiting:
+    """One run: the requests of ``schedule`` up to ``duration_ns``, at the nodes of ``topology``, one a node."""
+
+    system: System
+    config: Any  # of the system's class
+    topology: Topology
+    schedule: RequestSchedule
+    duration_ns: int
+    seed: int  # of nodes, links and clocks
+    faults: tuple[Fault, ...] = ()
+    drain_ns: int = 0
+    clock_skew_ns: int = 0
+    compare_replicas: bool = False
+
+    def requests(self) -> Mapping[str, Sequence[Request]]:
+        """The load: node -> requests in order of time."""
+        return self.schedule.requests(self.topology.node_names(), self.duration_ns)
+
+
+@dataclass(frozen=True)
+class NodeSummary:
+    """Requests of one node: how many were offered to it, and what became of them."""
+
+    offered_count: int
+    admitted_count: int
+    rejected_count: int
+    lost_count: int
+
+
+@dataclass(frozen=True)
+class RequestJournal:
+    """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
+
+    journal: Journal
+    evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
+
+    def requests(self) -> dict[str, list[Any]]:
+        """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""
+        rows = []
+        for node, request in self.journal.offered.values():
+            decided_at_ns, _, verdict = self.journal.verdicts.get(request.id, (None, None, None))
+            decision = verdict.value if verdict else LOST
+            rows.append((node, request.user, request.id, request.cost, request.at_ns, decided_at_ns, decision))
+        names = ("node", "user", "request_id", "cost", "intended_at_ns", "decided_at_ns", "decision")
+        return _columns(names, rows)
+
+    def samples(self) -> dict[str, list[Any]]:
+        """Columns of ``samples``."""
+        return _columns(("at_ns", "node", "metric", "value"), self.journal.samples)
+
+    def summary(self) -> dict[str, NodeSummary]:
+        """Per node, counts of its requests."""
+        requests = self.requests()
+        counts = Counter(zip(requests["node"], requests["decision"], strict=True))
+        found = {}
+        for node in sorted(set(requests["node"])):
+            admitted, rejected, lost = (counts[node, decision] for decision in ("admit", "reject", LOST))
+            found[node] = NodeSummary(admitted + rejected + lost, admitted, rejected, lost)
+        return found
+
+
+def check_places(nodes: Iterable[str], topology: Topology) -> None:
+    """SpecError for a node that requests are meant for and that the topology lacks."""
+    names = topology.node_names()
+    for node in nodes:
+        if node not in names:
+            raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
+
+
+def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dict[str, int]:
+    """How far each node's clock is ahead: a uniform draw from plus or minus ``clock_skew_ns``."""
+    return {
+        name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
+        for name in names
+    }
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}

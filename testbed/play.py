@@ -1,0 +1,107 @@
+"""ONE live run: an epoch that all agree on, a timeline of what happens, a look at who lives, a drain, evidence."""
+
+import heapq
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple
+
+from collectors.writer import read_logs
+from core.errors import MachineError
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.hosts.loop import Clock
+from testbed.hosts.site import Site
+from testbed.trust.evidence import Evidence
+from testbed.trust.observed import Findings
+
+LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
+POLL_NS = 100 * MILLISECOND_NS  # between two looks at who lives; Ctrl-C is heard
+
+
+class Progress(NamedTuple):
+    """How far a drain is."""
+
+    seen: object  # what is counted: while it changes, something is under way
+    at_rest: bool  # nothing waits anywhere to be sent
+    rest_ns: int = 0  # what is at rest must not change for so long: nothing is under way either
+    patience_ns: int | None = None  # what is not at rest, and does not change for so long, never will be
+
+
+class Play:
+    """The timeline of a run.  Instants count from the epoch, on a clock that no step of the machine's clock moves.
+
+    ``look``: asked at every wake-up; raises where a process has ended on its own.
+    """
+
+    def __init__(self, look: Callable[[], None] = lambda: None):
+        self.epoch_ns = 0  # CLOCK_REALTIME
+        self._look = look
+        self._clock: Clock
+        self._to_come: list[tuple[int, int, Callable[[], None]]] = []
+        self._serial = count()
+
+    def plan(self, at_ns: int, action: Callable[[], None]) -> None:
+        """Let something happen at an instant; what is planned first for an instant happens first."""
+        heapq.heappush(self._to_come, (at_ns, next(self._serial), action))
+
+    def begin(self, lead_ns: int = LEAD_NS) -> int:
+        """Agree on the epoch, so long from now; returns it."""
+        self.epoch_ns = time.time_ns() + lead_ns
+        self._clock = Clock(self.epoch_ns)
+        return self.epoch_ns
+
+    def now_ns(self) -> int:
+        """The run's time."""
+        return self._clock.now_ns()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that was planned has happened."""
+        return not self._to_come
+
+    def until(self, at_ns: int) -> None:
+        """Sleep, let what is due happen, and look whether everybody lives; ends at the instant, or raises."""
+        while (now_ns := self.now_ns()) < at_ns:
+            if self._to_come and self._to_come[0][0] <= now_ns:
+                heapq.heappop(self._to_come)[2]()
+                continue
+            next_ns = min(at_ns, self._to_come[0][0]) if self._to_come else at_ns
+            time.sleep(max(0, min(POLL_NS, next_ns - now_ns)) / SECOND_NS)
+            self._look()
+
+    def drain(self, progress: Callable[[], Progress], end_ns: Callable[[], int]) -> bool:
+        """Wait until all is at rest and still; False where that is not so at ``end_ns()``, or will never be."""
+        before, since_ns = None, 0
+        while True:
+            told, now_ns = progress(), self.now_ns()
+            if told.seen != before:
+                before, since_ns = told.seen, now_ns
+            still_ns = now_ns - since_ns
+            if told.at_rest and still_ns >= told.rest_ns:
+                return True
+            gave_up = told.patience_ns is not None and not told.at_rest and still_ns > told.patience_ns
+            if gave_up or now_ns >= end_ns():
+                return False
+            self.until(min(end_ns(), now_ns + POLL_NS))
+
+
+class Observer:
+    """What is seen of a site's processes and links while a run goes on, judged at its end."""
+
+    def __init__(self, site: Site, scale_ns: int):
+        """Verifies the links: LinkError where a path is not as the topology wants it.
+
+        ``scale_ns``: the smallest latency that matters.
+        """
+        self.site, self.findings = site, Findings(scale_ns, site.verify())
+        self.watch = site.watched()  # to be entered while the load goes on
+
+    def evidence(self) -> Evidence:
+        """Everything, judged; the processes still live, or have left their logs."""
+        try:
+            self.findings.site_counters = self.site.counters()
+        except MachineError:
+            if not self.findings.faulty:  # a host that was crashed on purpose counts no more
+                raise
+        self.findings.notes = [*self.findings.notes, *self.site.notes]
+        return self.findings.evidence(self.watch.seen(), read_logs(self.site.folder / "logs"))

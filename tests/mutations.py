@@ -1,0 +1,511 @@
+"""Does a test fail when a rule is broken?  ``python -m tests.mutations [WORD]`` breaks each rule below and looks.
+
+Each row is one edit of a copy of this checkout and the tests that must then fail, in ``SECONDS_MAXIMUM``.  The tests
+need neither root nor sockets.  WORD takes only the rows that have it in their file or in what they break.  Exit code 1
+where an edit survives, or its old text is not found once, or its tests fail without it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.tidy import ROOT, tracked_files
+
+SECONDS_MAXIMUM = 120
+_TESTS_FAILED = 1  # pytest's exit code; others say that it did not come to that
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """``old`` made ``new`` in ``file`` breaks a rule; ``tests`` are the node ids of which one must fail."""
+
+    breaks: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+def _rows(file: str, test_file: str, *rows: tuple[str, str, str, str]) -> list[Mutation]:
+    """Rows (what is broken, old, new, test) of one file and one file of tests."""
+    return [Mutation(breaks, file, old, new, (f"{test_file}::{test}",)) for breaks, old, new, test in rows]
+
+
+SRTM = _rows(
+    "systems/distribution/srtm.py",
+    "tests/systems/distribution/test_search_rules.py",
+    (
+        "a broker is given up although its load did not fall",
+        "own_ns > fit.last_p99_ns and rate < fit.last_rps:",
+        "own_ns > fit.last_p99_ns:",
+        "test_srtm_gives_a_broker_up",
+    ),
+    (
+        "a broker is given up although its p99 did not grow",
+        "own_ns > fit.last_p99_ns and rate < fit.last_rps:",
+        "rate < fit.last_rps:",
+        "test_srtm_gives_a_broker_up",
+    ),
+    (
+        "a broker that is given up keeps what it could keep before",
+        "fit.low, fit.done = fit.members[:0], True",
+        "fit.done = True",
+        "test_srtm_gives_a_broker_up",
+    ),
+    (
+        "a search ends although the pooled p99 is above the SLO",
+        "(measured.p99_ns < band_ns or measured.p99_ns > slo_ns)",
+        "measured.p99_ns < band_ns",
+        "test_srtm_fits_a_broker",
+    ),
+    (
+        "a broker violates the SLO although the topic meets it",
+        "violated = measured.p99_ns > slo_ns and own_ns > slo_ns",
+        "violated = own_ns > slo_ns",
+        "test_srtm_fits_a_broker",
+    ),
+    (
+        "a search goes on where no publisher lies between its ends",
+        "if not fit.low_rps < rate < fit.high_rps:",
+        "if not fit.low_rps <= rate < fit.high_rps:",
+        "test_srtm_fits_a_broker",
+    ),
+    (
+        "brokers search although the topic meets the SLO",
+        "if measured.p99_ns > slo_ns and seen.p99_ns is not None",
+        "if seen.p99_ns is not None",
+        "test_srtm_fits_a_broker",
+    ),
+    (
+        "a round that left publishers out is the best configuration",
+        "if not (assignment == UNASSIGNED).any() and (state.best",
+        "if (state.best",
+        "test_srtm_runs_out_of_brokers",
+    ),
+    (
+        "a broker that has searched is not full",
+        "        state.full.add(broker)\n",
+        "",
+        "test_srtm_spreads_over_brokers",
+    ),
+    (
+        "the even share counts brokers that were given up",
+        "[i for i in state.order[:k] if i not in state.given_up]",
+        "state.order[:k]",
+        "test_srtm_spreads_over_brokers",
+    ),
+    (
+        "everybody placed is enough, whatever the p99",
+        "if len(state.unassigned()) == 0 and state.last_p99_ns <= problem.slo_ns:",
+        "if len(state.unassigned()) == 0:",
+        "test_srtm_spreads_over_brokers",
+    ),
+)
+CONC = _rows(
+    "systems/distribution/conc.py",
+    "tests/systems/distribution/test_search_rules.py",
+    (
+        "a p99 at the SLO violates it",
+        "measured.p99_ns <= problem.slo_ns",
+        "measured.p99_ns < problem.slo_ns",
+        "test_conc_and_max_min_try_one_broker_more_until_a_round_meets_the_slo",
+    ),
+    (
+        "of equal configurations the last is the best",
+        "measured.p99_ns < best[0]",
+        "measured.p99_ns <= best[0]",
+        "test_conc_and_max_min_try_one_broker_more_until_a_round_meets_the_slo",
+    ),
+    (
+        "the search begins with one broker, whatever the capacities",
+        "range(first, len(rcap_rps) + 1)",
+        "range(1, len(rcap_rps) + 1)",
+        "test_conc_and_max_min_try_one_broker_more_until_a_round_meets_the_slo",
+    ),
+)
+CONCENTRATION = _rows(
+    "systems/parts/concentration.py",
+    "tests/systems/distribution/test_search_rules.py",
+    (
+        "what a small broker cannot take is not shared evenly",
+        "left / (i + 1)",
+        "rate_rps / len(rcap_rps)",
+        "test_max_min_makes_the_smallest_share_as_large_as_can_be",
+    ),
+    (
+        "brokers above the common level give to it",
+        "if count == len(order) or level <= load_rps[order[count]]:",
+        "if count == len(order):",
+        "test_conc_makes_total_loads_equal",
+    ),
+)
+TB_ADAPTOR = _rows(
+    "systems/distribution/tb_adaptor.py",
+    "tests/systems/test_tb_adaptor.py",
+    (
+        "a limit that was overtaken is taken",
+        "                self.newest_ns[topic] = decided_at_ns\n",
+        "",
+        "test_an_agent_takes_new_limits_and_not_those_that_were_overtaken",
+    ),
+    (
+        "a report as old as the window counts",
+        "self.reports[0][0] <= now_ns - self.window_ns",
+        "self.reports[0][0] < now_ns - self.window_ns",
+        "test_reports_older_than_the_window_do_not_count",
+    ),
+    (
+        "buckets change before every broker has reported",
+        "if not all(history.reports",
+        "if not any(history.reports",
+        "test_nothing_changes_before_every_broker_has_reported",
+    ),
+    (
+        "without a backlog the burst split is lost",
+        'elif zero_backlog == "rates":',
+        "else:",
+        "test_without_backlogs_the_burst_split_is_kept_or_follows_the_rates",
+    ),
+)
+TOKEN_BUCKET = _rows(
+    "systems/parts/token_bucket.py",
+    "tests/systems/test_token_bucket.py",
+    (
+        "the largest part gives more than it has above the floor",
+        "min(missing, parts[largest] - floor)",
+        "missing",
+        "test_a_part_gives_only_what_it_has_above_the_floor",
+    ),
+    (
+        "what is left over goes to the smallest remainders",
+        "key=lambda i: parts[i] - exact[i]",
+        "key=lambda i: exact[i] - parts[i]",
+        "test_what_is_left_over_goes_to_the_largest_remainders",
+    ),
+    (
+        "a bucket without burst weights is split evenly",
+        "burst_weights or rate_weights",
+        "burst_weights or [1.0] * len(rate_weights)",
+        "test_a_small_share_is_raised_at_the_expense_of_the_largest",
+    ),
+)
+ENVELOPE = _rows(
+    "systems/parts/envelope.py",
+    "tests/systems/test_distribution_parts.py",
+    (
+        "one message too many may wait",
+        "rank = len(needed) - 1 - allowed",
+        "rank = len(needed) - 2 - allowed",
+        "test_profile_takes_ten_percent_more_than_the_rate_and_a_margin",
+    ),
+)
+LIMITING = _rows(
+    "systems/limiting/leases.py",
+    "tests/systems/limiting/test_leases.py",
+    (
+        "an allocator's state weighs no leases",
+        " + LEASE_BYTES * book.lease_count",
+        "",
+        "test_the_state_weighs_its_users_accounts_and_leases",
+    ),
+    (
+        "an allocator that knows nothing lends at once",
+        "        if not self.learning:\n            grants",
+        "        if True:\n            grants",
+        "test_a_restarted_allocator_learns_before_it_lends",
+    ),
+)
+METRICS = _rows(
+    "analysis/metrics.py",
+    "tests/analysis/test_metrics.py",
+    (
+        "a round at the SLO violates it",
+        'F.col("topic_p99_ns") > F.col("slo_ns")',
+        'F.col("topic_p99_ns") >= F.col("slo_ns")',
+        "test_time_in_violation_counts_rounds_above_the_slo_once",
+    ),
+)
+VERDICTS = _rows(
+    "analysis/verdicts.py",
+    "tests/analysis/test_verdicts.py",
+    (
+        "a check holds though its interval leaves the tolerance",
+        "if self.low <= interval.low and interval.high <= self.high:",
+        "if self.low <= interval.mean <= self.high:",
+        "test_the_interval_decides",
+    ),
+    (
+        "too few repetitions decide",
+        "if interval.count < minimum_repetitions or isnan(interval.mean):",
+        "if isnan(interval.mean):",
+        "test_too_few_samples_are_unsure_whatever_they_say",
+    ),
+    (
+        "a substitute workload reproduces",
+        "return Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED",
+        "return Judgement.REPRODUCED",
+        "test_a_substitute_earns_at_most_direction_only",
+    ),
+    (
+        "a failed number contradicts though the direction is unsure",
+        "if Status.FAILS in (direction or exact):",
+        "if Status.FAILS in (*direction, *exact):",
+        "test_verdicts",
+    ),
+)
+WRITER = _rows(
+    "collectors/writer.py",
+    "tests/collectors/test_writer.py",
+    (
+        "a shortened log begins with a cut line",
+        'head = head[: head.rfind(b"\\n") + 1] or head + b"\\n"\n',
+        'head = head + b"\\n"\n',
+        "test_logs_are_taken_over_long_ones_without_their_middle",
+    ),
+    (
+        "a shortened log goes on inside a line",
+        '    tail = tail[tail.find(b"\\n") + 1 :]\n',
+        "",
+        "test_logs_are_taken_over_long_ones_without_their_middle",
+    ),
+    (
+        "what an error leaves half-written stays",
+        "    finally:\n        shutil.rmtree(partial, ignore_errors=True)\n\n\ndef _rename",
+        "    finally:\n        pass\n\n\ndef _rename",
+        "test_interrupting_a_write_leaves_nothing",
+    ),
+    (
+        "what a living process writes is removed",
+        "if pid.isdigit() and not _is_alive(int(pid)):",
+        "if pid.isdigit():",
+        "test_kill_in_the_middle_leaves_only_a_partial_which_is_cleaned",
+    ),
+    (
+        "a failure outlives the success that follows it",
+        "    _write_aside(folder, fill)\n    shutil.rmtree(failed_folder(folder), ignore_errors=True)\n",
+        "    _write_aside(folder, fill)\n",
+        "test_a_failure_is_recorded_and_forgotten_after_success",
+    ),
+)
+CODE_VERSION = _rows(
+    "harness/code_version.py",
+    "tests/harness/test_code_version.py",
+    ("tables of latencies do not belong to the code", '".toml", ".csv"', '".toml"', "test_a_byte_of_it_voids_results"),
+    (
+        "pinned packages do not belong to the code",
+        '[*code, root / "requirements.lock"]',
+        "code",
+        "test_a_byte_of_it_voids_results",
+    ),
+    ("a plan belongs to the code", "if path.stem not in _PLANNING", "", "test_a_byte_of_it_voids_nothing"),
+    (
+        "a file may be renamed",
+        'path.relative_to(root).as_posix().encode() + b"\\0" + ',
+        "",
+        "test_so_do_its_name_and_its_folder",
+    ),
+)
+CAMPAIGN = _rows(
+    "harness/campaign.py",
+    "tests/harness/test_campaign.py",
+    (
+        "a folder without a manifest is a finished run",
+        "(self.runs / run_id / MANIFEST).is_file()",
+        "(self.runs / run_id).is_dir()",
+        "test_only_what_has_a_manifest_is_finished",
+    ),
+    (
+        "a machine that fails does not end the campaign",
+        "if finished.fatal:",
+        "if False:",
+        "test_an_error_of_the_machine_ends_a_campaign",
+    ),
+    (
+        "what a run left half-written stays after the campaign",
+        "        finally:\n            remove_partials(self.runs)",
+        "        finally:\n            pass",
+        "test_failures_are_told_and_returned_and_nothing_half_written_stays",
+    ),
+    (
+        "the first error of a live machine ends the campaign",
+        "fatal=finished.fatal and failed_before",
+        "fatal=finished.fatal",
+        "test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end",
+    ),
+)
+MATRIX = _rows(
+    "harness/matrix.py",
+    "tests/harness/test_specs.py",
+    (
+        "an empty list makes no run, in silence",
+        "        if not values:\n",
+        "        if False:\n",
+        "test_a_broken_matrix_file_is_named",
+    ),
+    (
+        "an unknown key is ignored",
+        "        if key not in (*_AXES, *_OPTIONS):\n",
+        "        if False:\n",
+        "test_a_broken_matrix_file_is_named",
+    ),
+    (
+        "a matrix takes only the first value of an option",
+        "each if isinstance(each, list) else [each]",
+        "each[:1] if isinstance(each, list) else [each]",
+        "test_a_matrix_file_multiplies_its_lists",
+    ),
+)
+NETWORK = _rows(
+    "testbed/virtual/network.py",
+    "tests/testbed/test_network.py",
+    (
+        "a partition heals only when all do",
+        "if side and other != hosts]",
+        "if side]",
+        "test_a_partition_loses_datagrams_until_it_heals",
+    ),
+    (
+        "a stream waits no round trip before it sends again",
+        "RETRANSMIT_MINIMUM_NS + 2 * route.one_way_delay_ns",
+        "RETRANSMIT_MINIMUM_NS",
+        "test_a_lost_stream_message_comes_after_doubling_timeouts",
+    ),
+    (
+        "what was held for a crashed node is delivered",
+        "if node not in (parcel.source, parcel.target)]",
+        "]",
+        "test_a_crash_ends_the_streams_of_a_node",
+    ),
+    (
+        "a host that moved is still reached by its old link",
+        "        self._moved[host] = moved\n",
+        "",
+        "test_a_host_that_moves_takes_its_link_along",
+    ),
+)
+SCHEDULER = _rows(
+    "testbed/virtual/scheduler.py",
+    "tests/testbed/test_scheduler.py",
+    (
+        "timers outlive a crash",
+        "        member.timers.clear()\n",
+        "",
+        "test_timers_die_with_their_incarnation_and_state_with_its_node",
+    ),
+    (
+        "a timer that was set again rings twice",
+        "if member.timers.get(timer) == serial:",
+        "if timer in member.timers:",
+        "test_setting_a_timer_again_replaces_it",
+    ),
+    (
+        "a stream outlives the incarnation it was sent to",
+        "and member.incarnation != parcel.target_incarnation",
+        "and False",
+        "test_a_stream_does_not_outlive_the_incarnation_it_was_sent_to",
+    ),
+    (
+        "the data plane lags behind the events",
+        "            self._plane.advance(at_ns)\n",
+        "            pass\n",
+        "test_the_data_plane_is_advanced_before_each_event",
+    ),
+)
+# Room for the rules of live runs, as pure functions from a run's records to its tables: lateness is counted from the
+# intended instant; what was never released has no release instant; a single lost datagram is counted; a drain goes on
+# while nodes hold unsent bytes.
+LIVE: list[Mutation] = []
+
+MUTATIONS: tuple[Mutation, ...] = (
+    *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
+    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *NETWORK, *SCHEDULER, *LIVE),
+)
+
+
+def problem_of(mutation: Mutation, root: Path = ROOT) -> str:
+    """Why a row cannot be tried: its old text is not there once, or a test of that name is not; empty if it can."""
+    path = root / mutation.file
+    count = path.read_text().count(mutation.old) if path.is_file() else 0
+    if count != 1:
+        return f"{mutation.file} has {mutation.old!r} {count} times"
+    for test in mutation.tests:
+        file, _, name = test.partition("::")
+        if not (root / file).is_file() or f"def {name.partition('[')[0]}(" not in (root / file).read_text():
+            return f"there is no test {test}"
+    return ""
+
+
+def copied(folder: Path) -> None:
+    """Copy what git knows of this checkout, as it is now, to ``folder``."""
+    for path in tracked_files():
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+
+
+def outcome_of(tests: Sequence[str], root: Path, compile_modules: bool) -> int | None:
+    """pytest's exit code in the copy; None where it took too long.  What is edited leaves nothing compiled behind."""
+    java = ROOT / ".java"
+    environment = {"JAVA_HOME": str(java)} if java.is_dir() else {}
+    environment |= {**os.environ, "PYTHONPATH": str(root)}
+    if not compile_modules:
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    try:
+        limit_s = SECONDS_MAXIMUM * (1 + len(tests) // 10)
+        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+    return run.returncode
+
+
+def verdict_on(mutation: Mutation, root: Path) -> str:
+    """Edit the copy, run the tests, and mend it again: "killed", or what happened instead."""
+    path = root / mutation.file
+    text, stat = path.read_text(), path.stat()
+    path.write_text(text.replace(mutation.old, mutation.new))
+    try:
+        outcome = outcome_of(mutation.tests, root, compile_modules=False)
+    finally:
+        path.write_text(text)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # what was compiled of it holds again
+    if outcome is None:
+        return f"UNDECIDED: more than {SECONDS_MAXIMUM} s"
+    return {0: "SURVIVED", _TESTS_FAILED: "killed"}.get(outcome, f"UNDECIDED: pytest ended with {outcome}")
+
+
+def main(words: Sequence[str]) -> int:
+    """Try the rows that have one of ``words``, all by default; 0 if all are killed."""
+    chosen = [row for row in MUTATIONS if not words or any(word in f"{row.file} {row.breaks}" for word in words)]
+    problems = [problem for row in chosen if (problem := problem_of(row))]
+    if problems or not chosen:
+        print("\n".join(problems or ["no row has that word"]))
+        return 1
+    with tempfile.TemporaryDirectory(prefix="ratebed-mutations-") as name:
+        root = Path(name)
+        copied(root)
+        tests = list(dict.fromkeys(test for row in chosen for test in row.tests))
+        if outcome_of(tests, root, compile_modules=True) != 0:
+            print("the tests do not pass as it is: python -m pytest " + " ".join(tests))
+            return 1
+        not_killed = 0
+        for number, row in enumerate(chosen, start=1):
+            began_s = time.monotonic()
+            verdict = verdict_on(row, root)
+            not_killed += verdict != "killed"
+            print(
+                f"{number:3}/{len(chosen)} {time.monotonic() - began_s:5.1f} s  {verdict}  {row.file}: {row.breaks}",
+                flush=True,
+            )
+    print(f"{len(chosen) - not_killed} of {len(chosen)} killed")
+    return 1 if not_killed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

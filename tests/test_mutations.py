@@ -1,0 +1,48 @@
+"""The table of mutations can be tried: that they are killed, ``python -m tests.mutations`` says."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.mutations import MUTATIONS, Mutation, outcome_of, problem_of, verdict_on
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.file}: {mutation.breaks}")
+def test_its_old_text_and_its_tests_are_there(mutation: Mutation) -> None:
+    assert problem_of(mutation) == ""
+    assert mutation.new != mutation.old
+
+
+def test_no_row_is_there_twice() -> None:
+    assert len({(row.file, row.old, row.new) for row in MUTATIONS}) == len(MUTATIONS)
+
+
+RULE = Mutation("a limit", "rule.py", "n < 3", "n <= 3", ("test_rule.py::test_the_limit",))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "rule.py").write_text("def allowed(n):\n    return n < 3\n")
+    (tmp_path / "test_rule.py").write_text(
+        "from rule import allowed\ndef test_the_limit():\n    assert allowed(2) and not allowed(3)\n"
+        "def test_little():\n    assert allowed(1)\n"
+    )
+    return tmp_path
+
+
+def test_a_test_that_looks_kills_and_one_that_does_not_lets_it_survive(tree: Path) -> None:
+    before = (tree / "rule.py").read_text()
+    assert verdict_on(RULE, tree) == "killed"
+    assert verdict_on(replace(RULE, tests=("test_rule.py::test_little",)), tree) == "SURVIVED"
+    assert "UNDECIDED" in verdict_on(replace(RULE, new="n <"), tree)  # no program at all
+    assert (tree / "rule.py").read_text() == before
+    assert outcome_of(RULE.tests, tree, compile_modules=True) == 0
+
+
+def test_a_row_that_cannot_be_tried_says_why(tree: Path) -> None:
+    assert problem_of(RULE, tree) == ""
+    assert "0 times" in problem_of(replace(RULE, old="n > 3"), tree)
+    assert "3 times" in problem_of(replace(RULE, old="n"), tree)
+    assert "0 times" in problem_of(replace(RULE, file="none.py"), tree)
+    assert "no test" in problem_of(replace(RULE, tests=("test_rule.py::test_limit",)), tree)
