@@ -28,7 +28,7 @@ NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables",
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)
 LOAD_NS = 3 * SECOND_NS
 REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 20.0, LOAD_NS, 3, sticky=False)
-OPTIONS = {"capacity": 10, "rate": "1", "timeout": "200ms"}
+OPTIONS = {"capacity": 10, "rate": "1", "timeout": "500ms"}
 ROOT = Path(__file__).parents[3]
 
 

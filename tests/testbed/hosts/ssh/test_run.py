@@ -184,7 +184,7 @@ def test_a_limiters_server_runs_and_crashes_there(machines: Lab, tmp_path: Path)
     load_ns, system = 2 * SECOND_NS, load_system("redis-gcra")
     requests = poisson_requests(topology.node_names(), 6, 15.0, load_ns, 1, sticky=False)
     faults = (Crash(700 * MILLISECOND_NS, "n1"), Restart(1_200 * MILLISECOND_NS, "n1"))
-    config = system.config(capacity=8, rate="0.05", timeout="200ms")
+    config = system.config(capacity=8, rate="0.05", timeout="400ms")
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
     with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
         journal = run_requests_live(site, system, config, topology, requests, load_ns, 1, faults, drain_ns=SECOND_NS)
