@@ -17,7 +17,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.api import LiveBody
 from studies.placement.accounts import Event, accounts, ownership, read_events, read_records
 from studies.placement.asked import PlacementJournal, PlacementRequest, Placing
-from studies.placement.script import SERVICE, BrokerAt, Deed, Script, TopicAt, write_script
+from studies.placement.script import BrokerAt, Deed, Script, TopicAt, write_script
 from studies.placement.servers import Servers, profile_of
 from systems.placement.cast import cast_of
 from systems.placement.options import Options
@@ -26,8 +26,8 @@ from testbed.brokers import nsq
 from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
-from testbed.nodes.planes import STAND_INS
 from testbed.play import Observer, Play
+from testbed.servers import check_servers
 from testbed.topologies.places import Site as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings
@@ -84,8 +84,8 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         fleet.start([fault for fault in placing.faults if isinstance(fault, Restart)])
         places = sites(site.topology)
         script = _script(servers, places, load, placing, options)
-        fleet.files[SERVICE] = site.folder / "clients" / "script.json"
-        write_script(fleet.files[SERVICE], script)
+        fleet.script = site.folder / "clients" / "script.json"
+        write_script(fleet.script, script)
         fleet.connect()
         time.sleep(max(0.0, joined_s + placing.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic()))
         with observer.watch:
@@ -126,7 +126,7 @@ class _Run:
 
     def __init__(self, site: Site, servers: Servers, fleet: NodeFleet, placing: Placing):
         self.site, self._servers, self.fleet, self._placing = site, servers, fleet, placing
-        self.folder = fleet.files[SERVICE].parent  # of what clients and brokers write
+        self.folder = site.folder / "clients"  # of what clients and brokers write
         self.faults: list[tuple[int, Fault]] = []
         self.handover_lateness_ns: list[tuple[int, str, int]] = []
         self.play = Play(fleet.check)
@@ -187,9 +187,7 @@ def _journal(run: _Run, script: Script, load: ClientLoad, placing: Placing, find
 
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
     """SpecError for what real processes, or their servers, cannot do."""
-    if asked.system.key not in STAND_INS:
-        fix = "use --testbed virtual, or give it a line in testbed/nodes/planes.py"
-        raise SpecError(f"nobody knows the data plane of {asked.system.key} on testbed {testbed.name}", fix)
+    check_servers(asked.system, testbed.name, is_real=True, commands=True)
     check_wishes(asked.placing, testbed.has_links)
     check_names(asked.load, asked.config)
 

@@ -10,19 +10,20 @@ from core.errors import SystemFault
 from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.placement.script import Deed, Script, client_file, events_file, read_script, script_path
+from studies.placement.script import Deed, Script, client_file, events_file, read_script
 from systems.placement.messages import Attach, Detach, Follow, Unfollow
 from testbed.brokers.clients import Consumer, Producer, Spares
-from testbed.brokers.plane import NoPlane, Report, Services, TopicPlane
+from testbed.brokers.plane import NoPlane, Report, TopicPlane
 from testbed.brokers.subscriptions import Subscriptions
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane
+from testbed.nodes.planes import Plane, Surroundings
 from testbed.trust.accounts import Got, Sent
 
 
-def placement_plane(loop: Loop, services: Services, report: Report, count_sent: Callable[[bytes], None]) -> Plane:
+def placement_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Callable[[bytes], None]) -> Plane:
     """See ``testbed.nodes.planes``."""
-    script, name, folder = read_script(services), str(services["node"][0]), script_path(services).parent
+    path, name = Path(around.script), around.node
+    script, folder = read_script(path), path.parent
     if name in script.brokers:
         kept = Subscriptions(script.store_at, script.session_ns / SECOND_NS)
         control = script.brokers[name].control_port, script.token

@@ -4,15 +4,12 @@ A file that is brought to each host, so that nodes that are restarted read the s
 write down what they saw.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from core.clients import Role
 from systems.placement.messages import AtSite, Wanted
-
-SERVICE = "placement"  # among the services of a run: [path of the script]
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -77,14 +74,9 @@ def write_script(path: Path, script: Script) -> None:
     path.write_bytes(msgspec.json.encode(script))
 
 
-def script_path(services: Mapping[str, Sequence[object]]) -> Path:
-    """Where the script lies on this host."""
-    return Path(str(services[SERVICE][0]))
-
-
-def read_script(services: Mapping[str, Sequence[object]]) -> Script:
-    """The script of the run that a node belongs to."""
-    return msgspec.json.decode(script_path(services).read_bytes(), type=Script)
+def read_script(path: Path) -> Script:
+    """What ``write_script`` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Script)
 
 
 def client_file(folder: Path, client: str) -> Path:

@@ -3,7 +3,7 @@
 They are started before the nodes, which stand beside them; with a node's crash its server is killed as well.
 """
 
-from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from core.units import SECOND_NS
 from studies.placement.script import read_script
@@ -12,6 +12,7 @@ from systems.placement.cast import cast_of
 from systems.placement.options import Options
 from testbed.brokers.launcher import Brokers
 from testbed.hosts.site import Site
+from testbed.nodes.planes import Surroundings
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster
 from testbed.servers.serf_agent import SerfAgent
 from testbed.servers.zookeeper import ZooKeeperServer
@@ -20,9 +21,9 @@ from testbed.servers.zookeeper_store import ZooKeeperStore
 JOIN_S = 60.0
 
 
-def stand_in(name: str, node: Node, services: Mapping[str, Sequence[object]]) -> Node:
-    """See ``testbed.nodes.planes``: the store is a ZooKeeper's, and agents are Serf's."""
-    script = read_script(services)
+def stand_in(node: Node, around: Surroundings) -> Node:
+    """See ``systems.api.StandIn``: the store is a ZooKeeper's, and agents are Serf's."""
+    script, name = read_script(Path(around.script)), around.node
     if name == script.store:
         return ZooKeeperStore(name, script.store_at, script.session_ns)
     if name in script.serf:

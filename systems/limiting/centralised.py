@@ -95,6 +95,11 @@ class Server:
         self._sweep_at = max(_SWEEP_MINIMUM, 2 * len(self.full_at_ticks))
 
 
+def timeout_ns(config: Config) -> int:
+    """How long a node waits; SpecError where that is no span."""
+    return span_ns("centralised", "timeout", config.timeout)
+
+
 class CentralisedNode:
     """The server, or a node that asks it.
 
@@ -108,8 +113,7 @@ class CentralisedNode:
     def __init__(self, node_id: str, server: str, config: Config):
         self.node_id, self.server_id = node_id, server
         self.limit = limit_of(config.capacity, config.rate)
-        timeout_ns = span_ns("centralised", "timeout", config.timeout)
-        self.questions = Questions(timeout_ns, FAILURES[config.on_failure])
+        self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
         self.server = Server(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
 
@@ -173,4 +177,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Ask, Answer, Buckets),
     transport=Transport.STREAM,
+    timeout_ns=timeout_ns,
 )

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -19,7 +19,7 @@ from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.brokers.subscriptions import Subscriptions
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane
+from testbed.nodes.planes import Plane, Surroundings
 
 CONNECT_S = 5.0
 PERIOD_NS = SECOND_NS  # SRTM V-D
@@ -27,7 +27,6 @@ LOOK_NS = 2 * MILLISECOND_NS  # ours: how often a fenced topic is looked at
 DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is left is given up with it
 
 Report = Callable[[object], None]  # takes what the node is to hear
-Services = Mapping[str, Sequence[object]]
 
 
 class NoPlane(Plane):
@@ -131,18 +130,13 @@ class BucketPlane(BrokerPlane):
 
 
 def bucket_plane(
-    loop: Loop, services: Services, report: Report, count_sent: Callable[[bytes], None]
+    loop: Loop, around: Surroundings, report: Report, count_sent: Callable[[bytes], None]
 ) -> BucketPlane | NoPlane:
-    """See ``testbed.nodes.planes``.
-
-    ``services``: ``"node"`` -> its own name, each broker's name -> its control port and the token, ``"topic"`` -> the
-    one that is reported.
-    """
-    name = str(services["node"][0])
-    if name not in services:
-        return NoPlane(name)
-    port, token = services[name]
-    return BucketPlane(loop, name, (int(str(port)), str(token)), report, str(services["topic"][0]))
+    """See ``testbed.nodes.planes``."""
+    control = around.brokers.get(around.node)
+    if control is None:
+        return NoPlane(around.node)
+    return BucketPlane(loop, around.node, (control.port, control.token), report, around.topic)
 
 
 class TopicPlane(BrokerPlane):

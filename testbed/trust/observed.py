@@ -10,6 +10,7 @@ from collectors.probes import MACHINE, Seen
 from core.records import Int64
 from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import Evidence
 from testbed.trust.fidelity import Observation, Spread, judge, spread_of
 
@@ -27,6 +28,7 @@ class Findings:
     spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
     lateness_ns: list[Int64] = field(default_factory=list)
     account: DeliveryAccount | None = None
+    answers: AnswerAccount | None = None
     migration_count: int = 0
     broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
     site_counters: Sequence[tuple[str, str, float]] = ()
@@ -93,6 +95,7 @@ class Findings:
             lost_agents=(*self.lost_agents, *self._dead_helpers()),
             killed_hosts=tuple(self._killed_hosts()),
             account=self.account,
+            answers=self.answers,
             broker_killed=self.broker_killed,
             faulty=self.faulty,
             more={"migration_count": float(self.migration_count)},

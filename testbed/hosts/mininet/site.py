@@ -13,7 +13,7 @@ from core.errors import MachineError, SpecError
 from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities, require, tool
+from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
 from testbed.hosts.mininet.namespaces import connect_in
 from testbed.hosts.mininet.network import NEEDED, Network, is_tree, run_in
 from testbed.hosts.mininet.rules import load_rules, rules_text
@@ -37,7 +37,7 @@ def probe() -> list[Finding]:
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
     return [
         *probe_capabilities(*NEEDED, *delays),
-        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
+        *probe_beside(),
     ]
 
 
