@@ -25,9 +25,9 @@ from testbed.hosts.agent import Agent
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
+from testbed.nodes.journal import Journal
 from testbed.topologies.topology import Topology
 from testbed.trust.replicas import replica_rows
-from testbed.virtual.scheduler import Journal
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch
 _POLL_NS = 250 * MILLISECOND_NS

@@ -12,11 +12,12 @@ from core.seeds import generator
 from core.units import SECOND_NS
 from systems.api import System
 from testbed.faults import Fault
+from testbed.nodes.journal import Journal
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, Evidence
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.boot import event_loop
-from testbed.virtual.scheduler import EventLoop, Journal
+from testbed.virtual.scheduler import EventLoop
 
 LOST = "lost"  # a request without a verdict
 SETTLE_NS = 5 * SECOND_NS  # for late verdicts of nodes that do not say whether they are idle

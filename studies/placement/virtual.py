@@ -17,11 +17,12 @@ from systems.parts.vivaldi import Vivaldi
 from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
 from testbed.faults import Fault, Handover, Heal, Partition
+from testbed.nodes.journal import Journal
 from testbed.nodes.member import node_seed
 from testbed.topologies.places import Site, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
-from testbed.virtual.scheduler import EventLoop, Journal
+from testbed.virtual.scheduler import EventLoop
 from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
 from testbed.virtual.topic_plane import TopicPlane
 

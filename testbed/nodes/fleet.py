@@ -116,8 +116,8 @@ class NodeFleet:
             place.agent.ask("connect", **self._introduction(name))
         until_s, others = monotonic() + _CONNECT_S, len(self.names) - 1
         while True:
-            found = self.statuses()
-            alone = [name for name, of in found.items() if of["connected_count"] < others or not of["ready"]]
+            statuses = self.statuses()
+            alone = [name for name, of in statuses.items() if of["connected_count"] < others or not of["ready"]]
             if not alone:
                 return
             if monotonic() > until_s:
@@ -203,27 +203,27 @@ class NodeFleet:
     def states(self) -> dict[str, Any]:
         """The snapshot of each node that runs and gives one."""
         codec = Codec((Request, *self._system.messages))
-        found = {}
+        states = {}
         for name, agent in self._running():
             path = self.folder / f"{name}.state"
             if agent.ask("snapshot", path=self._site.place(name, path), counted=False)["known"]:
                 self._site.fetch(name, path)
-                found[name] = codec.decode(path.read_bytes())
-        return found
+                states[name] = codec.decode(path.read_bytes())
+        return states
 
     def records(self, name: str) -> NodeRecords:
         """The rows of all the node's processes."""
-        found = NodeRecords()
+        records = NodeRecords()
         for file in self._places[name].lives:
             if not file.exists():
                 with suppress(MachineError):  # it has none, or its host is lost
                     self._site.fetch(name, file)
             life = read_records(file)
-            found.samples += life.samples
-            found.verdicts += life.verdicts
-            found.commands += life.commands
-            found.fault = found.fault or life.fault
-        return found
+            records.samples += life.samples
+            records.verdicts += life.verdicts
+            records.commands += life.commands
+            records.fault = records.fault or life.fault
+        return records
 
     def lives_count(self, name: str) -> int:
         """How many processes the node has had."""
@@ -246,9 +246,9 @@ class NodeFleet:
     def _begin(self, name: str, number: int) -> Agent:
         agent = f"node-{name}.{number}" if number else f"node-{name}"
         host = self._site.topology.host_of(name)
-        found = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
+        started = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
         self._processes.append(agent)
-        return found
+        return started
 
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]

@@ -285,8 +285,8 @@ class NodeHost:
 def main() -> None:
     """Run until standard input ends."""
     host = NodeHost(sys.argv[1])
-    names = ("configure", "listen", "connect", "go", "skew", "snapshot", "status", "finish")
-    serve_in(host.loop, {name: getattr(host, name) for name in names})
+    commands = [host.configure, host.listen, host.connect, host.go, host.skew, host.snapshot, host.status, host.finish]
+    serve_in(host.loop, {command.__name__: command for command in commands})
     sys.exit(host.exit_code)
 
 

@@ -15,16 +15,16 @@ _WARM_SEED, _WARM_USERS = 1, 3
 
 def load_node(name: str, system: str, options: dict[str, Any], names: Sequence[str], seed: int) -> tuple[System, Node]:
     """Node ``name`` of the nodes that the system makes for ``names``; SpecError where there is none."""
-    found = load_system(system)
-    if found.nodes is None:
-        raise SpecError(f"system {found.key} has no nodes", "it distributes publishers; run it as a distributor")
-    config = configure(f"system {found.key}", found.config, options)
-    nodes = found.nodes(list(names), config, seed)
+    loaded = load_system(system)
+    if loaded.nodes is None:
+        raise SpecError(f"system {loaded.key} has no nodes", "it distributes publishers; run it as a distributor")
+    config = configure(f"system {loaded.key}", loaded.config, options)
+    nodes = loaded.nodes(list(names), config, seed)
     if name not in nodes:
-        raise SpecError(f"system {found.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
-    if not found.service:  # virtual time has no services
-        _warm(found, config, list(names))
-    return found, nodes[name]
+        raise SpecError(f"system {loaded.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
+    if not loaded.service:  # virtual time has no services
+        _warm(loaded, config, list(names))
+    return loaded, nodes[name]
 
 
 def _warm(system: System, config: Any, names: list[str]) -> None:
