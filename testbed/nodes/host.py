@@ -285,8 +285,11 @@ class NodeHost:
 def main() -> None:
     """Run until standard input ends."""
     host = NodeHost(sys.argv[1])
-    commands = [host.configure, host.listen, host.connect, host.go, host.skew, host.snapshot, host.status, host.finish]
-    serve_in(host.loop, {command.__name__: command for command in commands})
+    commands: dict[str, Callable[..., dict[str, Any] | None]] = {
+        **{"configure": host.configure, "listen": host.listen, "connect": host.connect, "go": host.go},
+        **{"skew": host.skew, "snapshot": host.snapshot, "status": host.status, "finish": host.finish},
+    }
+    serve_in(host.loop, commands)
     sys.exit(host.exit_code)
 
 
