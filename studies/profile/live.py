@@ -27,7 +27,7 @@ from testbed.brokers.traffic import COLLECT_S, CONNECT_S, STATUS_S, Columns, Cre
 from testbed.hosts.core_share import confined
 from testbed.hosts.process import python_agent
 from testbed.hosts.site import Program, Site
-from testbed.hosts.watch import Watch
+from testbed.hosts.watch import SiteWatch
 from testbed.trust.accounts import DeliveryAccount, account
 from testbed.trust.observed import Findings
 from testbed.virtual.topic_kernel import instants
@@ -149,7 +149,7 @@ class _Run:
 
     # --- the records -------------------------------------------------------------------------------------
 
-    def _taken_home(self, watch: Watch, cpu_ns: Mapping[str, float]) -> Profiled:
+    def _taken_home(self, watch: SiteWatch, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
         got, dropped_rows, out_of_order_count = self._deliveries()
         self._check_alive()
@@ -210,7 +210,7 @@ class _Run:
         rows.append((end_ns, self._name, "span_ns", float(end_ns - self._profiling.warm_up_ns)))
         return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
 
-    def _evidence(self, watch: Watch) -> Any:
+    def _evidence(self, watch: SiteWatch) -> Any:
         watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
         self._findings.site_counters = self._site.counters()

@@ -23,7 +23,7 @@ from systems.api import Arrival, Event, Node, Report, System, Transport, Verdict
 from testbed.hosts.directory import Directory, directory_from
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
-from testbed.nodes.links import Datagrams, Doorstep, Links, Streams, big_buffer
+from testbed.nodes.links import Datagrams, Doorstep, Peers, Streams, big_buffer
 from testbed.nodes.loading import load_node
 from testbed.nodes.member import Group, Member
 from testbed.nodes.planes import PLANES, STAND_INS, Plane
@@ -49,7 +49,7 @@ class NodeHost:
         self._listener: socket.socket
         self._datagram_socket: socket.socket
         self._doorstep: Doorstep
-        self._links: Links
+        self._peers: Peers
         self._streams: Streams  # the same, where they are streams
         self._plane: Plane | None = None
         self._started = False
@@ -91,10 +91,10 @@ class NodeHost:
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
-            self._links = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
+            self._peers = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
         else:
-            self._links = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
-        self._links.start()
+            self._peers = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
+        self._peers.start()
         if self._system.key in STAND_INS:
             self._node = lookup("stand-in", STAND_INS, self._system.key)(self._name, self._node, services)
         self._member = Member(self._name, self._node, self._group, self)
@@ -131,12 +131,12 @@ class NodeHost:
         return {
             "started": self._started,
             "idle": self._member.idle(),
-            "connected_count": self._links.connected_count(),
+            "connected_count": self._peers.connected_count(),
             "ready": self._plane is None or self._plane.ready(),
-            "unsent_bytes": self._links.unsent_bytes(),
+            "unsent_bytes": self._peers.unsent_bytes(),
             "sent_to": self._sent_to,
             "received_from": self._received_from,
-            "garbage_count": self._garbage_count + self._links.garbage_count + self._doorstep.garbage_count,
+            "garbage_count": self._garbage_count + self._peers.garbage_count + self._doorstep.garbage_count,
             "last_traffic_ns": self._member.last_traffic_ns,
         }
 
@@ -244,7 +244,7 @@ class NodeHost:
         if target == source:  # no socket leads home
             self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
         else:
-            self._links.send(target, content)
+            self._peers.send(target, content)
         self._sent_to[target] += 1
 
     def release(self, node: str, request_id: int) -> None:
@@ -278,7 +278,7 @@ class NodeHost:
         self._member.tell_weight()
 
     def _tell_traffic(self) -> None:
-        lost_count, self._lost_before = self._links.lost_count - self._lost_before, self._links.lost_count
+        lost_count, self._lost_before = self._peers.lost_count - self._lost_before, self._peers.lost_count
         self._member.tell_traffic(lost_count)
 
 

@@ -17,7 +17,7 @@ DELAY_NS = MILLISECOND_NS
 SEED, USER_COUNT, RATE_RPS = 1, 3, 20.0
 
 
-class Rehearsal:
+class Stage:
     """A body; each message arrives a millisecond later."""
 
     def __init__(self, nodes: Mapping[str, Node], group: Group):
@@ -69,7 +69,7 @@ def rehearse(system: System, config: Any, names: list[str]) -> None:
     """Start the nodes, ask them, let the last crash and re-join with the first one's state."""
     assert system.nodes is not None
     nodes = system.nodes(names, config, SEED)
-    stage = Rehearsal(nodes, Group(frozenset(nodes), system.messages, system.transport))
+    stage = Stage(nodes, Group(frozenset(nodes), system.messages, system.transport))
     if Arrival in system.inputs:
         for name, requests in poisson_requests(names, USER_COUNT, RATE_RPS, SPAN_NS, SEED, sticky=False).items():
             for request in requests:
