@@ -19,7 +19,7 @@ from typing import Any
 from core.errors import HarnessError, MachineError, SystemFault
 from core.registry import lookup
 from core.units import SECOND_NS
-from systems.api import Arrival, Event, Node, Report, System, Transport, Verdict
+from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
 from testbed.hosts.directory import Directory, directory_from
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
@@ -251,13 +251,13 @@ class NodeHost:
         """The user's host hears nothing of it."""
         self._users.pop(request_id, None)
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """Tell the user's host; of what was handed on to this node it hears nothing, and the verdict is recorded."""
-        user = self._users.pop(request_id, None)
+        user = self._users.pop(decision.request_id, None)
         if user is None:
-            self._recorder.verdict(self.now_ns, request_id, verdict)
+            self._recorder.verdict(self.now_ns, decision.request_id, decision.verdict)
         else:
-            user.send(verdict_frame(request_id, self.now_ns, verdict))
+            user.send(verdict_frame(decision.request_id, self.now_ns, decision.verdict))
 
     def actuate(self, node: str, command: Any) -> None:
         """To the data plane, or into the records where there is none."""

@@ -28,7 +28,6 @@ from systems.api import (
     Start,
     Timer,
     Transport,
-    Verdict,
 )
 from systems.referee import Referee
 
@@ -67,7 +66,7 @@ class Body(Protocol):
         """The node has handed the request on, and will not decide it."""
         ...
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """The node has decided a request."""
         ...
 
@@ -171,8 +170,8 @@ class Member:
             case Forward(request, target):
                 self._body.release(self.name, request.id)
                 self._send(target, request)
-            case Decide(request_id, verdict):
-                self._body.decide(self.name, request_id, verdict)
+            case Decide():
+                self._body.decide(self.name, effect)
             case Actuate(command):
                 self._body.actuate(self.name, command)
             case Sample(metric, value):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Event, Node, System, Verdict
+from systems.api import Arrival, Decide, Event, Node, System
 from testbed.nodes.member import Group, Member
 from workloads.requests import poisson_requests
 
@@ -51,7 +51,7 @@ class Stage:
     def release(self, node: str, request_id: int) -> None:
         """Nobody waits for it."""
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """Nobody waits for it."""
 
     def actuate(self, node: str, command: Any) -> None:

@@ -13,7 +13,7 @@ from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import Arrival, Delivery, Event, Node, Report, Timer, Transport, Verdict
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.nodes.journal import Journal, Step
 from testbed.nodes.member import Group, Member
@@ -165,9 +165,9 @@ class EventLoop:
     def release(self, node: str, request_id: int) -> None:
         """Whoever asked hears from where it is decided."""
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """Into the journal."""
-        self.journal.verdicts[request_id] = self.now_ns, node, verdict
+        self.journal.verdicts[decision.request_id] = self.now_ns, node, decision.verdict
 
     def actuate(self, node: str, command: Any) -> None:
         """Into the journal, and to the data plane."""

@@ -84,8 +84,8 @@ class Body:
     def release(self, node: str, request_id: int) -> None:
         self.told.append(("release", node, request_id))
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
-        self.told.append(("decide", node, request_id, verdict))
+    def decide(self, node: str, decision: Decide) -> None:
+        self.told.append(("decide", node, decision.request_id, decision.verdict))
 
     def actuate(self, node: str, command: Any) -> None:
         self.told.append(("actuate", node, command))
