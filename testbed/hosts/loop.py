@@ -37,13 +37,13 @@ class Clock:
 
 def real_offset_ns() -> int:
     """How far the real-time clock is ahead of the steady one, from the quickest of a few readings."""
-    found = []
+    readings = []
     for _ in range(5):
         before = time.monotonic_ns()
         real = time.time_ns()
         after = time.monotonic_ns()
-        found.append((after - before, real - (before + after) // 2))
-    return min(found)[1]
+        readings.append((after - before, real - (before + after) // 2))
+    return min(readings)[1]
 
 
 class Loop:

@@ -19,8 +19,6 @@ from testbed.nodes.journal import Journal, Step
 from testbed.nodes.member import Group, Member
 from testbed.virtual.network import Network, Parcel
 
-__all__ = ["EVENTS_AT_ONE_INSTANT_MAXIMUM", "EVENTS_MAXIMUM", "DataPlane", "EventLoop", "Journal", "Step"]
-
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
 SAMPLE_PERIOD_NS = SECOND_NS  # of the traffic counters

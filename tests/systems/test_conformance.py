@@ -22,8 +22,8 @@ from systems.api import (
 )
 from systems.conformance import check_decided, check_message, check_same, check_system, check_timers
 from systems.loader import load_system
+from testbed.nodes.journal import Step
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.scheduler import Step
 from tests.systems.canaries import (
     Count,
     DecidesAlone,

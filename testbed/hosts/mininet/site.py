@@ -167,16 +167,16 @@ class MininetSite(ProcessSite):
 
         The delayer's are since ``verify``; of one that has ended, or does not answer, ``alive_count`` 0 is all.
         """
-        found: list[tuple[str, str, float]] = []
+        rows: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
-            found += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
-            found += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
+            rows += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
+            rows += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
         if self.delayer is not None:
             stats: dict[str, Any] = {"alive_count": 0}
             with self._changing, suppress(MachineError):
                 stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
-            found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
-        return found
+            rows += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
+        return rows
 
     # --- inside ------------------------------------------------------------------------------------------
 
