@@ -125,11 +125,11 @@ def _topics(deeds: Sequence[Deed], role: Role) -> list[str]:
 
 def spans_of(deeds: Sequence[Deed], topic: str, role: Role, until_ns: int) -> list[Span]:
     """When a client is on a topic; what has no end ends at ``until_ns``."""
-    found: list[Span] = []
+    spans: list[Span] = []
     for deed in deeds:
         if deed.topic == topic and deed.role is role:
             if deed.wanted:
-                found.append(Span(deed.at_ns, until_ns))
+                spans.append(Span(deed.at_ns, until_ns))
             else:
-                found[-1].end_ns = deed.at_ns
-    return found
+                spans[-1].end_ns = deed.at_ns
+    return spans
