@@ -125,11 +125,11 @@ def _topics(deeds: Sequence[Deed], role: Role) -> list[str]:
 
 def spans_of(deeds: Sequence[Deed], topic: str, role: Role, until_ns: int) -> list[Span]:
     """When a client is on a topic; what has no end ends at ``until_ns``."""
-    spans: list[Span] = []
+    found: list[Span] = []
     for deed in deeds:
         if deed.topic == topic and deed.role is role:
             if deed.wanted:
-                spans.append(Span(deed.at_ns, until_ns))
+                found.append(Span(deed.at_ns, until_ns))
             else:
-                spans[-1].end_ns = deed.at_ns
-    return spans
+                found[-1].end_ns = deed.at_ns
+    return found
