@@ -28,7 +28,7 @@ class Controllers:
     def start(self, begin_ns: int) -> None:
         """Introduce everybody; the nodes begin at an instant of CLOCK_REALTIME."""
         brokers = {broker.name: ControlAt(broker.control_port, self._brokers.token) for broker in self._brokers}
-        self._fleet.surroundings = Surroundings(brokers=brokers, topic=self._topic, begin_ns=begin_ns)
+        self._fleet.surroundings = Surroundings(brokers=brokers, topic=self._topic)
         self._fleet.connect()
         self._fleet.go(begin_ns, {})
 

@@ -97,7 +97,7 @@ class ProcessSite:
             self.state.gone(number)
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
             raise MachineError(f"cannot start {name}: {error.filename or log}: {error.strerror}", fix) from None
-        agent = Agent(name, process, log)
+        agent = Agent(name, process, log, host)
         self.agents[name], self._host_of[name], self._records[name] = agent, host, number
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent

@@ -51,6 +51,7 @@ class NodeFleet:
     def __init__(self, site: Site, system: System, config: Any, seed: int, names: Sequence[str] = ()):
         check_servers(system, "with hosts", is_real=True)
         self.token, self.surroundings = token_hex(16), Surroundings()
+        self.script: Path | None = None  # what a study's planes read: brought to every node's host
         self._site, self._system, self._seed = site, system, seed
         self._loading = {"system": name_of(system), "options": msgspec.to_builtins(config)}
         self.transport = system.transport
@@ -264,13 +265,13 @@ class NodeFleet:
         return self._epoch_ns + self._site.clock_offset_ns(name)
 
     def _introduction(self, name: str) -> dict[str, Any]:
-        """What a node is told of the others and of its surroundings; instants are by its host's clock."""
+        """What a node is told of the others and of its surroundings."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
         around = msgspec.structs.replace(
             self.surroundings,
             node=name,
             servers={name: server.reached_at() for name, server in self._servers.items()},
-            begin_ns=self.surroundings.begin_ns + self._site.clock_offset_ns(name),
+            script=self._site.put(name, self.script) if self.script else "",
         )
         return {"token": self.token, "addresses": addresses, "around": msgspec.to_builtins(around)}
 

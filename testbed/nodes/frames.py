@@ -116,13 +116,9 @@ class FrameSocket:
 
     def send(self, frame: bytes) -> None:
         """Send a frame, now or as soon as the kernel takes it."""
-        self.write(_LENGTH.pack(len(frame)) + frame)
-
-    def write(self, data: bytes) -> None:
-        """Send bytes, whatever they are: for protocols whose answers alone come in such frames."""
         if not self.open:
             return
-        sent = 0
+        data, sent = _LENGTH.pack(len(frame)) + frame, 0
         if not self._outgoing:
             sent = self._try(data)
         if self.open and sent < len(data):

@@ -35,15 +35,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What a node is told of what is around it, beside the other nodes.
 
     ``servers``: by the names of those that the system declares.  The others are told where a study has such things:
-    ``brokers`` by their nodes' names, the ``topic`` that they report, ``begin_ns``, the first second's start on the
-    real-time clock of the node's host, and ``script``, the path of what a study's planes read.
+    ``brokers`` by their nodes' names, the ``topic`` that they report, and ``script``, the path of what a study's planes
+    read.
     """
 
     node: str = ""
     servers: dict[str, ServerAt] = {}
     brokers: dict[str, ControlAt] = {}
     topic: str = ""
-    begin_ns: int = 0
     script: str = ""
 
 

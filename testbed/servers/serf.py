@@ -34,8 +34,8 @@ class SerfServer(RunningServer):
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
         self.node, self._site, self._profile = node, site, profile
         self._host = site.topology.host_of(node)
-        address, (host,) = site.address(node), (h for h in site.topology.hosts if h.name == self._host)
-        number = host.node_names.index(node)  # several agents may share a host
+        address = site.address(node)  # several agents may share a host, and several hosts a machine
+        number = [name for name in site.topology.node_names() if site.address(name) == address].index(node)
         self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
         self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
         self.rpc_at = address, self._rpc_port  # for nodes on other hosts

@@ -97,20 +97,21 @@ class ZooKeeperServer(RunningServer):
         return kazoo_client(self.at, session_s, connect)
 
     def _configure(self) -> None:
-        """Its configuration file, in the run's folder."""
-        settings = {
-            "tickTime": self._tick_ms,
-            "dataDir": self.folder / "data",
-            "clientPort": self.port,
-            "clientPortAddress": self._listens_at,
-            "maxClientCnxns": 0,
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": COMMANDS,
-        }
+        """Its configuration file, in the run's folder on its host."""
         try:
-            (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            settings = {
+                "tickTime": self._tick_ms,
+                "dataDir": Path(self._site.place(self.host, self.folder / "data" / "version-2")).parent,
+                "clientPort": self.port,
+                "clientPortAddress": self._listens_at,
+                "maxClientCnxns": 0,
+                "admin.enableServer": "false",
+                "4lw.commands.whitelist": COMMANDS,
+            }
             text = "".join(f"{name}={value}\n" for name, value in settings.items())
             (self.folder / "zoo.cfg").write_text(text)
+            self._configuration = self._site.put(self.host, self.folder / "zoo.cfg")
         except OSError as error:
             raise MachineError(f"{self.folder}: {error.strerror}", "choose another folder with --out") from None
 
@@ -120,7 +121,7 @@ class ZooKeeperServer(RunningServer):
         options = [f"-Xms{least_mb}m", f"-Xmx{most_mb}m", f"-Dzookeeper.preAllocSize={LOG_FILE_KB}"]
         if self._jute_max_bytes:
             options.append(f"-Djute.maxbuffer={self._jute_max_bytes}")
-        return [program_of("java"), *options, "-cp", str(JAR), MAIN, str(self.folder / "zoo.cfg")]
+        return [program_of("java"), *options, "-cp", str(JAR), MAIN, self._configuration]
 
 
 def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> Any:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.clients import Role
+from core.clients import Role, instants
 from core.seeds import generator
 from core.units import SECOND_NS
+from testbed.trust.accounts import Fate
 from testbed.virtual.topic_plane import Span, TopicPlane, TopicSpans
 
 Int64 = NDArray[np.int64]
@@ -57,15 +58,6 @@ class Messages(NamedTuple):
     broker: Int64  # its number
 
 
-class Fate(NamedTuple):
-    """A topic's messages, in the order of ``born_ns``: arrays (n,).  No consumer: not in here."""
-
-    born_ns: Int64
-    latency_ns: Int64  # until the last consumer has it; -1: somebody never got it
-    late_count: Int64  # consumers that had it later than the bound, or never
-    consumer_count: Int64
-
-
 Persist = Callable[[str, int, int], Int64]  # topic, broker's number, messages -> how long each waits, int64 (messages,)
 
 
@@ -95,20 +87,15 @@ def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int,
     for (client, role), wanted in topic.wanted.items():
         if role is Role.PRODUCER:
             phase = generator(seed, "messages", topic.load.name, client).random()
-            born_ns = np.concatenate([instants(span, topic.load.rate_rps, phase, until_ns) for span in wanted])
+            born_ns = np.concatenate(
+                [instants(span.start_ns, min(span.end_ns, until_ns), topic.load.rate_rps, phase) for span in wanted]
+            )
             parts.append(_sent(plane, topic, roads, client, born_ns))
     if not parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
     found = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     order = np.argsort(found.accepted_ns, kind="stable")
     return Messages(*(column[order] for column in found))
-
-
-def instants(span: Span, rate_rps: float, phase: float, until_ns: int) -> Int64:
-    """When a producer sends, while it is on a topic: evenly spaced, from ``phase`` of a distance on."""
-    length_ns = max(0, min(span.end_ns, until_ns) - span.start_ns)
-    count = int(np.ceil(length_ns * rate_rps / SECOND_NS - phase))
-    return span.start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
 
 
 def _sent(plane: TopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -95,7 +96,7 @@ class SshSite(ProcessSite):
             fifo_priority=program.fifo_priority,
         )
         self.notes += [f"{name}: {text}" for text in process.refused if f"{name}: {text}" not in self.notes]
-        agent = Agent(name, process, log)
+        agent = Agent(name, process, log, host)
         self.agents[name], self._host_of[name] = agent, host
         return agent
 
@@ -121,6 +122,11 @@ class SshSite(ProcessSite):
     def fetch(self, host: str, path: Path) -> None:
         """See ``testbed.hosts.site.Site.fetch``."""
         path.write_bytes(self.remote(host).fetch(self._relative(path)))
+
+    @cached_property
+    def memory(self) -> Path:
+        """A folder of the run's: its machines have disks of their own."""
+        return self.folder / "memory"
 
     def clock_offset_ns(self, host: str) -> int:
         """As measured when the connection was made."""
