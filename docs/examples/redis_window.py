@@ -159,7 +159,7 @@ class Wire:
 
 
 def plane(
-    loop: Loop, around: Surroundings, report: Callable[[Counted], None], count_sent: Callable[[bytes], None]
+    loop: Loop, around: Surroundings, report: Callable[[object], None], count_sent: Callable[[bytes], None]
 ) -> WirePlane:
     """What carries a node's commands out: a connection that is made anew when it breaks."""
     at = around.servers[SERVER.name]

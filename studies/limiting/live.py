@@ -113,8 +113,8 @@ class _Users:
             path = self._folder / f"{host}.users.npz"
             agent.ask("collect", LOAD_S, path=self._site.place(host, path))
             self._site.fetch(host, path)
-            with np.load(path) as found:
-                rows += found["rows"].tolist()
+            with np.load(path) as file:
+                rows += file["rows"].tolist()
         return rows
 
     def stop(self) -> None:
@@ -296,14 +296,14 @@ def _longest_delay_ns(topology: Topology) -> int:
     return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
 
 
-def _lost_on_the_way(found: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
+def _lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
     """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
     rows = []
-    for source, status in found.items():
+    for source, status in statuses.items():
         lost = sum(
-            count - found[target]["received_from"].get(source, 0)
+            count - statuses[target]["received_from"].get(source, 0)
             for target, count in status["sent_to"].items()
-            if target in found
+            if target in statuses
         )
         if lost > 0:
             rows.append((now_ns, source, "lost_count", float(lost)))

@@ -74,9 +74,9 @@ def _namespaces() -> str | None:
 
 
 def _mininet() -> str | None:
-    found = importlib.util.find_spec("mininet")
-    if found and found.origin:
-        return str(Path(found.origin).parent)
+    spec = importlib.util.find_spec("mininet")
+    if spec and spec.origin:
+        return str(Path(spec.origin).parent)
     place = Path("/usr/lib/python3/dist-packages/mininet")  # Debian's package is for Debian's Python
     return str(place) if (place / "net.py").is_file() else None
 
@@ -117,8 +117,8 @@ def _pinning() -> str | None:
 
 
 def _paramiko() -> str | None:
-    found = importlib.util.find_spec("paramiko")
-    return "installed" if found else None
+    spec = importlib.util.find_spec("paramiko")
+    return "installed" if spec else None
 
 
 def _go() -> str:
@@ -136,8 +136,8 @@ def _brokerd() -> str | None:
 
 
 def _docker_sdk() -> str | None:
-    found = importlib.util.find_spec("docker")
-    return str(Path(found.origin).parent) if found and found.origin else None
+    spec = importlib.util.find_spec("docker")
+    return str(Path(spec.origin).parent) if spec and spec.origin else None
 
 
 def _dockerd() -> str | None:

@@ -87,7 +87,7 @@ class NodeHost:
                     raise MachineError(f"port {port} of {self._address}: {error}", "free it") from None
                 time.sleep(0.01)
 
-    def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, Any]) -> None:
+    def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, object]) -> None:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)

@@ -70,7 +70,7 @@ def plane_of(
     system: System,
     loop: Loop,
     around: Surroundings,
-    report: Callable[[Any], None],
+    report: Callable[[object], None],
     count_sent: Callable[[bytes], None],
 ) -> Plane | None:
     """The plane that the system declares, made; None where it declares none."""

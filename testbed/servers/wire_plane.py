@@ -30,7 +30,7 @@ class Wire(Protocol):
         """A node's command."""
         ...
 
-    def take(self, content: bytes) -> Sequence[Any]:
+    def take(self, content: bytes) -> Sequence[object]:
         """The reports in what came; the rest of an answer may come later."""
         ...
 
@@ -43,7 +43,7 @@ class WirePlane(Plane):
         loop: Loop,
         at: ServerAt,
         make_wire: Callable[[], Wire],
-        report: Callable[[Any], None],
+        report: Callable[[object], None],
         count_sent: Callable[[bytes], None],
     ):
         self._loop, self._at, self._make_wire = loop, at, make_wire

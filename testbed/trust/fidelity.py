@@ -191,14 +191,14 @@ def _rules_of_answers(seen: Observation) -> Sequence[_Rule]:
 
 def _beside(seen: Observation) -> dict[str, float]:
     """Numbers that nobody judges."""
-    found = dict(seen.more)
+    numbers = dict(seen.more)
     for name, spread in (("lateness", seen.lateness), ("delay_lateness", seen.delay_lateness)):
         if spread and spread.max_ns is not None:
-            found |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
+            numbers |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
     if seen.queue_drop_count is not None:
-        found["queue_drop_count"] = seen.queue_drop_count
+        numbers["queue_drop_count"] = seen.queue_drop_count
     if seen.account:
-        found |= {part.name: getattr(seen.account, part.name) for part in fields(seen.account)}
+        numbers |= {part.name: getattr(seen.account, part.name) for part in fields(seen.account)}
     if seen.answers:
-        found |= {part.name: getattr(seen.answers, part.name) for part in fields(seen.answers)}
-    return found
+        numbers |= {part.name: getattr(seen.answers, part.name) for part in fields(seen.answers)}
+    return numbers

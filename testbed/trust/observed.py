@@ -133,14 +133,11 @@ class Findings:
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
-        counters = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
-        if not counters.get("packet_count"):
+        counts = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
+        if not counts.get("packet_count"):
             return None
         return Spread(
-            counters["lateness_p50_ns"],
-            counters["lateness_p99_ns"],
-            counters["lateness_max_ns"],
-            counters["packet_count"],
+            counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], counts["packet_count"]
         )
 
 
