@@ -235,6 +235,16 @@ class Data:
         """Paths between hosts, requested and measured, of live runs."""
         return self._table("paths")
 
+    def table(self, name: str) -> "DataFrame":
+        """The table of this name, one of ``collectors.schema.TABLES``."""
+        if name not in self._frames:
+            self._frames[name] = self._table(name)
+        return self._frames[name]
+
+    @cached_property
+    def _frames(self) -> dict[str, "DataFrame"]:
+        return {}
+
     def select(self, run_ids: Collection[str]) -> "Data":
         """The same tables, of these runs only: their files alone are read."""
         wanted = set(run_ids)

@@ -114,13 +114,15 @@ def _curves(data: "Data") -> "pd.DataFrame":
     """
     from pyspark.sql import functions as f
 
-    metrics: list[Any] = ["pair_count", "late_pair_count", "latency_max_ns"]
-    step = f.expr(f"at_ns div {SECOND_NS}").alias("t_s")
-    mine = data.samples.where(f.col("metric").isin(*metrics)).groupBy("run_id", step).pivot("metric", metrics)
-    sums = mine.agg(f.sum("value").alias("all"), f.max("value").alias("most"))
+    from analysis.placement import topic_windows
+
+    every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
+    by_step = every.groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
+    sums = by_step.agg(
+        f.sum("pair_count").alias("pairs"), f.sum("late_pair_count").alias("late"), f.max("max_ns").alias("max_ns")
+    )
     found = _scenarios(data, sums, ["run_id", "t_s"])
-    found = found.rename(columns={"pair_count_all": "pairs", "late_pair_count_all": "late"})
-    found["held"] = (found.latency_max_ns_most > HELD_NS).astype(int)
+    found["held"] = (found.max_ns > HELD_NS).astype(int)
     found["in_bound"] = found.pairs - found.late
     rows = found.groupby(["system", "scenario", "t_s"])
     curves = rows.agg({"in_bound": "sum", "late": "sum", "pairs": "sum", "held": "max"}).reset_index()

@@ -102,9 +102,7 @@ def _errors(data: "Data") -> "DataFrame":
     """
     from pyspark.sql import functions as f
 
-    names: list[bool | float | int | str] = ["estimated_rtt_ns", "true_rtt_ns"]
-    both = data.samples.where(f.col("metric").isin(*names)).groupBy("run_id", "at_ns", "node")
-    wide = both.pivot("metric", names).agg(f.first("value")).withColumnRenamed("node", "pair")
+    estimates = data.table("coordinates").withColumn("pair", f.concat_ws(" ", "a", "b"))
     there = data.paths.select("run_id", "source", "target", f.col("measured_delay_ns").alias("there_ns"))
     back = data.paths.select(
         "run_id", f.col("source").alias("target"), f.col("target").alias("source"),
@@ -118,7 +116,7 @@ def _errors(data: "Data") -> "DataFrame":
     rtt_ms = f.coalesce("rtt_ns", "true_rtt_ns") / MILLISECOND_NS
     estimated_ms = f.col("estimated_rtt_ns") / MILLISECOND_NS
     return (
-        wide.join(measured, ["run_id", "pair"], "left")
+        estimates.join(measured, ["run_id", "pair"], "left")
         .join(data.runs.select("run_id", "testbed", "repetition"), "run_id")
         .select(
             "testbed", "repetition", (f.col("at_ns") / SECOND_NS).alias("at_s"), "pair", rtt_ms.alias("rtt_ms"),

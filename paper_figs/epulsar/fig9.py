@@ -12,7 +12,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interv
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import events, windows
+from paper_figs.epulsar.windows import clients, owned, windows
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import letter, panels, style_of
@@ -65,20 +65,20 @@ def tables(data: "Data") -> FigureTables:
     """
     import pandas as pd
 
-    every, changes = windows(data), events(data, "owned", "joined", "left")
+    every, spells, changes = windows(data), owned(data), clients(data, "joined", "left")
     named = with_point(data, data.runs.select("run_id"), {"literal": "system.literal"}).set_index("run_id")
     named["variant"] = ["epulsar, as printed" if literal is True else system
                         for system, literal in zip(named.system, named.literal, strict=True)]  # fmt: skip
     rows = []
     for run_id, part in every[every.second >= SETTLED_S].groupby("run_id"):
-        owned = changes[(changes.run_id == run_id) & (changes.kind == "owned")]
+        mine = spells[spells.run_id == run_id]
         minutes = (part.second.max() + 1 - SETTLED_S) / 60
         rows.append({
             "run_id": run_id,
             "in_bound": float((part.late_count == 0).mean()),
             "messages_in_bound": 1.0 - float(part.late_count.sum() / part.message_count.sum()),
             "worst_ms": float(part.max_ms.max()),
-            "moves_per_minute": float((owned.at_s > SETTLED_S).sum() / minutes),
+            "moves_per_minute": float((mine.at_s > SETTLED_S).sum() / minutes),
         })  # fmt: skip
     runs = pd.DataFrame(rows).set_index("run_id").join(named[["variant", "repetition"]])
     first = runs[runs.repetition == 0].reset_index()[["run_id", "variant"]]
@@ -93,9 +93,9 @@ def _in_interest(every: "pd.DataFrame", changes: "pd.DataFrame", run_id: str) ->
     """Seconds of the topics that the avatar shown subscribes to, while it does: topic, spell, second, max_ms."""
     import pandas as pd
 
-    mine = changes[(changes.run_id == run_id) & (changes["first"] == SHOWN) & (changes.third == "consumer")]
+    mine = changes[(changes.run_id == run_id) & (changes.client == SHOWN) & (changes.role == "consumer")]
     found = []
-    for topic, part in mine.sort_values("at_s").groupby("second"):
+    for topic, part in mine.sort_values("at_s").groupby("topic"):
         ends = [*part[part.kind == "left"].at_s, float("inf")]
         for spell, (start_s, end_s) in enumerate(zip(part[part.kind == "joined"].at_s, ends, strict=False)):
             inside = (

@@ -70,9 +70,9 @@ def tables(data: "Data") -> FigureTables:
     factors = {"proxied": "study.proxied", "clients": "study.clients", "handover": "study.handover",
                "still": "study.still"}  # fmt: skip
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
-    static = data.samples.where((f.col("metric") == "shift_ns") & ~f.col("node").startswith("client"))
+    static = data.table("agents").where(~f.col("agent").startswith("client"))
     shifts = static.select(
-        "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("value") / 1e6 / EVERY_S).alias("shift_ms_per_s")
+        "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("shift_ns") / 1e6 / EVERY_S).alias("shift_ms_per_s")
     )
     moved = shifts.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
     of_shifts = shifts.groupBy("run_id", "at_s").agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s"))

@@ -12,6 +12,7 @@ from core.seeds import child_seed
 from core.units import duration_ns
 from studies.api import Journal, Point, Study
 from studies.distribution.study import histogram_rows
+from studies.tables import fault_rows, skipped_rows
 from testbed.faults import check_faults, read_faults
 
 
@@ -68,18 +69,14 @@ def run(point: Point, config: Config) -> Journal:
         clock_skew_ns=duration_ns(config.clock_skew),
         compare_replicas=config.compare_replicas,
     )
-    requests, samples = journal.requests(), journal.samples()
-    for reason, count in getattr(point.schedule, "skipped", {}).items():
-        row = {"at_ns": 0, "node": reason, "metric": "skipped_line_count", "value": float(count)}
-        for name, value in row.items():
-            samples[name].append(value)
+    requests = journal.requests()
     tables: dict[str, dict[str, Any]] = {
         "requests": requests,
-        "samples": samples,
+        "samples": journal.samples(),
         "latency_histogram": _decision_latency(requests),
+        "faults": fault_rows(journal.journal.faults),
+        "skipped_lines": skipped_rows(getattr(point.schedule, "skipped", {})),
     }
-    if config.faults:
-        tables["decisions"] = _fault_rows(journal.journal.faults)
     return Journal(tables, "done", evidence=journal.evidence)
 
 
@@ -89,15 +86,6 @@ def _decision_latency(requests: dict[str, list[Any]]) -> dict[str, Any]:
     latency_ns = np.array([decided - intended for decided, intended in pairs if decided is not None], np.int64)
     counts = np.bincount(bucket_index(latency_ns), minlength=BUCKET_COUNT)
     return histogram_rows(0, {"decision_latency": counts[np.newaxis]})
-
-
-def _fault_rows(faults: list[tuple[int, Any]]) -> dict[str, Any]:
-    """What went wrong, and when: rows of ``decisions``."""
-    return {
-        "at_ns": [at_ns for at_ns, _ in faults],
-        "kind": ["fault"] * len(faults),
-        "note": [repr(fault) for _, fault in faults],
-    }
 
 
 STUDY = Study(configured, run)

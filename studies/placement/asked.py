@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.clients import Happening, Joined, Moved
+from systems.api import Message
 from systems.placement.messages import AtSite, Wanted
 from testbed.faults import Fault
 from testbed.topologies.places import Site
@@ -48,6 +49,16 @@ class Spell(NamedTuple):
     end_ns: int
 
 
+class Recorded(NamedTuple):
+    """A message of the control plane was sent, or got."""
+
+    at_ns: int
+    node: str
+    way: str  # sent or got
+    peer: str
+    message: Message
+
+
 @dataclass(frozen=True)
 class PlacementJournal:
     """What a run showed: samples (at_ns, node, metric, value), ownership, clients, the fate of messages by topic."""
@@ -56,8 +67,8 @@ class PlacementJournal:
     spells: list[Spell]
     happenings: list[Happening]
     fates: "dict[str, Fate]"
-    faults: list[tuple[int, Any]] = field(default_factory=list)
-    messages: list[tuple[int, str, str, str, str]] = field(default_factory=list)  # at_ns, node, sent or got, peer, text
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
+    messages: list[Recorded] = field(default_factory=list)
     evidence: Evidence = NOTHING
 
 

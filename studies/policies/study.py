@@ -1,26 +1,20 @@
 """The study of the placement study: coordinates once, then many random placements, all policies (ePulsar 5.5).
 
 Nothing is offered, and no system runs: a run is one topology, on which all policies choose for the same clients.  Its
-``samples`` have a row for each placement (as ``at_ns``, for there is no time), policy (as ``node``) and measure;
-of the node ``coordinates``, how far the estimates are off.
+table ``policies`` has a row for each placement and policy; ``coordinates`` has what is estimated, pair by pair.
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from core.errors import SpecError
-from core.records import Float64
 from core.registry import configure
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study
-from systems.parts.coordinates import Coordinates, distances_s
+from studies.policies.tables import pair_rows, policy_rows
 from systems.parts.topic_placement import Policy
 
 SCENARIOS = ("game", "swarms")
-SETTLED = "coordinates"  # as a node: what is said of the estimates themselves
 
 
 @dataclass(frozen=True)
@@ -88,38 +82,11 @@ def run(point: Point, config: Config) -> Journal:
     bound_s, access_s = _seconds("bound", config.bound), _seconds("access", config.access)
     setting = study.Setting(policy, bound_s, access_s, config.access_in_height, config.only_violated)
     found = study.results(places, where, scenario, placements, setting)
-    return Journal({"samples": _samples(found, study.POLICIES, study.MEASURES, _errors(places.delay_s, where))}, "done")
-
-
-def _errors(delay_s: Float64, where: Coordinates) -> dict[str, float]:
-    """How far estimated round trips are off, over all pairs that are apart: of their lengths, and in time."""
-    rtt_s, estimate_s = 2.0 * delay_s, distances_s(where, where)
-    apart = rtt_s > 0.0
-    if not apart.any():
-        return {}
-    off_s = np.abs(estimate_s - rtt_s)[apart]
-    ratio = off_s / rtt_s[apart]
-    return {
-        "median_error_ratio": float(np.median(ratio)),
-        "p90_error_ratio": float(np.quantile(ratio, 0.9)),
-        "median_error_ns": float(np.median(off_s)) * SECOND_NS,
-        "p90_error_ns": float(np.quantile(off_s, 0.9)) * SECOND_NS,
+    tables = {
+        "policies": policy_rows(found, study.POLICIES, study.MEASURES),
+        "coordinates": pair_rows(places.names, places.delay_s, where),
     }
-
-
-def _samples(
-    found: Float64, policies: tuple[str, ...], measures: tuple[str, ...], errors: dict[str, float]
-) -> dict[str, Any]:
-    """Columns of ``samples``, from the kernel's (placements, policies, measures)."""
-    in_ns = np.array([SECOND_NS if name.endswith("_ns") else 1 for name in measures])
-    number, policy, measure = (part.ravel() for part in np.indices(found.shape))
-    more = len(errors)
-    return {
-        "at_ns": [*number.tolist(), *[0] * more],
-        "node": [*np.array(policies)[policy].tolist(), *[SETTLED] * more],
-        "metric": [*np.array(measures)[measure].tolist(), *errors],
-        "value": [*(found * in_ns).ravel().tolist(), *errors.values()],
-    }
+    return Journal(tables, "done")
 
 
 STUDY = Study(configured, run)

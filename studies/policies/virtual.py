@@ -31,6 +31,7 @@ class Places(NamedTuple):
     delay_s: Float64  # (n, n), symmetric, 0 on the diagonal
     brokers: int
     sites: int
+    names: tuple[str, ...]
 
     def site_to_broker(self, matrix: Float64) -> Float64:
         """The part (sites, brokers) of a matrix (n, n)."""
@@ -45,7 +46,7 @@ def places_of(topology: Topology) -> Places:
     )
     nodes = [*brokers, *sites, *managers]
     delay_ns = np.array([[topology.path(a, b).one_way_delay_ns for b in nodes] for a in nodes], np.int64)
-    return Places(delay_ns / SECOND_NS, len(brokers), len(sites))
+    return Places(delay_ns / SECOND_NS, len(brokers), len(sites), tuple(nodes))
 
 
 def shuffled(places: Places, rng: np.random.Generator) -> Places:

@@ -9,6 +9,8 @@ from core.errors import SpecError
 from core.registry import configure
 from core.units import duration_ns
 from studies.api import Journal, Point, Study
+from studies.tables import skipped_rows
+from studies.throttling.tables import cycle_tables
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
 
@@ -64,11 +66,11 @@ def run(point: Point, config: Config) -> Journal:
         seed=point.spec.seed,
         faults=read_faults(config.faults),
     )
-    samples = journal.samples()
-    for reason, lines in point.schedule.skipped.items():
-        for name, value in (("at_ns", 0), ("node", reason), ("metric", "skipped_line_count"), ("value", float(lines))):
-            samples[name].append(value)
-    return Journal({"samples": samples}, "done")
+    tables = {
+        **cycle_tables(journal.journal.samples, cycle_ns),
+        "skipped_lines": skipped_rows(point.schedule.skipped),
+    }
+    return Journal(tables, "done")
 
 
 STUDY = Study(configured, run)
