@@ -178,11 +178,8 @@ def measured(data: "Data") -> "pd.DataFrame":
     from analysis.spark import collect
 
     found = points_of(data)
-    sent = data.samples.where(f.col("metric").isin("sent_bytes", "sent_count") & (f.col("node") != ""))
-    totals = sent.groupBy("run_id").agg(
-        *(f.sum(f.when(f.col("metric") == metric, f.col("value"))).alias(metric) for metric in ("sent_bytes",
-                                                                                              "sent_count"))
-    )  # fmt: skip
+    sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
+    totals = sent.agg(*(f.sum(name).alias(name) for name in ("sent_bytes", "sent_count")))
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.99,))
     frames = [
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),

@@ -53,8 +53,6 @@ FACTORS = {
     "size_bytes": "workload.size_bytes", "rate_rps": "workload.rate_rps", "core_share": "study.core_share",
 }  # fmt: skip
 POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
-COUNTERS = ("span_ns", "span_in_count", "span_out_count", "span_out_bytes", "span_offered_count", "span_lost_count",
-            "span_cpu_ns")  # fmt: skip
 QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
@@ -89,14 +87,12 @@ def tables(data: "Data") -> FigureTables:
     histogram = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
     columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
     spread = metrics.percentiles(histogram, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
-    of_broker = data.samples.where(f"metric in {COUNTERS} and node != 'clients'").groupBy("run_id")
-    of_clients = data.samples.where("metric = 'span_cpu_ns' and node = 'clients'")
-    rates = of_broker.pivot("metric", list(COUNTERS)).max("value").selectExpr(
+    rates = data.table("spans").where("node != 'clients'").selectExpr(
         "run_id", "span_in_count / span_ns * 1e9 as in_rps", "span_out_count / span_ns * 1e9 as out_rps",
         "span_out_bytes / span_ns * 1e9 as out_bps", "span_offered_count / span_ns * 1e9 as offered_rps",
         "span_lost_count / span_offered_count as lost_share", "span_cpu_ns / span_ns as broker_cores", "span_ns",
     )  # fmt: skip
-    clients = of_clients.selectExpr("run_id", "value as clients_cpu_ns")
+    clients = data.table("spans").where("node = 'clients'").selectExpr("run_id", "span_cpu_ns as clients_cpu_ns")
     runs = data.runs.select("run_id", "repetition", "validity", *named)
     frame = plain(
         collect(runs.join(rates, "run_id").join(clients, "run_id").join(spread, "run_id"), ["run_id"]), FACTORS
