@@ -87,7 +87,7 @@ def tables(data: "Data") -> FigureTables:
 
 
 def _messages(data: "Data") -> Any:
-    """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; of two alike the first comes first.
+    """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; alike ones in order.
 
     Those about the topic, and the store's answers.
     """
