@@ -31,7 +31,7 @@ def test_a_value_told_twice_is_not_lost():
     assert found["usage"]["sent_count"] == [2, 3] and found["usage"]["at_ns"] == [5, 5]
 
 
-@pytest.mark.parametrize("metric, close", [("elected_counts", "elected_count"), ("state_byte", "state_bytes")])
+@pytest.mark.parametrize(("metric", "close"), [("elected_counts", "elected_count"), ("state_byte", "state_bytes")])
 def test_what_is_no_metric_is_refused_with_the_nearest_name(metric, close):
     with pytest.raises(SystemFault, match=f"'{metric}'.*did you mean '{close}'"):
         sorted_out([(0, "n1", "elected_count", 1.0), (0, "n1", metric, 1.0)])

@@ -66,7 +66,8 @@ def test_a_live_run_is_told_by_time(out):
     worst, other = text.index("n2 to n1: wanted 20.000 ± 2 ms, found 21.000 ms, lost 3 of 200"), text.index("n1 to n2:")
     assert worst < other
     order = [
-        text.index(part) for part in ("0.5 s  [node1] serving", "5.0 s  partition  side n2, n3", "9.0 s  [node1] peer n2 is lost")
+        text.index(part)
+        for part in ("0.5 s  [node1] serving", "5.0 s  partition  side n2, n3", "9.0 s  [node1] peer n2 is lost")
     ]
     assert order == sorted(order)
 
