@@ -370,6 +370,9 @@ _PATHS = table(
     ("probe_count", WHOLE),
 )
 
+# Whose real numbers hardly repeat: a dictionary of them is larger than they are.
+OF_REAL_NUMBERS = ("cycles", "client_cycles", "coordinates")
+
 DESCRIBED: dict[str, Table] = {**_OF_EVERY_RUN, **_OF_LOADS, **_OF_PLACEMENT, **COUNTERS, "paths": _PATHS}
 TABLES: dict[str, pa.Schema] = {name: described.schema for name, described in DESCRIBED.items()}
 RUNS, SAMPLES, LATENCY_HISTOGRAM = TABLES["runs"], TABLES["samples"], TABLES["latency_histogram"]

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from collectors.rows import with_typed_samples
-from collectors.schema import LOGS, MANIFEST, SCHEMA_VERSION, TABLES
+from collectors.schema import LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
 from core.errors import HarnessError, MachineError
 
 FAILED = ".failed"
@@ -180,7 +180,12 @@ def _rename(partial: Path, folder: Path) -> None:
 def _write_table(path: Path, table: pa.Table) -> None:
     # Python's own file: its errors are plain OSErrors, and it can be synced.
     with path.open("xb") as file:
-        pq.write_table(table, file, compression="zstd", store_schema=False)
+        reals = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+        split = reals if path.stem in OF_REAL_NUMBERS else []
+        others = [name for name in table.column_names if name not in split]
+        pq.write_table(
+            table, file, compression="zstd", store_schema=False, use_dictionary=others, use_byte_stream_split=split
+        )
         _sync(file)
 
 

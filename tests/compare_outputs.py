@@ -59,7 +59,11 @@ def figure_differences(ours: Path, theirs: Path, figures: list[str], tolerance: 
 
 
 def frame_differences(ours: pa.Table, theirs: pa.Table, tolerance: float) -> Iterator[str]:
-    """A line for each column that is missing, of another type, or further off than allowed."""
+    """A line for each column that is missing, of another type, or further off than allowed.
+
+    Rows are put in order first, by all but their floats: figures that order by run have another order by other ids.
+    """
+    ours, theirs = (_in_order(table) for table in (ours, theirs))
     if ours.num_rows != theirs.num_rows:
         yield f"{ours.num_rows} rows against {theirs.num_rows}"
         return
@@ -77,6 +81,14 @@ def frame_differences(ours: pa.Table, theirs: pa.Table, tolerance: float) -> Ite
         elif not a.equals(b):
             count = sum(x != y for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True))
             yield f"column {name}: {count} of {len(a)} values differ"
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    table = table.drop_columns([name for name in LEFT_OUT if name in table.column_names])
+    exact = sorted(field.name for field in table.schema if not pa.types.is_floating(field.type))
+    floats = sorted(set(table.column_names) - set(exact))
+    flat = [name for name in (*exact, *floats) if not pa.types.is_nested(table.schema.field(name).type)]
+    return table.sort_by([(name, "ascending") for name in flat])
 
 
 def _off(a: np.ndarray, b: np.ndarray) -> float:
