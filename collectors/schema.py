@@ -375,4 +375,3 @@ OF_REAL_NUMBERS = ("cycles", "client_cycles", "coordinates")
 
 DESCRIBED: dict[str, Table] = {**_OF_EVERY_RUN, **_OF_LOADS, **_OF_PLACEMENT, **COUNTERS, "paths": _PATHS}
 TABLES: dict[str, pa.Schema] = {name: described.schema for name, described in DESCRIBED.items()}
-RUNS, SAMPLES, LATENCY_HISTOGRAM = TABLES["runs"], TABLES["samples"], TABLES["latency_histogram"]

@@ -1,10 +1,19 @@
 """Rows that several studies write: every kind of fault has its parameters in columns of their own."""
 
+import ast
+from pathlib import Path
+
 from collectors.schema import TABLES
 from studies.tables import fault_rows, skipped_rows
 from studies.throttling.tables import cycle_tables
 from testbed.faults import KINDS, read_faults
 
+ROOT = Path(__file__).parents[2]
+SUMMARIES = {"mean", "median", "quantile", "percentile", "average", "nanmean", "nanmedian", "nanquantile", "std", "var"}
+EXEMPT = {  # what a search is told; the limit that a throttler is given
+    ("studies/distribution/windows.py", "quantile"),
+    ("studies/throttling/study.py", "mean"),
+}
 FAULTS = [
     {"kind": "crash", "at": "1s", "node": "n1"},
     {"kind": "restart", "at": "2s", "node": "n1", "copy_from": "n2"},
@@ -70,3 +79,12 @@ def test_cycles_and_their_clients():
         (0, 4, 3), (1, 3, 2),
     ]  # fmt: skip
     assert told(found["samples"]) == [{"at_ns": 500, "node": "n1", "metric": "sent_count", "value": 2}]
+
+
+def test_no_run_computes_what_spark_computes():
+    found = set()
+    for path in [*(ROOT / "studies").rglob("*.py"), *(ROOT / "harness").rglob("*.py")]:
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        names = {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
+        found |= {(path.relative_to(ROOT).as_posix(), name) for name in names & SUMMARIES}
+    assert found == EXEMPT
