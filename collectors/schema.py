@@ -370,8 +370,8 @@ _PATHS = table(
     ("probe_count", WHOLE),
 )
 
-# Whose real numbers hardly repeat: a dictionary of them is larger than they are.
-OF_REAL_NUMBERS = ("cycles", "client_cycles", "coordinates")
+# Tables whose columns a dictionary makes no smaller (``collectors.writer``).
+OF_REAL_NUMBERS, HISTOGRAMS = ("cycles", "client_cycles", "coordinates"), ("latency_histogram", "topic_latency")
 
 DESCRIBED: dict[str, Table] = {**_OF_EVERY_RUN, **_OF_LOADS, **_OF_PLACEMENT, **COUNTERS, "paths": _PATHS}
 TABLES: dict[str, pa.Schema] = {name: described.schema for name, described in DESCRIBED.items()}
