@@ -35,13 +35,13 @@ def percentiles(histogram: DataFrame, by: Sequence[str], quantiles: Sequence[flo
     group = Window.partitionBy(*by).orderBy("value_ns")  # one order for both, so Spark sorts and scans once
     up_to_here = group.rowsBetween(Window.unboundedPreceding, 0)
     whole = group.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    pooled = histogram.groupBy(*by, _value_ns().alias("value_ns")).agg(F.sum("count").alias("count"))
+    pooled = histogram.groupBy(*by, value_ns().alias("value_ns")).agg(F.sum("count").alias("count"))
     ranked = pooled.withColumns({"cumulative": F.sum("count").over(up_to_here), "total": F.sum("count").over(whole)})
     columns = [
         F.min(F.when(F.col("cumulative") >= q * F.col("total"), F.col("value_ns"))).alias(quantile_name(q))
         for q in quantiles
     ]
-    return ranked.groupBy(*by).agg(*columns, F.sum("count").alias("count"), _mean().alias("mean_ns"))
+    return ranked.groupBy(*by).agg(*columns, F.sum("count").alias("count"), mean_ns().alias("mean_ns"))
 
 
 def quantile_name(q: float) -> str:
@@ -54,18 +54,18 @@ def exceed_probability(histogram: DataFrame, by: Sequence[str], threshold_ns: in
 
     0 for access delay: the probability of waiting for a token.
     """
-    above = F.sum(F.when(_value_ns() > threshold_ns, F.col("count")).otherwise(0))
+    above = F.sum(F.when(value_ns() > threshold_ns, F.col("count")).otherwise(0))
     return histogram.groupBy(*by).agg(
         (above / F.sum("count")).alias("exceed_probability"), F.sum("count").alias("count")
     )
 
 
-def _value_ns() -> Column:
+def value_ns() -> Column:
     """``collectors.histogram.bucket_values`` of a row."""
     return F.expr("low_ns + (high_ns - low_ns - 1) div 2")
 
 
-def _mean() -> Column:
+def mean_ns() -> Column:
     """The weighted mean of value_ns, exact until the last step: integer sums of a high and a low part."""
     high = F.sum(F.expr(f"count * shiftright(value_ns, {_LOW_BITS})"))
     low = F.sum(F.expr(f"count * (value_ns & {(1 << _LOW_BITS) - 1})"))

@@ -200,40 +200,50 @@ class Data:
     folders: tuple[Path, ...]  # named by run id
     scratch: Path | None = None  # where the files of many runs are put together; None: they are read one by one
 
-    @cached_property
+    @property
     def runs(self) -> "DataFrame":
         """One row a run: axes, factors, outcome."""
-        return self._table("runs")
+        return self.table("runs")
 
-    @cached_property
+    @property
     def latency_histogram(self) -> "DataFrame":
         """Counts of latencies by run, round, broker and metric: the only source of percentiles."""
-        return self._table("latency_histogram")
+        return self.table("latency_histogram")
 
-    @cached_property
+    @property
     def messages(self) -> "DataFrame":
         """Single messages, of the runs that kept them."""
-        return self._table("messages")
+        return self.table("messages")
 
-    @cached_property
+    @property
     def requests(self) -> "DataFrame":
         """Single requests to limiters, and what was decided."""
-        return self._table("requests")
+        return self.table("requests")
 
-    @cached_property
+    @property
     def samples(self) -> "DataFrame":
-        """Values sampled over time: backlogs, memory, rates."""
-        return self._table("samples")
+        """Values of metrics sampled over time: backlogs, rates."""
+        return self.table("samples")
 
-    @cached_property
+    @property
     def decisions(self) -> "DataFrame":
-        """Search rounds by broker, final assignments, commands, faults."""
-        return self._table("decisions")
+        """Search rounds by broker, final assignments, commands."""
+        return self.table("decisions")
 
-    @cached_property
+    @property
     def paths(self) -> "DataFrame":
         """Paths between hosts, requested and measured, of live runs."""
-        return self._table("paths")
+        return self.table("paths")
+
+    def table(self, name: str) -> "DataFrame":
+        """The table of this name, one of ``collectors.schema.TABLES``."""
+        if name not in self._frames:
+            self._frames[name] = self._table(name)
+        return self._frames[name]
+
+    @cached_property
+    def _frames(self) -> dict[str, "DataFrame"]:
+        return {}
 
     def select(self, run_ids: Collection[str]) -> "Data":
         """The same tables, of these runs only: their files alone are read."""

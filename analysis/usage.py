@@ -1,7 +1,7 @@
-"""What limiters cost: memory, bandwidth and convergence, from ``samples``; Spark frames in, Spark frames out.
+"""What limiters cost: memory, bandwidth and convergence, from ``usage``; Spark frames in, Spark frames out.
 
-A sample of state_bytes or allocated_bytes says what a living node held at that instant; one of
-sent_bytes or sent_count, what a node sent since the sample before (none where it sent nothing).
+A row's state_bytes and allocated_bytes say what a living node held at that instant; sent_bytes and
+sent_count, what it sent since the row before (null where it sent nothing).
 Sums are integer, or taken in order of time.
 """
 
@@ -14,7 +14,7 @@ HELD = ("state_bytes", "allocated_bytes")  # memory, as modelled (digest A18) an
 SENT = "sent_bytes"
 
 
-def usage_over_time(samples: DataFrame, step_ns: int = SECOND_NS) -> DataFrame:
+def usage_over_time(usage: DataFrame, step_ns: int = SECOND_NS) -> DataFrame:
     """A node's mean memory and bandwidth over time: run_id, t_ns, state_bytes, allocated_bytes, sent_bytes.
 
     The step at t covers (t - step_ns, t]; steps go from the first (from 0, where something was
@@ -23,13 +23,12 @@ def usage_over_time(samples: DataFrame, step_ns: int = SECOND_NS) -> DataFrame:
     as with steps shorter than the period of samples.  sent_bytes: sent in the step, over the number
     of nodes that the run has samples of.
     """
-    value = F.col("value").cast("long")
     step = F.expr(f"(at_ns + {step_ns - 1}) div {step_ns}").alias("step")
-    sampled = samples.where(F.col("metric").isin(*HELD, SENT) & (F.col("node") != ""))
+    sampled = usage.where(F.coalesce(*HELD, SENT).isNotNull() & (F.col("node") != ""))
     grouped = sampled.groupBy("run_id", "node", step)
     by_node = grouped.agg(
-        *(F.max_by(value, F.when(F.col("metric") == name, F.col("at_ns"))).alias(name) for name in HELD),
-        F.sum(F.when(F.col("metric") == SENT, value)).alias(SENT),
+        *(F.max_by(name, F.when(F.col(name).isNotNull(), F.col("at_ns"))).alias(name) for name in HELD),
+        F.sum(SENT).alias(SENT),
     )
     node_counts = sampled.groupBy("run_id").agg(F.count_distinct("node").alias("nodes"))
     stepped = by_node.groupBy("run_id", "step").agg(
@@ -85,7 +84,7 @@ def _sum_in_time(name: str) -> Column:
     return F.when(F.size(in_order) > 0, total)
 
 
-def convergence(samples: DataFrame, runs: DataFrame) -> DataFrame:
+def convergence(samples: DataFrame, usage: DataFrame, runs: DataFrame) -> DataFrame:
     """When the systems came to rest: one row for each of ``runs``.
 
     run_id, load_end_ns (the last request), converged_at_ns (nothing queued or under way; null where
@@ -94,21 +93,15 @@ def convergence(samples: DataFrame, runs: DataFrame) -> DataFrame:
     sent anything; null where none ever did).
     """
     value = F.col("value").cast("long")
-    of_run = F.col("node") == ""
-    sent = (F.col("metric") == "sent_count") & (F.col("value") > 0)
-    marks = (
-        samples.where(F.col("metric").isin("load_end_ns", "convergence_ns", "sent_count"))
-        .groupBy("run_id")
-        .agg(
-            F.max(F.when(of_run & (F.col("metric") == "load_end_ns"), value)).alias("load_end_ns"),
-            F.max(F.when(of_run & (F.col("metric") == "convergence_ns"), value)).alias("converged_at_ns"),
-            F.max(F.when(sent, F.col("at_ns"))).alias("last_sent_at_ns"),
-        )
-    )
+    named = {"load_end_ns": "load_end_ns", "convergence_ns": "converged_at_ns"}
+    of_run = samples.where(F.col("metric").isin(*named) & (F.col("node") == "")).groupBy("run_id")
+    marks = of_run.agg(*(F.max(F.when(F.col("metric") == name, value)).alias(mark) for name, mark in named.items()))
+    sent = usage.where(F.col("sent_count") > 0).groupBy("run_id").agg(F.max("at_ns").alias("last_sent_at_ns"))
     after = F.col("converged_at_ns") - F.col("load_end_ns")
     span = F.when(after.isNotNull(), F.greatest(after, F.lit(0).cast("long")))
     return (
         runs.select("run_id")
         .join(marks, "run_id", "left")
+        .join(sent, "run_id", "left")
         .select("run_id", "load_end_ns", "converged_at_ns", span.alias("convergence_ns"), "last_sent_at_ns")
     )

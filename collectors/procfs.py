@@ -137,17 +137,25 @@ def network_counters(pid: int, extended: bool = False) -> Counters:
 
 
 def parse_interfaces(text: str) -> Counters:
-    """The lines ``eth0: bytes packets errs drop … bytes packets errs drop …`` of those that carried something."""
-    counters = {}
+    """The lines ``eth0: bytes packets errs drop … bytes packets errs drop …`` of those that carried something.
+
+    Summed over all interfaces but the loopback, which is kept apart.
+    """
+    counters: Counters = {}
     for line in text.splitlines():
         name, colon, rest = line.strip().partition(":")
         values = rest.split()
         if colon and len(values) >= 12 and (values[1] != "0" or values[9] != "0"):
-            counters[f"{name}_received_bytes"] = float(values[0])
-            counters[f"{name}_received_count"] = float(values[1])
-            counters[f"{name}_sent_bytes"] = float(values[8])
-            counters[f"{name}_sent_count"] = float(values[9])
-            counters[f"{name}_dropped_count"] = float(int(values[3]) + int(values[11]))
+            kind = "loopback" if name == "lo" else "interface"
+            counted = {
+                "received_bytes": int(values[0]),
+                "received_count": int(values[1]),
+                "sent_bytes": int(values[8]),
+                "sent_count": int(values[9]),
+                "dropped_count": int(values[3]) + int(values[11]),
+            }
+            for what, count in counted.items():
+                counters[f"{kind}_{what}"] = counters.get(f"{kind}_{what}", 0.0) + count
     return counters
 
 

@@ -21,7 +21,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from collectors.schema import LOGS, MANIFEST, TABLES
+from collectors.rows import with_typed_samples
+from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
 from core.errors import HarnessError, MachineError
 
 FAILED = ".failed"
@@ -40,12 +41,12 @@ def write_run(
     """Write a finished run to ``folder``, whole or not at all.
 
     ``tables``: name in ``collectors.schema.TABLES`` -> Arrow table or columns; columns that are not
-    given are null, tables without rows are not written.  ``logs``: file name -> text (``read_logs``),
-    written to ``logs/``.  A record of an earlier failure of the run
-    is removed.  A folder that is there already holds the same run, and stays.  MachineError where
-    the disk is full or ``folder`` cannot be written.
+    given are null, tables without rows are not written.  ``samples`` are sorted out (``collectors.rows``).
+    ``logs``: file name -> text (``read_logs``), written to ``logs/``.  A record of an earlier failure of the run
+    is removed.  A folder that is there already holds the same run, and stays.  SystemFault for a sample of no metric;
+    MachineError where the disk is full or ``folder`` cannot be written.
     """
-    typed = {name: _typed(name, data) for name, data in tables.items()}
+    typed = {name: _typed(name, data) for name, data in with_typed_samples(tables).items()}
 
     def fill(partial: Path) -> None:
         for name, table in typed.items():
@@ -90,7 +91,7 @@ def failed_folder(folder: Path) -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a run, finished or failed; MachineError where it is missing or broken."""
+    """The manifest of a run, finished or failed; MachineError where it is missing, broken, or of other tables."""
     path = folder / MANIFEST
     try:
         manifest: dict[str, Any] = json.loads(path.read_bytes())
@@ -98,6 +99,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
     except ValueError as error:
         raise MachineError(f"{path}: {error}", f"remove {folder} and run again") from None
+    version = manifest.get("schema_version", SCHEMA_VERSION)  # runs that failed have none
+    if version != SCHEMA_VERSION:
+        what = f"{folder}: tables of schema version {version}, this is {SCHEMA_VERSION}"
+        raise MachineError(what, "run again, or read them with the code that wrote them")
     return manifest
 
 
@@ -175,8 +180,21 @@ def _rename(partial: Path, folder: Path) -> None:
 def _write_table(path: Path, table: pa.Table) -> None:
     # Python's own file: its errors are plain OSErrors, and it can be synced.
     with path.open("xb") as file:
-        pq.write_table(table, file, compression="zstd", store_schema=False)
+        split = _encodings(path.stem, table.schema)
+        others = [name for name in table.column_names if name not in split]
+        pq.write_table(
+            table, file, compression="zstd", store_schema=False, use_dictionary=others, column_encoding=split or None
+        )
         _sync(file)
+
+
+def _encodings(name: str, schema: pa.Schema) -> dict[str, str]:
+    """Of the columns that a dictionary makes no smaller: real numbers that hardly repeat, and buckets in order."""
+    if name in OF_REAL_NUMBERS:
+        return {field.name: "BYTE_STREAM_SPLIT" for field in schema if pa.types.is_floating(field.type)}
+    if name in HISTOGRAMS:
+        return {field.name: "DELTA_BINARY_PACKED" for field in schema if pa.types.is_integer(field.type)}
+    return {}
 
 
 def read_logs(folder: Path) -> dict[str, bytes]:

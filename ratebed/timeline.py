@@ -5,7 +5,7 @@ the timeline.  Of the other lines those that tell of trouble are shown, by proce
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,12 @@ _TELLING = re.compile(
     r"|overrun|cannot|ended",
     re.I,
 )
+HAPPENINGS = {  # table -> the columns of its instant and of its kind, or the kind itself
+    "faults": ("at_ns", "kind"),
+    "clients": ("at_ns", "kind"),
+    "ownership": ("start_ns", "owned"),
+    "control_messages": ("at_ns", "way"),
+}
 Row = dict[str, Any]
 
 
@@ -102,24 +108,39 @@ def _off_ns(row: Row) -> int:
 
 
 def decision_events(rows: list[Row]) -> list[tuple[int, str]]:
-    """(at_ns, text): one a round of a search, or a command of a controller, or a fault."""
+    """(at_ns, text): one a round of a search, or a command of a controller."""
     events: list[tuple[int, str]] = []
     for key in dict.fromkeys((row["at_ns"], row["kind"]) for row in rows):
         group = [row for row in rows if (row["at_ns"], row["kind"]) == key]
         first = group[0]
-        if first["kind"] == "fault":
-            events += [(key[0], row["note"]) for row in group]
-        elif first["kind"] == "set_bucket":
+        if first["kind"] == "set_bucket":
             parts = [
                 f"{row['broker'] + 1}: {row['bucket_rate_rps']:.0f}/s b={row['bucket_burst_count']:.1f}"
                 for row in group
             ]
             events.append((key[0], f"set_bucket  {'  '.join(parts)}"))
-        elif first["kind"] in ("trial", "final"):
-            events.append((key[0], _round(group)))
         else:
-            events += [(key[0], f"{row['kind']}  {row['note'] or ''}".rstrip()) for row in group]
+            events.append((key[0], _round(group)))
     return events
+
+
+def happening_events(tables: Mapping[str, list[Row]]) -> list[tuple[int, str]]:
+    """(at_ns, text): one a row of the tables ``HAPPENINGS``."""
+    events = []
+    for table, (at_ns, kind) in HAPPENINGS.items():
+        for row in tables.get(table, ()):
+            told = [_told(name, value) for name, value in row.items() if name not in ("run_id", at_ns, kind)]
+            events.append((row[at_ns], "  ".join([row.get(kind, kind), *filter(None, told)])))
+    return events
+
+
+def _told(name: str, value: Any) -> str:
+    """A column and its value in words; nothing where there is none."""
+    if value is None or value == []:
+        return ""
+    if name.endswith("_ns"):
+        return f"{name[:-3]} {value / SECOND_NS:.3f} s"
+    return f"{name} {', '.join(value) if isinstance(value, list) else value}"
 
 
 def _round(group: list[Row]) -> str:
@@ -134,9 +155,10 @@ def _milliseconds(span_ns: int | None) -> str:
     return "-" if span_ns is None else "infinite" if span_ns >= 2**62 else f"{span_ns / 1e6:.3f} ms"
 
 
-def merged(decisions: list[Row], lines: list[LogLine]) -> list[str]:
-    """Decisions, faults and stamped lines of logs, by time; of equal instants, decisions first."""
-    events = [(at_ns, 0, text) for at_ns, text in decision_events(decisions)]
+def merged(decisions: list[Row], happenings: Mapping[str, list[Row]], lines: list[LogLine]) -> list[str]:
+    """Decisions, what happened, and stamped lines of logs, by time; of equal instants in this order."""
+    told = [*decision_events(decisions), *happening_events(happenings)]
+    events = [(at_ns, 0, text) for at_ns, text in told]
     events += [(line.at_ns, 1, f"[{line.log}] {line.text}") for line in lines if line.at_ns is not None]
     return [f"{at_ns / SECOND_NS:9.1f} s  {text}" for at_ns, _, text in sorted(events, key=lambda event: event[:2])]
 

@@ -361,15 +361,25 @@ MATRIX = _rows(
         "test_a_matrix_file_multiplies_its_lists",
     ),
 )
-NETWORK = _rows(
-    "testbed/virtual/network.py",
-    "tests/testbed/test_network.py",
+LINKS = _rows(
+    "testbed/links.py",
+    "tests/testbed/virtual/test_network.py",
     (
         "a partition heals only when all do",
         "if side and other != hosts]",
         "if side]",
         "test_a_partition_loses_datagrams_until_it_heals",
     ),
+    (
+        "a host that moved is still reached by its old link",
+        "            self._moved[host] = key\n",
+        "",
+        "test_a_host_that_moves_takes_its_link_along",
+    ),
+)
+NETWORK = _rows(
+    "testbed/virtual/network.py",
+    "tests/testbed/virtual/test_network.py",
     (
         "a stream waits no round trip before it sends again",
         "RETRANSMIT_MINIMUM_NS + 2 * route.one_way_delay_ns",
@@ -382,28 +392,26 @@ NETWORK = _rows(
         "]",
         "test_a_crash_ends_the_streams_of_a_node",
     ),
+)
+MEMBER = _rows(
+    "testbed/nodes/member.py",
+    "tests/testbed/nodes/test_member.py",
     (
-        "a host that moved is still reached by its old link",
-        "        self._moved[host] = moved\n",
+        "timers outlive a crash",
+        "        self._timers.clear()\n",
         "",
-        "test_a_host_that_moves_takes_its_link_along",
+        "test_a_timer_that_was_set_again_or_lost_in_a_crash_does_not_ring",
+    ),
+    (
+        "a timer that was set again rings twice",
+        "if self._timers.get(timer) == serial:",
+        "if timer in self._timers:",
+        "test_a_timer_that_was_set_again_or_lost_in_a_crash_does_not_ring",
     ),
 )
 SCHEDULER = _rows(
     "testbed/virtual/scheduler.py",
-    "tests/testbed/test_scheduler.py",
-    (
-        "timers outlive a crash",
-        "        member.timers.clear()\n",
-        "",
-        "test_timers_die_with_their_incarnation_and_state_with_its_node",
-    ),
-    (
-        "a timer that was set again rings twice",
-        "if member.timers.get(timer) == serial:",
-        "if timer in member.timers:",
-        "test_setting_a_timer_again_replaces_it",
-    ),
+    "tests/testbed/virtual/test_scheduler.py",
     (
         "a stream outlives the incarnation it was sent to",
         "and member.incarnation != parcel.target_incarnation",
@@ -417,14 +425,49 @@ SCHEDULER = _rows(
         "test_the_data_plane_is_advanced_before_each_event",
     ),
 )
-# Room for the rules of live runs, as pure functions from a run's records to its tables: lateness is counted from the
-# intended instant; what was never released has no release instant; a single lost datagram is counted; a drain goes on
-# while nodes hold unsent bytes.
-LIVE: list[Mutation] = []
+# The rules of live runs, as pure functions from a run's records to its tables.
+LIVE = [
+    *_rows(
+        "studies/placement/accounts.py",
+        "tests/studies/placement/test_accounts.py",
+        (
+            "lateness is counted from when the process fired, not from the intended instant",
+            "lateness_ns(sent.born_ns, sent.fired_ns)",
+            "lateness_ns(sent.fired_ns, sent.sent_ns)",
+            "test_lateness_counts_from_the_intended_instant",
+        ),
+    ),
+    *_rows(
+        "testbed/trust/accounts.py",
+        "tests/testbed/trust/test_accounts.py",
+        (
+            "what was never released has a release instant",
+            'np.where(rows["released_at_ns"] == 0, ABSENT, rows["released_at_ns"])',
+            'rows["released_at_ns"]',
+            "test_a_message_that_still_waits_at_its_broker_has_no_release",
+        ),
+    ),
+    *_rows(
+        "studies/limiting/live.py",
+        "tests/studies/limiting/test_records.py",
+        (
+            "a single datagram lost on the way is not counted",
+            "        if lost > 0:\n",
+            "        if lost > 1:\n",
+            "test_a_datagram_that_was_sent_and_did_not_come_is_lost",
+        ),
+        (
+            "the drain ends while nodes hold unsent bytes",
+            "over and not unsent and all(",
+            "over and all(",
+            "test_a_drain_goes_on_while_anything_is_left",
+        ),
+    ),
+]
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *NETWORK, *SCHEDULER, *LIVE),
+    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *MEMBER, *SCHEDULER, *LIVE),
 )
 
 

@@ -20,7 +20,7 @@ from paper_figs.series import samples
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 WITHIN = 0.95, 1.05  # ours, set before results: admitted totals of both testbeds
 FLOOR_MS = 0.01  # of a log axis: virtual time decides at once

@@ -20,7 +20,7 @@ from paper_figs.series import plain
 from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 REPETITIONS = {"tiny": 1, "small": 1, "quick": 3, "paper": 5}  # live runs take the time of their load
 METRICS = {"access_delay": "access delay", "end_to_end_latency": "end-to-end latency"}

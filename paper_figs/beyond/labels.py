@@ -6,7 +6,7 @@ from math import cos, radians, sin
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes
+    from paper_figs.light import Axes
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top

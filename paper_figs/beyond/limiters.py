@@ -14,7 +14,7 @@ from harness.experiment import RunSpec
 from paper_figs.beyond.load import Load
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Frame, Series
+    from paper_figs.light import Data, Frame, Series
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -171,11 +171,8 @@ def measured(data: "Data") -> "Frame":
     from analysis.spark import collect
 
     runs = points_of(data)
-    sent = data.samples.where(f.col("metric").isin("sent_bytes", "sent_count") & (f.col("node") != ""))
-    totals = sent.groupBy("run_id").agg(
-        *(f.sum(f.when(f.col("metric") == metric, f.col("value"))).alias(metric) for metric in ("sent_bytes",
-                                                                                              "sent_count"))
-    )  # fmt: skip
+    sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
+    totals = sent.agg(*(f.sum(name).alias(name) for name in ("sent_bytes", "sent_count")))
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.99,))
     frames = [
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),

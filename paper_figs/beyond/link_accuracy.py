@@ -20,7 +20,7 @@ from paper_figs.style import SERIES, Style
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, check_mechanism
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 HOSTS = 4
 POINT = ["testbed", "delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability"]

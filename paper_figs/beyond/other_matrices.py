@@ -21,7 +21,7 @@ from paper_figs.keys import key, legend_above
 from paper_figs.style import series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES = (4, 8, 16, 32)
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"

@@ -21,7 +21,7 @@ from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
+    from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5

@@ -19,7 +19,7 @@ from paper_figs.series import with_point
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 QUORUMS = ((2, 1), (2, 2), (3, 2), (3, 3))  # bookies, acknowledgements
 SITES = {"same": "on the broker's site, racks apart", "any": "on sites drawn at random"}

@@ -18,7 +18,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 ZONES, CITIES = 16, 12
 # In ms, the access delays one way; of each the quick scale's values, and what the paper scale has besides.

@@ -18,7 +18,7 @@ from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
+    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("pulsar", "epulsar")
 SITES, TOPICS = 4, 12
@@ -107,13 +107,15 @@ def _curves(data: "Data") -> "Frame":
     """
     from pyspark.sql import functions as f
 
-    metrics: list[Any] = ["pair_count", "late_pair_count", "latency_max_ns"]
-    step = f.expr(f"at_ns div {SECOND_NS}").alias("t_s")
-    mine = data.samples.where(f.col("metric").isin(*metrics)).groupBy("run_id", step).pivot("metric", metrics)
-    sums = mine.agg(f.sum("value").alias("all"), f.max("value").alias("most"))
+    from analysis.placement import topic_windows
+
+    every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
+    by_step = every.groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
+    sums = by_step.agg(
+        f.sum("pair_count").alias("pairs"), f.sum("late_pair_count").alias("late"), f.max("max_ns").alias("max_ns")
+    )
     steps = _scenarios(data, sums, ["run_id", "t_s"])
-    steps = steps.rename(columns={"pair_count_all": "pairs", "late_pair_count_all": "late"})
-    steps["held"] = (steps.latency_max_ns_most > HELD_NS).astype(int)
+    steps["held"] = (steps.max_ns > HELD_NS).astype(int)
     steps["in_bound"] = steps.pairs - steps.late
     rows = steps.groupby(["system", "scenario", "t_s"])
     curves = rows.agg({"in_bound": "sum", "late": "sum", "pairs": "sum", "held": "max"}).reset_index()

@@ -33,7 +33,7 @@ from paper_figs.series import with_point
 from paper_figs.style import Style, looks_of, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
@@ -97,29 +97,23 @@ def tables(data: "Data") -> FigureTables:
     """
     from pyspark.sql import functions as f
 
+    from analysis.placement import topic_windows
+
     named = {"bound": "workload.bound", "rate_rps": "workload.rate_rps", "stay": "system.stay", "guard": "system.guard"}
-    names: list[Any] = ["message_count", "pair_count", "late_pair_count", "latency_mean_ns", "latency_max_ns"]
-    last = data.samples.where((f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS) & f.col("metric").isin(*names))
-    windows = (
-        last.groupBy("run_id", "node", "at_ns")
-        .pivot("metric", names)
-        .agg(f.first("value"))
-        .where("pair_count is not null")
-    )
-    mean_ms = f.sum(f.col("latency_mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
-    shares = windows.groupBy("run_id").agg(
+    every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
+    mean_ms = f.sum(f.col("mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
+    shares = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id").agg(
         (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"),
         mean_ms.alias("mean_ms"),
-        (f.max("latency_max_ns") / 1e6).alias("worst_ms"),
-    )
+        (f.max("max_ns") / 1e6).alias("worst_ms"),
+    )  # fmt: skip
     late = f.count_if(f.col("at_ns") > END_S * SECOND_NS / 2).alias("late_moves")
     moved = data.samples.where(f.col("metric") == "migration_ns").groupBy("run_id")
     moves = moved.agg(f.count("*").alias("moves"), late)
     runs = with_point(data, shares.join(moves, "run_id", "left").fillna(0), named)
-    parts = f.split("note", " ")
-    at_end = (f.col("kind") == "owned") & (f.col("at_ns") + f.col("duration_ns") >= END_S * SECOND_NS)
-    city = f.regexp_extract(parts[1], r"(\d+)$", 1).cast("int")
-    on = data.decisions.where(at_end).groupBy("run_id", city.alias("number")).agg(f.count("*").alias("topics"))
+    at_end = data.table("ownership").where(f.col("end_ns") >= END_S * SECOND_NS)
+    city = f.regexp_extract("broker", r"(\d+)$", 1).cast("int")
+    on = at_end.groupBy("run_id", city.alias("number")).agg(f.count("*").alias("topics"))
     places = with_point(data, on, named)
     places["city"] = [CITIES[number - 1] for number in places.number]
     key = ["system", "rule", "bound", "load", "repetition"]

@@ -22,7 +22,7 @@ from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_me
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Frame
+    from paper_figs.light import Data, Frame
 
 OPTIONS = (
     *LOAD_OPTIONS,
@@ -76,8 +76,7 @@ def facts(data: "Data", runs: "Frame") -> "Frame":
     users = collect(
         data.requests.where(f.col("run_id") == run_id).agg(f.count_distinct("user").alias("users")), ["users"]
     )
-    skipped = data.samples.where((f.col("run_id") == run_id) & (f.col("metric") == "skipped_line_count"))
-    reasons = collect(skipped.select("node", "value"), ["node"])
+    reasons = collect(data.table("skipped_lines").where(f.col("run_id") == run_id), ["reason"])
     thresholds = collect(data.runs.select(f.col("factors")["system.threshold"].alias("threshold")), ["threshold"])
     return pd.DataFrame([{
         "log": Path(has.get("workload.path", "")).name,
@@ -92,8 +91,8 @@ def facts(data: "Data", runs: "Frame") -> "Frame":
         "speed": float(has.get("workload.speed", 1.0)),
         "spread": has.get("workload.spread") == "true",
         "skip_bad": has.get("workload.skip_bad") == "true",
-        "skipped": int(reasons.value.sum()),
-        "skipped_reasons": ", ".join(f"{row.node} {row.value:.0f}" for row in reasons.itertuples()),
+        "skipped": int(reasons.line_count.sum()),
+        "skipped_reasons": ", ".join(f"{row.reason} {row.line_count}" for row in reasons.itertuples()),
     }])  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from paper_figs.keys import key, legend_above
 from paper_figs.style import style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Drawing, Frame
+    from paper_figs.light import Axes, Drawing, Frame
 
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
 ROWS = {

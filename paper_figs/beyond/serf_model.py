@@ -22,7 +22,7 @@ from paper_figs.series import samples
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
+    from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 
 NODES = 8  # of the topology wan: its five cities in turn, so that three have two nodes
 ROUNDS = 180  # seconds, or probes a node
@@ -95,9 +95,7 @@ def _errors(data: "Data") -> "SparkFrame":
     """
     from pyspark.sql import functions as f
 
-    names: list[bool | float | int | str] = ["estimated_rtt_ns", "true_rtt_ns"]
-    both = data.samples.where(f.col("metric").isin(*names)).groupBy("run_id", "at_ns", "node")
-    wide = both.pivot("metric", names).agg(f.first("value")).withColumnRenamed("node", "pair")
+    estimates = data.table("coordinates").withColumn("pair", f.concat_ws(" ", "a", "b"))
     there = data.paths.select("run_id", "source", "target", f.col("measured_delay_ns").alias("there_ns"))
     swapped = (f.col("target").alias("source"), f.col("source").alias("target"))
     back = data.paths.select("run_id", *swapped, f.col("measured_delay_ns").alias("back_ns"))
@@ -110,7 +108,7 @@ def _errors(data: "Data") -> "SparkFrame":
     estimated_ms = f.col("estimated_rtt_ns") / MILLISECOND_NS
     named = data.runs.select("run_id", "testbed", "repetition")
     return (
-        wide.join(measured, ["run_id", "pair"], "left")
+        estimates.join(measured, ["run_id", "pair"], "left")
         .join(named, "run_id")
         .withColumns({"at_s": f.col("at_ns") / SECOND_NS, "rtt_ms": rtt_ms, "estimated_ms": estimated_ms})
         .withColumn("error_ms", estimated_ms - rtt_ms)

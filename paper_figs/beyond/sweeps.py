@@ -6,7 +6,7 @@ from harness.experiment import Scale
 from paper_figs.beyond.limiters import CLOSED, LIMITERS, NEAR, PERIOD, order_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Frame
+    from paper_figs.light import Frame
 
 NODES = 8
 _SHARES = tuple(f"{kind}_share" for kind in ("false_admit", "false_reject", "error", "lost", "excess"))

@@ -10,7 +10,7 @@ from paper_figs.series import samples
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Frame
+    from paper_figs.light import Axes, Frame
 
 
 def look_of(name: str, testbed: str) -> Style:

@@ -21,7 +21,7 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, name_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Frame, SparkFrame
+    from paper_figs.light import Data, Frame, SparkFrame
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
@@ -109,12 +109,13 @@ def runs_of(data: "Data") -> "Frame":
 
     runs = points_of(data)
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
-    convergence = usage.convergence(data.samples, data.runs)
+    convergence = usage.convergence(data.samples, data.table("usage"), data.runs)
     frames = [
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
         latency.selectExpr("run_id", *(f"{q}_ns / 1e6 as {q}_ms" for q in ("p50", "p95", "p99"))),
-        _totals(data.samples),
+        data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
+        _replicas(data.samples),
         convergence.select("run_id", (f.col("convergence_ns") / 1e9).alias("convergence_s")),
     ]
     for frame in frames:
@@ -125,17 +126,12 @@ def runs_of(data: "Data") -> "Frame":
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _totals(samples: "SparkFrame") -> "SparkFrame":
-    """run_id, sent_bytes of all nodes, REPLICA_COUNTS."""
+def _replicas(samples: "SparkFrame") -> "SparkFrame":
+    """run_id, REPLICA_COUNTS."""
     from pyspark.sql import functions as f
 
-    def of(metric: str, whole_run: bool) -> Any:
-        return f.when((f.col("metric") == metric) & ((f.col("node") == "") == f.lit(whole_run)), f.col("value"))
-
-    return samples.groupBy("run_id").agg(
-        f.sum(of("sent_bytes", False)).alias("sent_bytes"),
-        *(f.max(of(metric, True)).alias(metric) for metric in REPLICA_COUNTS),
-    )
+    of_run = samples.where(f.col("node") == "").groupBy("run_id")
+    return of_run.agg(*(f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS))
 
 
 def flips_of(data: "Data", pairs: "Frame") -> "Frame":

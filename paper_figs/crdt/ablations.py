@@ -146,7 +146,7 @@ def _growth(data: "Data") -> "pd.DataFrame":
 
     points = points_of(data, {"printed": "system.literal_merge"})
     points = points[points.nodes == GROWTH_NODES]
-    over_time = usage_over_time(data.select(set(points.run_id)).samples)
+    over_time = usage_over_time(data.select(set(points.run_id)).table("usage"))
     held = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
     curves = held.merge(points, on="run_id")
     curves = curves.assign(t_s=curves.t_ns / SECOND_NS, printed=[value is True for value in curves.printed])

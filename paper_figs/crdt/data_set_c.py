@@ -61,7 +61,7 @@ def user_tables(data: "Data") -> FigureTables:
 
     step_ns = STEP_S * SECOND_NS
     seen = limiting.users_seen_over_time(data.requests, step_ns)
-    held = usage.usage_over_time(data.samples, step_ns).select("run_id", "t_ns", "state_bytes")
+    held = usage.usage_over_time(data.table("usage"), step_ns).select("run_id", "t_ns", "state_bytes")
     rows = collect(seen.join(held, ["run_id", "t_ns"], "left"), ["run_id", "t_ns"])
     users = rows.merge(points_of(data), on="run_id")
     users = users.assign(t_s=users.t_ns / SECOND_NS)[["variant", "repetition", "t_s", "user_count", "state_bytes"]]

@@ -68,8 +68,8 @@ def per_run(
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
         frames.append(limiting.worst_excess(data.requests, data.runs).drop("user"))
     if used:
-        over_time = usage.usage_over_time(data.samples) if over_time is None else over_time
-        frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.runs)]
+        over_time = usage.usage_over_time(data.table("usage")) if over_time is None else over_time
+        frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.table("usage"), data.runs)]
     for frame in frames:
         runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
     return runs

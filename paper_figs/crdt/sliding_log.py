@@ -116,7 +116,7 @@ def _sent(data: "Data") -> "pd.DataFrame":
     from analysis.usage import usage_area, usage_over_time
 
     admitted_count = f.count_if(f.col("decision") == "admit").alias("admitted_count")
-    used = usage_area(usage_over_time(data.samples))
+    used = usage_area(usage_over_time(data.table("usage")))
     counted = data.requests.groupBy("run_id").agg(admitted_count).join(used, "run_id")
     runs = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
     runs["sent_bytes_each"] = runs.sent_bytes / runs.admitted_count

@@ -76,7 +76,7 @@ def usage_of(
     from analysis.spark import collect, computed_once
     from analysis.usage import usage_over_time
 
-    with computed_once(usage_over_time(data.samples)) as over_time:
+    with computed_once(usage_over_time(data.table("usage"))) as over_time:
         runs = with_seconds(per_run(data, decided=decided, more=more, over_time=over_time))
         rows = over_time.select("run_id", "t_ns", "state_bytes", "sent_bytes")
         return runs, collect(rows, ["run_id", "t_ns"])

@@ -12,7 +12,7 @@ import numpy as np
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.dst.loads import CYCLE_MS, point
+from paper_figs.dst.loads import point
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import plain, where
@@ -42,16 +42,10 @@ def tables(data: Data) -> FigureTables:
     from analysis.spark import collect
 
     named = data.runs.select("run_id", "repetition", f.col("factors")["system.rule"].alias("rule"))
-    mine = data.samples.withColumnRenamed("node", "server").join(named, "run_id")
-    pattern = r"^client_(\d+)_(demand|admitted)$"
-    of_clients = mine.where(f.col("metric").rlike(pattern)).withColumns(
-        {"client": f.regexp_extract("metric", pattern, 1).cast("int"), "what": f.regexp_extract("metric", pattern, 2)}
-    )
     key = ["rule", "repetition", "server"]
-    clients = of_clients.groupBy(*key, "client").pivot("what", ["demand", "admitted"]).agg(f.first("value"))
-    then = f.round(f.col("at_ns") / (CYCLE_MS * 1_000_000)) == AT + 1
-    of_servers = mine.where(then & f.col("metric").isin("demand", "limit", "admitted"))
-    servers = of_servers.groupBy(*key).pivot("metric", ["demand", "limit", "admitted"]).agg(f.first("value"))
+    clients = data.table("client_cycles").join(named, "run_id").select(*key, "client", "demand", "admitted")
+    then = data.table("cycles").where(f.col("cycle") == AT)
+    servers = then.join(named, "run_id").select(*key, "demand", "limit", "admitted")
     return {"clients": plain(collect(clients, [*key, "client"]), []), "servers": plain(collect(servers, key), [])}
 
 

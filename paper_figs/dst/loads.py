@@ -64,15 +64,10 @@ def totals(data: Data) -> SparkFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    kept = data.samples.where(f.col("metric").isin("demand", "limit", "admitted"))
-    in_order = f.sort_array(f.collect_list("value"))
-    sums = kept.groupBy("run_id", "at_ns", "metric").agg(_sum(in_order).alias("value"))
-    wide = sums.groupBy("run_id", "at_ns").pivot("metric", ["demand", "limit", "admitted"]).agg(f.first("value"))
-    cycle = (f.round(f.col("at_ns") / (CYCLE_MS * 1_000_000)) - 1).cast("int")
-    first = f.first("limit").over(Window.partitionBy("run_id").orderBy("at_ns"))
-    return wide.select(
-        "run_id", cycle.alias("cycle"), "demand", "limit", "admitted", f.least("demand", first).alias("ideal")
-    )
+    sums = [_sum(f.sort_array(f.collect_list(name))).alias(name) for name in ("demand", "limit", "admitted")]
+    wide = data.table("cycles").groupBy("run_id", "cycle").agg(*sums)
+    first = f.first("limit").over(Window.partitionBy("run_id").orderBy("cycle"))
+    return wide.select("run_id", "cycle", "demand", "limit", "admitted", f.least("demand", first).alias("ideal"))
 
 
 def overthrottling(data: Data, totals: SparkFrame) -> Frame:
@@ -94,8 +89,8 @@ def overthrottling(data: Data, totals: SparkFrame) -> Frame:
     missed = f.transform("rows", lambda row: row["ideal"] - row["admitted"])
     excess = f.transform("rows", lambda row: f.greatest(row["admitted"] - row["ideal"], f.lit(0.0)))
     last = f.element_at("rows", -1)["limit"] / f.element_at("rows", 1)["limit"]
-    negatives, limits = (f.count(f.when(f.col("metric") == name, 1)) for name in ("negative_limit_count", "limit"))
-    negative = data.samples.groupBy("run_id").agg((100 * (negatives / limits)).alias("negative_percent"))
+    below = f.count_if(f.col("limit") < 0) / f.count("limit")
+    negative = data.table("cycles").groupBy("run_id").agg((100 * below).alias("negative_percent"))
     percents = runs.select(
         "run_id",
         (100 * over_cycles(missed)).alias("overthrottling_percent"),

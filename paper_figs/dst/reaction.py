@@ -25,21 +25,20 @@ def reaction(data: Data, runs: Frame) -> Frame:
     from analysis.spark import collect
 
     chosen = runs[runs.trouble.isin({"none"}) | runs.trouble.str.startswith("late")]
-    kept = data.samples.where(f.col("run_id").isin([str(run_id) for run_id in chosen.run_id]))
-    kept = kept.where(f.col("metric").isin("demand", "limit")).select("run_id", "at_ns", "node", "metric", "value")
-    values = collect(kept, ["run_id", "metric", "at_ns"])
+    kept = data.table("cycles").where(f.col("run_id").isin([str(run_id) for run_id in chosen.run_id]))
+    values = collect(kept.select("run_id", "cycle", "server", "demand", "limit"), ["run_id", "cycle"])
     rows = []
     for row in chosen.itertuples():
         of_run = values[values.run_id == row.run_id]
-        demand, limit = (_matrix(of_run[of_run.metric == metric]) for metric in ("demand", "limit"))
+        demand, limit = (_matrix(of_run, name) for name in ("demand", "limit"))
         lag = _centralised(demand, limit) if row.who == "centralised" else _graph(demand, limit, str(row.who))
         rows.append({"who": row.who, "trouble": row.trouble, "repetition": row.repetition, "lag_cycles": lag})
     return pd.DataFrame(rows, columns=["who", "trouble", "repetition", "lag_cycles"])
 
 
-def _matrix(values: Frame) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """One metric by cycle and server; servers n1, n2, … in the order of their numbers."""
-    wide = values.pivot(index="at_ns", columns="node", values="value")
+def _matrix(values: Frame, name: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    """One column by cycle and server; servers n1, n2, … in the order of their numbers."""
+    wide = values.pivot(index="cycle", columns="server", values=name)
     return np.asarray(wide[sorted(wide.columns, key=lambda name: int(str(name)[1:]))], float)
 
 

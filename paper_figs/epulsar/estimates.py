@@ -10,7 +10,7 @@ from paper_figs.epulsar.published import SETTLED_MIN
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Frame, SparkFrame
+    from paper_figs.light import Axes, Data, Frame, SparkFrame
 
 SETTLED_S = 60.0 * SETTLED_MIN
 
@@ -31,11 +31,8 @@ def errors(data: "Data") -> "SparkFrame":
     """A row a run, read and pair: run_id, at_s, pair, true_ms, error_ms (estimate less truth, without its sign)."""
     from pyspark.sql import functions as f
 
-    names: list[bool | float | int | str] = ["estimated_rtt_ns", "true_rtt_ns"]
-    both = data.samples.where(f.col("metric").isin(names)).groupBy("run_id", "at_ns", "node")
-    wide = both.pivot("metric", names).agg(f.first("value"))
-    return wide.where("estimated_rtt_ns is not null").select(
-        "run_id", (f.col("at_ns") / (1000 * MILLISECOND_NS)).alias("at_s"), f.col("node").alias("pair"),
+    return data.table("coordinates").where("estimated_rtt_ns is not null").select(
+        "run_id", (f.col("at_ns") / (1000 * MILLISECOND_NS)).alias("at_s"), f.concat_ws(" ", "a", "b").alias("pair"),
         (f.col("true_rtt_ns") / MILLISECOND_NS).alias("true_ms"),
         (f.abs(f.col("estimated_rtt_ns") - f.col("true_rtt_ns")) / MILLISECOND_NS).alias("error_ms"),
     )  # fmt: skip

@@ -4,7 +4,6 @@ Arrows go from the instant at which a message is sent to that at which it arrive
 baseline has neither step 3's address nor step 4, and two round trips to the cloud in their place.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +15,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "epulsar")
 CLIENT, TOPIC = "producer-1-1", "topic-1"
@@ -76,22 +75,25 @@ def tables(data: "Data") -> FigureTables:
 
 
 def _messages(data: "Data") -> Any:
-    """Each message once: run_id, source, target, text, sent_at_ns, got_at_ns; of two alike the first came first."""
+    """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; alike ones in order.
+
+    Those about the topic, and the store's answers.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    parts = f.split("note", " ", 3)
+    said = ("kind", "subject", "broker", "ticket")
+    alike = f.concat_ws(" ", *(f.coalesce(f.col(name).cast("string"), f.lit("-")) for name in said))
     order = Window.partitionBy("run_id", "source", "target", "text").orderBy("at_ns")
+    about = (f.col("subject") == TOPIC) | f.col("subject").endswith(f"/{TOPIC}") | (f.col("kind") == "Done")
     ways = []
-    for kind, source, target in (("sent", 0, 1), ("got", 1, 0)):
-        rows = data.decisions.where(f.col("kind") == kind).select(
-            "run_id", parts[source].alias("source"), parts[target].alias("target"), parts[2].alias("text"), "at_ns"
-        )
-        of_topic = rows.where(f.col("text").contains(f"'{TOPIC}'") | f.col("text").contains(f"/{TOPIC}'"))
-        done = rows.where(f.col("text").startswith("Done("))
-        numbered = of_topic.unionByName(done).withColumn("number", f.row_number().over(order))
-        ways.append(numbered.withColumnRenamed("at_ns", f"{kind}_at_ns"))
-    return ways[0].join(ways[1], ["run_id", "source", "target", "text", "number"])
+    for way, source, target in (("sent", "node", "peer"), ("got", "peer", "node")):
+        rows = data.table("control_messages").where(about & (f.col("way") == way)).withColumn("text", alike)
+        told = rows.withColumnsRenamed({source: "source", target: "target"})
+        numbered = told.withColumn("number", f.row_number().over(order)).withColumnRenamed("at_ns", f"{way}_at_ns")
+        ways.append(numbered)
+    same = ["run_id", "source", "target", "text", "number"]
+    return ways[0].join(ways[1].select(*same, "got_at_ns"), same)
 
 
 def _arrows(messages: "Frame") -> "Frame":
@@ -100,12 +102,9 @@ def _arrows(messages: "Frame") -> "Frame":
 
     columns = ["system", "message", "step", "source", "target", "sent_ms", "got_ms"]
     parts = []
-    words = [text.partition("(")[0] for text in messages.text]
-    for system, part in messages.assign(message=words).groupby("system"):
+    for system, part in messages.rename(columns={"kind": "message"}).groupby("system"):
         release = part[part.message == "Release"].iloc[0]
-        new = re.search(r"next_broker='(\w+)'", release.text)
-        assert new is not None, release.text
-        roles = {CLIENT: "client", release.target: "old broker", new[1]: "new broker",
+        roles = {CLIENT: "client", release.target: "old broker", release.broker: "new broker",
                  "store": "store", release.source: "load manager"}  # fmt: skip
         since = part[(part.sent_at_ns >= release.sent_at_ns) & part.message.isin(KINDS)]
         end_ns = since[since.message == "Connected"].got_at_ns.min()

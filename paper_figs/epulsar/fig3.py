@@ -20,7 +20,7 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 COUNTS = {  # the span is that of 5.3's measurement of overhead
     "quick": (FEWEST_NODES, 8, 16, 32, MOST_NODES),

@@ -20,7 +20,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Drawing
+    from paper_figs.light import Data, Drawing
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}

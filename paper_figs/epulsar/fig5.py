@@ -18,7 +18,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Drawing
+    from paper_figs.light import Data, Drawing
 
 ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
 FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}

@@ -19,7 +19,7 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
+    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values

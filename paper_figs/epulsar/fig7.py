@@ -20,7 +20,7 @@ from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"

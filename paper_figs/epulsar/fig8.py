@@ -12,14 +12,14 @@ from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import ends_after, events, excursions, starts_at, windows
+from paper_figs.epulsar.windows import clients, ends_after, excursions, owned, starts_at, windows
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(paper.SWARM_BOUND_MS)
 SETTLED_S = 20  # first placements, by clients that have not said where they are, are over by then
@@ -60,8 +60,7 @@ def tables(data: "Data") -> FigureTables:
     ``SETTLED_S``; ``excursion_count``, and what share of them began at a handover and ended with a migration.
     ``changes``: kind (handover, owned), topic, at_s, broker.
     """
-    every = windows(data)
-    changes = events(data, "handover", "owned")
+    every, changes = windows(data), _changes(data)
     runs = with_point(data, data.runs.select("run_id"), {"duration": "study.duration"}).set_index("run_id")
     rows = []
     for run_id, part in every.groupby("run_id"):
@@ -84,10 +83,21 @@ def swarm_of(name: str) -> str:
     return name.split("-")[1] if name.startswith("uav-") else name.rsplit("-", 1)[1]
 
 
+def _changes(data: "Data") -> "Frame":
+    """Handovers (name: the client, to: the site's number) and spans of ownership (the topic, the broker), by time."""
+    import pandas as pd
+
+    moved = clients(data, "handover").rename(columns={"client": "name", "site": "to"})
+    moved["to"] = moved["to"].astype(int).astype(str)
+    had = owned(data).rename(columns={"topic": "name", "broker": "to"}).assign(kind="owned")
+    columns = ["run_id", "kind", "name", "to", "at_s", "duration_s"]
+    every = pd.concat([moved.assign(duration_s=float("nan"))[columns], had[columns]])
+    return every.sort_values(["run_id", "at_s", "kind", "name", "to"], ignore_index=True)
+
+
 def _named(changes: "Frame") -> "Frame":
     """One handover a swarm, whose members fly together."""
-    named = changes.rename(columns={"first": "name", "second": "to"}).drop(columns=["third"])
-    named["swarm"] = named.name.map(swarm_of)
+    named = changes.assign(swarm=changes.name.map(swarm_of))
     shown = named.name.str.startswith(SHOWN)
     return named[shown | (named.name.str.endswith("-1") & (named.kind != "owned"))]
 
@@ -95,12 +105,12 @@ def _named(changes: "Frame") -> "Frame":
 def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
     later = seconds[seconds.second >= SETTLED_S]
     until_s = int(seconds.second.max()) + 1
-    leaders = changes["first"].str.endswith("-1") & (changes.kind == "handover")
-    handovers, owned = changes[leaders], changes[changes.kind == "owned"]
-    at_s = {swarm: list(part.at_s) for swarm, part in handovers.groupby(handovers["first"].map(swarm_of))}
+    leaders = changes.name.str.endswith("-1") & (changes.kind == "handover")
+    handovers, moves = changes[leaders], changes[changes.kind == "owned"]
+    at_s = {swarm: list(part.at_s) for swarm, part in handovers.groupby(handovers.name.map(swarm_of))}
     begun = ended = count = 0
     for topic, part in later.sort_values("second").groupby("topic"):
-        moves_s = list(owned[owned["first"] == topic].at_s)
+        moves_s = list(moves[moves.name == topic].at_s)
         changes_s = at_s.get(swarm_of(str(topic)), [])
         for one in excursions(zip(part.second, part.late_count, strict=True), until_s):
             if one.start_s > SETTLED_S:

@@ -14,13 +14,13 @@ from paper_figs.drawing import categories, curve, interval_bars, label, log_axis
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.published import GAME_BOUND_MS, GAME_CITIES, GAME_RUN_MIN
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import events, windows
+from paper_figs.epulsar.windows import clients, owned, windows
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
@@ -63,18 +63,18 @@ def tables(data: "Data") -> FigureTables:
     """
     import pandas as pd
 
-    every, changes = windows(data), events(data, "owned", "joined", "left")
+    every, spells, changes = windows(data), owned(data), clients(data, "joined", "left")
     named = with_point(data, data.runs.select("run_id"), {"literal": "system.literal"}).set_index("run_id")
     pairs = zip(named.system, named.literal, strict=True)
     named["variant"] = ["epulsar, as printed" if literal is True else system for system, literal in pairs]
     rows = []
     for run_id, part in every[every.second >= SETTLED_S].groupby("run_id"):
-        owned = changes[(changes.run_id == run_id) & (changes.kind == "owned")]
+        mine = spells[spells.run_id == run_id]
         minutes = (part.second.max() + 1 - SETTLED_S) / 60
         row = {"run_id": run_id, "in_bound": float((part.late_count == 0).mean())}
         row["messages_in_bound"] = 1.0 - float(part.late_count.sum() / part.message_count.sum())
         row["worst_ms"] = float(part.max_ms.max())
-        row["moves_per_minute"] = float((owned.at_s > SETTLED_S).sum() / minutes)
+        row["moves_per_minute"] = float((mine.at_s > SETTLED_S).sum() / minutes)
         rows.append(row)
     runs = pd.DataFrame(rows).set_index("run_id").join(named[["variant", "repetition"]])
     first = runs[runs.repetition == 0].reset_index()[["run_id", "variant"]]
@@ -89,9 +89,9 @@ def _in_interest(every: "Frame", changes: "Frame", run_id: str) -> "Frame":
     """Seconds of the topics that the avatar shown subscribes to, while it does: topic, spell, second, max_ms."""
     import pandas as pd
 
-    mine = changes[(changes.run_id == run_id) & (changes["first"] == SHOWN) & (changes.third == "consumer")]
+    mine = changes[(changes.run_id == run_id) & (changes.client == SHOWN) & (changes.role == "consumer")]
     spells = []
-    for topic, part in mine.sort_values("at_s").groupby("second"):
+    for topic, part in mine.sort_values("at_s").groupby("topic"):
         ends = [*part[part.kind == "left"].at_s, float("inf")]
         for spell, (start_s, end_s) in enumerate(zip(part[part.kind == "joined"].at_s, ends, strict=False)):
             inside = (

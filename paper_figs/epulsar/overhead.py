@@ -21,7 +21,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Drawing
+    from paper_figs.light import Data, Drawing
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
@@ -64,33 +64,30 @@ def tables(data: "Data") -> FigureTables:
     factors = f.col("factors")
     length_ns = (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns")
     named = data.runs.select("run_id", "repetition", factors["topology.fanout"].alias("nodes"), length_ns)
-    late = data.samples.join(named, "run_id").where(f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns")))
-    of_agent = f.regexp_extract("node", "^serf-(.*)$", 1)
-    agent = f.when(of_agent != "", of_agent).otherwise(f.col("node"))
-    interface = f.regexp_extract("metric", "-eth0_(sent_bytes|received_bytes)$", 1)
-    kind = f.when(interface != "", interface).otherwise(f.col("metric"))
-    rows = late.select("run_id", "repetition", "nodes", "at_ns", "value", agent.alias("agent"), kind.alias("kind"))
-    kinds = ["cpu_ns", "rss_bytes", "anonymous_bytes", "sent_bytes", "received_bytes"]
-    rows = rows.where(f.col("kind").isin(*kinds) & ~f.col("agent").isin("machine", "harness", "delayer"))
+
+    def late(table: str, agent: Any) -> Any:
+        rows = data.table(table).withColumn("agent", agent).join(named, "run_id").where("agent != ''")
+        second_half = f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns"))
+        return rows.where(second_half).groupBy("run_id", "nodes", "repetition", "agent")
 
     def per_second(name: str, unit: float) -> Any:
         """By how much a counter grew, a second."""
-        value, at = (f.when(f.col("kind") == name, f.col(column)) for column in ("value", "at_ns"))
+        value, at = f.col(name), f.when(f.col(name).isNotNull(), f.col("at_ns"))
         return (f.max(value) - f.min(value)) / (f.max(at) - f.min(at)) * (SECOND_NS * unit)
 
-    def size_mb(name: str, aggregate: Any) -> Any:
-        return aggregate(f.when(f.col("kind") == name, f.col("value"))) / 1e6
-
-    wide = rows.groupBy("run_id", "nodes", "repetition", "agent").agg(
+    processes = late("processes", f.regexp_extract("node", "^serf-(.*)$", 1)).agg(
         per_second("cpu_ns", 100 / SECOND_NS).alias("cpu_percent"),
-        size_mb("rss_bytes", f.mean).alias("memory_mb"),
-        size_mb("rss_bytes", f.max).alias("most_mb"),
-        size_mb("anonymous_bytes", f.mean).alias("anonymous_mb"),
-        per_second("sent_bytes", 1.0).alias("sent_bytes"),
-        per_second("received_bytes", 1.0).alias("received_bytes"),
+        (f.mean("rss_bytes") / 1e6).alias("memory_mb"),
+        (f.max("rss_bytes") / 1e6).alias("most_mb"),
+        (f.mean("anonymous_bytes") / 1e6).alias("anonymous_mb"),
     )
+    probed = f.when(f.isnull("received_packet_count"), f.col("node"))  # not the testbed's own, at the run's end
+    network = late("network", probed).agg(
+        *(per_second(f"interface_{name}", 1.0).alias(name) for name in ("sent_bytes", "received_bytes"))
+    )
+    wide = processes.where("memory_mb is not null").join(network, ["run_id", "nodes", "repetition", "agent"], "left")
     keys = ["nodes", "repetition", "agent"]
-    agents = plain(collect(wide.where("memory_mb is not null").drop("run_id"), keys), ["nodes"])
+    agents = plain(collect(wide.drop("run_id"), keys), ["nodes"])
     agents = agents.sort_values(keys, ignore_index=True)
     runs = agents.drop(columns="agent").groupby(keys[:2], as_index=False).mean()
     return {"agents": agents, "runs": runs}

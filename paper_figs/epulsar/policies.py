@@ -14,7 +14,7 @@ from paper_figs.series import by_repetition, plain, where
 
 if TYPE_CHECKING:
     from paper_figs.figure import FigureTables
-    from paper_figs.kinds import Data, Frame, Series
+    from paper_figs.light import Data, Frame, Series
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
@@ -25,7 +25,8 @@ ACCESS_MS = 8  # of UAVs, one way: ours, the paper gives none
 ACCESS = f"{ACCESS_MS}ms"
 _WORST = ("estimated_worst", "true_worst")
 _RATIOS = ("estimated_violation_ratio", "printed_violation_ratio", "true_violation_ratio", "feasible_ratio")
-_ERRORS = ("median_error_ratio", "p90_error_ratio")
+_ERRORS = {"median_error_ratio": 0.5, "p90_error_ratio": 0.9}
+BOTH_WAYS = 2  # a pair's error counts for its way there and its way back
 
 
 def permutations(scale: Scale) -> int:
@@ -62,25 +63,22 @@ def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
 
     from analysis.spark import collect
 
-    def of(metric: str) -> Any:
-        return f.when(f.col("metric") == metric, f.col("value"))
-
     named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
     points = data.runs.select("run_id", "topology", "repetition", *named)
     worst = [
         each
         for name in _WORST
         for each in (
-            (f.avg(of(f"{name}_ns")) / MILLISECOND_NS).alias(f"{name}_ms"),
-            (f.max(of(f"{name}_ns")) / MILLISECOND_NS).alias(f"{name}_max_ms"),
+            (f.avg(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_ms"),
+            (f.max(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_max_ms"),
         )
     ]
-    violating = f.avg((of("estimated_violation_ratio") > 0).cast("double")).alias("violating_ratio")
-    measures = [*worst, *(f.avg(of(name)).alias(name) for name in _RATIOS), violating]
-    by_run = data.samples.groupBy("run_id", f.col("node").alias("policy"))
-    runs = by_run.agg(*measures).where(f.col("policy").isin(list(POLICIES)))
-    of_agents = data.samples.where(f.col("node") == "coordinates").groupBy("run_id")
-    estimates = of_agents.agg(*(f.max(of(name)).alias(name) for name in _ERRORS))
+    violating = f.avg((f.col("estimated_violation_ratio") > 0).cast("double")).alias("violating_ratio")
+    measures = [*worst, *(f.avg(name).alias(name) for name in _RATIOS), violating]
+    runs = data.table("policies").groupBy("run_id", "policy").agg(*measures)
+    error_ratio = f.abs(f.col("estimated_rtt_ns") - f.col("true_rtt_ns")) / f.col("true_rtt_ns")
+    spread = [f.percentile(error_ratio, q, BOTH_WAYS).alias(name) for name, q in _ERRORS.items()]
+    estimates = data.table("coordinates").groupBy("run_id").agg(*spread)
     order = ["topology", *factors, "repetition"]
     frames = {
         "runs": collect(runs.join(points, "run_id"), [*order, "policy"]),

@@ -8,7 +8,7 @@ from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.style import Dashes, Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Drawing, Frame
+    from paper_figs.light import Axes, Drawing, Frame
 
 SHOWN = ("pulsar", "optimal", "epulsar", "all-pairs")  # in the order of drawing
 ESTIMATING = tuple(policy for policy in SHOWN if policy != "optimal")  # that one knows the truth

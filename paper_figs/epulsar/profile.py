@@ -23,7 +23,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import SERIES, Style, series
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
     (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
@@ -49,8 +49,6 @@ PARAMETERS = {  # column -> label
 SWEPT = ("topic_rps", "consumers", "producers", "topics", "size_bytes")  # by the paper, one by one
 POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
 FACTORS = {**{name: f"workload.{name}" for name in POINT}, "core_share": "study.core_share"}
-SPANS = ("ns", "in_count", "out_count", "out_bytes", "offered_count", "lost_count", "cpu_ns")
-COUNTERS = tuple(f"span_{name}" for name in SPANS)
 QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
@@ -90,14 +88,12 @@ def tables(data: "Data") -> FigureTables:
     histogram = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
     columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
     spread = metrics.percentiles(histogram, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
-    of_broker = data.samples.where(f"metric in {COUNTERS} and node != 'clients'").groupBy("run_id")
-    of_clients = data.samples.where("metric = 'span_cpu_ns' and node = 'clients'")
-    rates = of_broker.pivot("metric", list(COUNTERS)).max("value").selectExpr(
+    rates = data.table("spans").where("node != 'clients'").selectExpr(
         "run_id", "span_in_count / span_ns * 1e9 as in_rps", "span_out_count / span_ns * 1e9 as out_rps",
         "span_out_bytes / span_ns * 1e9 as out_bps", "span_offered_count / span_ns * 1e9 as offered_rps",
         "span_lost_count / span_offered_count as lost_share", "span_cpu_ns / span_ns as broker_cores", "span_ns",
     )  # fmt: skip
-    clients = of_clients.selectExpr("run_id", "value as clients_cpu_ns")
+    clients = data.table("spans").where("node = 'clients'").selectExpr("run_id", "span_cpu_ns as clients_cpu_ns")
     runs = data.runs.select("run_id", "repetition", "validity", *named)
     frame = plain(
         collect(runs.join(rates, "run_id").join(clients, "run_id").join(spread, "run_id"), ["run_id"]), FACTORS

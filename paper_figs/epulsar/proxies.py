@@ -19,7 +19,7 @@ from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
+    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
@@ -65,9 +65,9 @@ def tables(data: "Data") -> FigureTables:
 
     factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
-    static = data.samples.where((f.col("metric") == "shift_ns") & ~f.col("node").startswith("client"))
+    static = data.table("agents").where(~f.col("agent").startswith("client"))
     shifts = static.select(
-        "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("value") / 1e6 / EVERY_S).alias("shift_ms_per_s")
+        "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("shift_ns") / 1e6 / EVERY_S).alias("shift_ms_per_s")
     )
     moved = shifts.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
     of_shifts = shifts.groupBy("run_id", "at_s").agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s"))

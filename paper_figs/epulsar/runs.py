@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from harness.experiment import RunSpec
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, SparkFrame
+    from paper_figs.light import Data, SparkFrame
 
 
 def placed(

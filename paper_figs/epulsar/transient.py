@@ -20,7 +20,7 @@ from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Axes, Data, Drawing, Frame
+    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES, TOPICS = 4, 8
 FROM_S, UNTIL_S, END_S = 40, 70, 150
@@ -90,18 +90,15 @@ def tables(data: "Data") -> FigureTables:
 
     named = [f.col("factors")[f"study.{name}"].alias(name) for name in ("faults", "warm_up_rounds")]
     runs = data.runs.select("run_id", "repetition", *named)
-    parts = f.split("note", " ")
-    own = (f.regexp_extract(parts[0], r"(\d+)$", 1).cast("int") - 1) % SITES + 1
-    spells = data.decisions.where(f.col("kind") == "owned").where(parts[1] == f.concat(f.lit("broker"), own))
+    own = (f.regexp_extract("topic", r"(\d+)$", 1).cast("int") - 1) % SITES + 1
+    spells = data.table("ownership").where(f.col("broker") == f.concat(f.lit("broker"), own))
     step_ns = STEP_S * SECOND_NS
-    first, last = f.ceil(f.col("at_ns") / step_ns), f.ceil((f.col("at_ns") + f.col("duration_ns")) / step_ns) - 1
+    first, last = f.ceil(f.col("start_ns") / step_ns), f.ceil(f.col("end_ns") / step_ns) - 1
     steps = f.filter(f.sequence(f.lit(0), f.lit(END_S // STEP_S - 1)), lambda step: step.between(first, last))
     each = spells.select("run_id", f.explode(steps).alias("step"))
     best = each.withColumn("t_s", f.col("step") * STEP_S).groupBy("run_id", "t_s")
-    counts = data.samples.where(f.col("metric").isin("pair_count", "late_pair_count"))
-    by_step = counts.groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
-    sums = by_step.pivot("metric", ["pair_count", "late_pair_count"]).sum("value")
-    shares = sums.select("run_id", "t_s", (1 - f.col("late_pair_count") / f.col("pair_count")).alias("in_bound"))
+    by_step = data.table("topic_windows").groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
+    shares = by_step.agg((1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
     whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
     shown = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])

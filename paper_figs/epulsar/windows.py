@@ -6,51 +6,49 @@ from typing import TYPE_CHECKING, NamedTuple
 from core.units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
-    from paper_figs.kinds import Data, Frame
+    from paper_figs.light import Data, Frame
 
-METRICS = (
-    "message_count",
-    "late_count",
-    "lost_count",
-    "pair_count",
-    "late_pair_count",
-    "latency_max_ns",
-    "latency_mean_ns",
-)
 AFTER_HANDOVER_S = 2.0  # an excursion that a handover causes begins within so much
 AFTER_MIGRATION_S = 5.0  # and ends within so much of the migration that it causes
 
 
 def windows(data: "Data") -> "Frame":
-    """A row a run, topic and second: run_id, topic, second, ``METRICS`` and max_ms, mean_ms."""
+    """A row a run, topic and second: run_id, topic, second, ``analysis.placement.COUNTS``, mean_ms, max_ms."""
     from pyspark.sql import functions as f
 
+    from analysis.placement import COUNTS, topic_windows
     from analysis.spark import collect
 
-    mine = data.samples.where(f.col("metric").isin(*METRICS)).withColumnRenamed("node", "topic")
-    by_second = mine.withColumn("second", (f.col("at_ns") / SECOND_NS).cast("int"))
+    every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     key = ["run_id", "topic", "second"]
-    nodes = by_second.groupBy(*key).pivot("metric", list(METRICS)).agg(f.first("value"))
-    seconds = collect(nodes.where(f.col("pair_count").isNotNull()), key)  # live brokers count messages, too
-    for name in ("max", "mean"):
-        seconds[f"{name}_ms"] = seconds[f"latency_{name}_ns"] / MILLISECOND_NS
-    return seconds.drop(columns=["latency_max_ns", "latency_mean_ns"])
+    spans = [(f.col(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_ms") for name in ("max", "mean")]
+    second = (f.col("at_ns") / SECOND_NS).cast("int").alias("second")
+    return collect(every.select("run_id", "topic", second, *COUNTS, *spans), key)
 
 
-def events(data: "Data", *kinds: str) -> "Frame":
-    """Decisions of these kinds: run_id, kind, at_s, duration_s and the words of the note, first, second, third."""
+def owned(data: "Data") -> "Frame":
+    """Spans of ownership, by start: run_id, topic, broker, at_s, duration_s."""
     from pyspark.sql import functions as f
 
     from analysis.spark import collect
 
-    columns = ("run_id", "at_ns", "kind", "note")
-    mine = data.decisions.where(f.col("kind").isin(*kinds)).select(*columns, "duration_ns")
-    changes = collect(mine, columns)
-    words = changes.note.str.split(" ", expand=True).reindex(columns=range(3))
-    for i, name in enumerate(("first", "second", "third")):
-        changes[name] = words[i]
-    changes["at_s"], changes["duration_s"] = changes.at_ns / SECOND_NS, changes.duration_ns / SECOND_NS
-    return changes.drop(columns=["at_ns", "duration_ns", "note"])
+    at_s, duration_s = f.col("start_ns") / SECOND_NS, (f.col("end_ns") - f.col("start_ns")) / SECOND_NS
+    spells = data.table("ownership").select(
+        "run_id", "topic", "broker", at_s.alias("at_s"), duration_s.alias("duration_s")
+    )
+    return collect(spells, ["run_id", "at_s", "topic", "broker"])
+
+
+def clients(data: "Data", *kinds: str) -> "Frame":
+    """What clients did, of these kinds: run_id, at_s, kind, client, topic, role, site."""
+    from pyspark.sql import functions as f
+
+    from analysis.spark import collect
+
+    at_s = (f.col("at_ns") / SECOND_NS).alias("at_s")
+    mine = data.table("clients").where(f.col("kind").isin(*kinds))
+    order = ["run_id", "at_s", "kind", "client", "topic", "role"]
+    return collect(mine.select("run_id", at_s, "kind", "client", "topic", "role", "site"), order)
 
 
 class Excursion(NamedTuple):

@@ -31,7 +31,7 @@ REPETITIONS = {"tiny": 1, "small": 4, "quick": 4, "paper": 6}
 MINIMUM_REPETITIONS = 3
 METRICS = {"ingress_time": "arrival to release", "broker_time": "arrival to subscriber"}
 QUANTILES = {0.5: "p50_ms", 0.99: "p99_ms", 0.999: "p99_9_ms"}
-COUNTERS = ("gc_cycle_count", "gc_pause_sum_ns", "gc_cpu_ns", "message_count", "rss_bytes")
+COUNTERS = ("gc_cycle_count", "gc_pause_sum_ns", "gc_cpu_ns", "message_count")
 LOOKS = {mode: series(f"GC {mode}", *at) for mode, at in zip(MODES, ((5, "s"), (2, "^"), (0, "o")), strict=True)}
 SHIFTS = dict(zip(MODES, (-0.24, 0.0, 0.24), strict=True))  # of a category
 
@@ -50,6 +50,8 @@ def _spec(rate_rps: float, mode: str, length: str, publishers: int = PUBLISHERS)
 
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run and metric, in ms; ``collections``: a row a run, what its broker's collector did."""
+    from pyspark.sql import functions as f
+
     from analysis.spark import collect
 
     factors = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
@@ -58,8 +60,9 @@ def tables(data: Data) -> FigureTables:
     spread = in_ms(data.latency_histogram.where(f"metric in {tuple(METRICS)}"), QUANTILES, "run_id", "metric")
     keys = ["load_rps", "mode", "repetition"]
     runs = _loads(collect(spread.join(of_runs, "run_id"), ["run_id"]), factors)
-    counted = data.samples.where(f"metric in {COUNTERS} and node != ''").groupBy("run_id")
-    frame = counted.pivot("metric", list(COUNTERS)).max("value").join(of_runs, "run_id")
+    counted = data.table("brokers").groupBy("run_id").agg(*(f.max(name).alias(name) for name in COUNTERS))
+    largest = data.table("processes").where("node != ''").groupBy("run_id").agg(f.max("rss_bytes").alias("rss_bytes"))
+    frame = counted.join(largest, "run_id").join(of_runs, "run_id")
     collections = _loads(collect(frame, ["run_id"]), factors)
     cycles = collections.gc_cycle_count.where(collections.gc_cycle_count > 0)
     collections["pause_ms"] = collections.pop("gc_pause_sum_ns") / cycles / MILLISECOND_NS

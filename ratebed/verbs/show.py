@@ -21,10 +21,12 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
 
     manifest = read_manifest(folder)
     decisions, paths = _decisions(folder), _rows(folder, "paths")
+    happenings = {table: _rows(folder, table) for table in timeline.HAPPENINGS}
     lines, more = timeline.log_lines(folder, manifest.get("epoch_ns"))
     if as_json:
         logs = [line._asdict() for line in lines]
-        print(json.dumps({"manifest": manifest, "decisions": decisions, "paths": paths, "logs": logs}, indent=2))
+        found = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
+        print(json.dumps(found, indent=2))
         return
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
@@ -38,7 +40,7 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
         print(f"  {manifest['wall_seconds']} s on {manifest['started_at']}, outcome: {manifest['outcome']}")
         for line in [*timeline.validity_lines(manifest), *timeline.path_lines(paths), *_verdicts(folder)]:
             print(line)
-    for line in [*timeline.merged(decisions, lines), *timeline.unstamped(lines, more)]:
+    for line in [*timeline.merged(decisions, happenings, lines), *timeline.unstamped(lines, more)]:
         print(line)
 
 

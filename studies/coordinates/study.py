@@ -1,22 +1,22 @@
 """The study of network coordinates: agents probe each other, and their estimates are kept beside the truth.
 
-In ``samples``, of each pair of nodes (node ``"a b"``) ``estimated_rtt_ns`` and ``true_rtt_ns``, what the topology says;
-of each agent ``shift_ns``, how far its coordinate is from where it was at the read before, change of height included.
-Mobile clients, if there are any, are paired with the brokers, else every agent with every other.
+The table ``coordinates`` has each pair at each read, ``agents`` how far each agent's coordinate has moved.  Mobile
+clients, if there are any, are paired with the brokers, else every agent with every other.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from core.errors import SpecError
+from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS, duration_ns
 from studies.api import SECONDS_PER_NODE, Journal, Point, Study
 from studies.coordinates.asked import Located, TripTable, check_locating
 from studies.coordinates.plan import Config, Plan, agents
+from studies.coordinates.tables import PairRead, pair_rows, shift_rows
 from studies.spec import RunSpec
 from systems.api import System
 from systems.parts.coordinates import Coordinates, distances_s, raised
@@ -25,8 +25,6 @@ from testbed.faults import Handover
 from testbed.topologies.places import sites, with_clients
 
 SECONDS_PER_PROBE = 2e-6  # of an agent, and its share of what is kept
-
-Rows = tuple[int, list[str], str, Any]  # of samples: instant, nodes, metric, a value a node
 
 
 def asked(point: Point, config: Config) -> Plan:
@@ -63,28 +61,27 @@ def _handovers(config: Config, homes: Mapping[str, int], places: list[str], seed
             at_ns += int(mean_ns * rng.uniform(0.5, 1.5))
 
 
-def journal(point: Point, plan: Plan, found: Located) -> Journal:
+def journal(point: Point, plan: Plan, located: Located) -> Journal:
     """The tables of a run: every read."""
-    samples: dict[str, list[Any]] = {"at_ns": [], "node": [], "metric": [], "value": []}
-    for at_ns, nodes, metric, values in chain(_pairs(plan, found), _shifts(found)):
-        known = np.isfinite(values)  # of an agent that was lost, nobody knows where it is
-        samples["at_ns"] += [at_ns] * int(known.sum())
-        samples["node"] += [node for node, there in zip(nodes, known, strict=True) if there]
-        samples["metric"] += [metric] * int(known.sum())
-        samples["value"] += np.rint(values[known]).tolist()
-    return Journal({"samples": samples}, evidence=found.evidence)
+    pairs, reads = _pairs(plan, located)
+    tables: dict[str, dict[str, Any]] = {"coordinates": pair_rows(pairs, reads), "agents": shift_rows(located)}
+    return Journal(tables, evidence=located.evidence)
 
 
-def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
-    """Estimate and truth of every pair at every read."""
-    moves = list(plan.handovers)
-    attached: dict[str, str] = {}
+def _pairs(plan: Plan, found: Located) -> tuple[list[tuple[str, str]], Iterator[PairRead]]:
+    """The pairs, and the estimate and truth of each at every read."""
     nodes = [*plan.clients, *agents(plan.topology)]
     here, there = np.triu_indices(len(nodes), 1)
     if plan.clients:
         brokers = [nodes.index(name) for name in plan.topology.node_names("broker") if name.endswith(AGENT)]
         here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.clients)), brokers, indexing="ij"))
-    names = [f"{nodes[i]} {nodes[j]}" for i, j in zip(here, there, strict=True)]
+    return [(nodes[i], nodes[j]) for i, j in zip(here, there, strict=True)], _reads(plan, found, nodes, here, there)
+
+
+def _reads(plan: Plan, found: Located, nodes: list[str], here: Int64, there: Int64) -> Iterator[PairRead]:
+    """Of the pairs of ``nodes`` by number; ``here`` and ``there``: int64 (pairs,)."""
+    moves = list(plan.handovers)
+    attached: dict[str, str] = {}
     table = TripTable(plan.topology, nodes)
     truth_ns = table.trips(attached).rtt_ns
     for at_ns, coordinates in zip(found.at_ns, found.coordinates, strict=True):
@@ -94,8 +91,7 @@ def _pairs(plan: Plan, found: Located) -> Iterator[Rows]:
             attached |= {move.host: move.point for move in due}
             truth_ns = table.trips(attached).rtt_ns
         where = _coordinates_of(plan, nodes, coordinates, attached)
-        yield at_ns, names, "estimated_rtt_ns", distances_s(where, where)[here, there] * SECOND_NS
-        yield at_ns, names, "true_rtt_ns", truth_ns[here, there]
+        yield PairRead(at_ns, distances_s(where, where)[here, there] * SECOND_NS, truth_ns[here, there])
 
 
 def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: Mapping[str, str]) -> Coordinates:
@@ -108,13 +104,6 @@ def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: 
             node, above_s[n] = proxy, rtt_ns / SECOND_NS
         rows.append(row_of[node])
     return raised(Coordinates(*(part[rows] for part in found)), above_s)
-
-
-def _shifts(found: Located) -> Iterator[Rows]:
-    """How far each agent's coordinate is from where it was at the read before."""
-    for at_ns, (before, now) in zip(found.at_ns[1:], pairwise(found.coordinates), strict=True):
-        shift_s = np.linalg.norm(now.vec - before.vec, axis=1) + np.abs(now.height - before.height)
-        yield at_ns, list(found.nodes), "shift_ns", shift_s * SECOND_NS
 
 
 def fits(system: System) -> bool:

@@ -184,7 +184,7 @@ class _Run:
             unanswered.update(number for _, number, _, alone in records.verdicts if alone)
         if self._fleet.transport is Transport.DATAGRAM:
             once = [name for name in statuses if self._fleet.lives_count(name) == 1]
-            journal.samples += _lost_on_the_way({name: statuses[name] for name in once}, now_ns)
+            journal.samples += lost_on_the_way({name: statuses[name] for name in once}, now_ns)
         offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
         for _, node, request in sorted(offered, key=lambda row: row[0]):
             journal.offered[request.id] = node, request
@@ -296,7 +296,7 @@ def _longest_delay_ns(topology: Topology) -> int:
     return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
 
 
-def _lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
+def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
     """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
     rows = []
     for source, status in statuses.items():

@@ -13,6 +13,7 @@ from studies.api import SECONDS_PER_NODE, Journal, Point, Study
 from studies.distribution.study import histogram_rows
 from studies.limiting.asked import Limiting, RequestJournal
 from studies.spec import RunSpec
+from studies.tables import fault_rows, skipped_rows
 from systems.api import Arrival, System
 from systems.loader import load_system
 from testbed.faults import check_faults, read_faults
@@ -72,18 +73,14 @@ def asked(point: Point, config: Config) -> Limiting:
 
 def journal(point: Point, request: Limiting, outcome: RequestJournal) -> Journal:
     """The tables of a run."""
-    requests, samples = outcome.requests(), outcome.samples()
-    for reason, count in getattr(point.schedule, "skipped", {}).items():
-        row = {"at_ns": 0, "node": reason, "metric": "skipped_line_count", "value": float(count)}
-        for name, value in row.items():
-            samples[name].append(value)
+    requests = outcome.requests()
     tables: dict[str, dict[str, Any]] = {
         "requests": requests,
-        "samples": samples,
+        "samples": outcome.samples(),
         "latency_histogram": _decision_latency(requests),
+        "faults": fault_rows(outcome.journal.faults),
+        "skipped_lines": skipped_rows(getattr(point.schedule, "skipped", {})),
     }
-    if request.faults:
-        tables["decisions"] = _fault_rows(outcome.journal.faults)
     return Journal(tables, evidence=outcome.evidence)
 
 
@@ -93,15 +90,6 @@ def _decision_latency(requests: dict[str, list[Any]]) -> dict[str, Any]:
     latency_ns = np.array([decided - intended for decided, intended in pairs if decided is not None], np.int64)
     counts = np.bincount(bucket_index(latency_ns), minlength=BUCKET_COUNT)
     return histogram_rows(0, {"decision_latency": counts[np.newaxis]})
-
-
-def _fault_rows(faults: list[tuple[int, Any]]) -> dict[str, Any]:
-    """What went wrong, and when: rows of ``decisions``."""
-    return {
-        "at_ns": [at_ns for at_ns, _ in faults],
-        "kind": ["fault"] * len(faults),
-        "note": [repr(fault) for _, fault in faults],
-    }
 
 
 def fits(system: System) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from core.clients import ClientLoad, Happening, Joined, Moved
 from core.units import SECOND_NS
-from systems.api import System
+from systems.api import Message, System
 from systems.placement.messages import AtSite, Wanted
 from systems.placement.options import Options
 from testbed.faults import Fault
@@ -73,6 +73,16 @@ class Spell(NamedTuple):
     end_ns: int
 
 
+class Recorded(NamedTuple):
+    """A message of the control plane was sent, or got."""
+
+    at_ns: int
+    node: str
+    way: str  # sent or got
+    peer: str
+    message: Message
+
+
 @dataclass(frozen=True)
 class PlacementJournal:
     """What a run showed: samples (at_ns, node, metric, value), ownership, clients, the fate of messages by topic."""
@@ -82,7 +92,7 @@ class PlacementJournal:
     happenings: list[Happening]
     fates: dict[str, Fate]
     faults: list[tuple[int, Fault]] = field(default_factory=list)
-    messages: list[tuple[int, str, str, str, str]] = field(default_factory=list)  # at_ns, node, sent or got, peer, text
+    messages: list[Recorded] = field(default_factory=list)
     evidence: Evidence = NOTHING
 
 

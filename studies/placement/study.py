@@ -5,15 +5,13 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from collectors.histogram import BUCKET_COUNT, bucket_index
-from core.clients import Joined, Moved, Role
+from core.clients import Joined, Role
 from core.errors import SpecError
 from core.units import SECOND_NS, duration_ns, duration_text
 from studies.api import SECONDS_PER_NODE, Journal, Point, Study
-from studies.distribution.study import histogram_rows
 from studies.placement.asked import Bookies, PlacementJournal, PlacementRequest, Placing
+from studies.placement.tables import tables_of
 from studies.spec import RunSpec
 from systems.api import System
 from systems.placement.options import Options
@@ -25,8 +23,6 @@ from workloads.api import Offer
 SECONDS_PER_CLIENT_SECOND = 1e-4  # of a client of topics, its agents and brokers
 SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
 
-Row = tuple[int, str, str, float]
-
 
 @dataclass(frozen=True)
 class Config:
@@ -36,14 +32,14 @@ class Config:
     access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
     warm_up_rounds: int = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
     out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
-    window: str = "1s"  # of the samples of topics
+    window: str = "1s"  # of topics' counts and latencies
     faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
     bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
     write_quorum: int = 2  # acknowledgements that it waits for
     bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
     rack_rtt: str = "200us"  # ours: between racks of a site
     bookie_write: str = "1ms"  # ours: mean of a synced write, exponential
-    record: bool = False  # keep every message of the control plane: rows of decisions
+    record: bool = False  # keep every message of the control plane
 
     def __post_init__(self) -> None:
         """SpecError for numbers that make no sense, or faults that cannot be read."""
@@ -83,14 +79,7 @@ def asked(point: Point, config: Config) -> PlacementRequest:
 
 def journal(point: Point, request: PlacementRequest, journal: PlacementJournal) -> Journal:
     """The tables of a run."""
-    samples = [*journal.samples, *_of_topics(journal, request.placing.window_ns)]
-    names = ("at_ns", "node", "metric", "value")
-    tables: dict[str, dict[str, Any]] = {
-        "samples": {name: [row[i] for row in samples] for i, name in enumerate(names)},
-        "latency_histogram": _latencies(journal),
-        "decisions": _decisions(journal),
-    }
-    return Journal(tables, evidence=journal.evidence)
+    return Journal(tables_of(journal, request.placing.window_ns), evidence=journal.evidence)
 
 
 def _placing(point: Point, config: Config) -> Placing:
@@ -112,62 +101,6 @@ def _bookies(config: Config) -> Bookies | None:
         return None
     times = duration_ns(config.rack_rtt), duration_ns(config.bookie_write)
     return Bookies(config.bookies, config.write_quorum, config.bookie_site == "same", *times)
-
-
-def _of_topics(journal: PlacementJournal, window_ns: int) -> list[Row]:
-    """Samples of each topic by window of the messages' birth, at its start.
-
-    ``message_count``, ``late_count`` (messages that not all consumers had within the bound), ``lost_count`` (that
-    somebody never got), ``pair_count`` and ``late_pair_count`` (messages times consumers), ``latency_max_ns`` and
-    ``latency_mean_ns`` (until the last consumer has it, of those that are not lost).
-    """
-    rows: list[Row] = []
-    for topic, fate in journal.fates.items():
-        window = fate.born_ns // window_ns
-        starts = np.flatnonzero(np.diff(window, prepend=-1))
-        if not len(starts):
-            continue
-        arrived = fate.latency_ns >= 0
-        whole_ns = np.where(arrived, fate.latency_ns, 0)
-        sums = {
-            "message_count": np.ones(len(window), np.int64),
-            "late_count": fate.late_count > 0,
-            "lost_count": ~arrived,
-            "pair_count": fate.consumer_count,
-            "late_pair_count": fate.late_count,
-        }
-        found = {name: np.add.reduceat(values.astype(np.int64), starts) for name, values in sums.items()}
-        found["latency_max_ns"] = np.maximum.reduceat(whole_ns, starts)
-        there = np.maximum(1, found["message_count"] - found["lost_count"])
-        found["latency_mean_ns"] = np.add.reduceat(whole_ns, starts) / there
-        for i, start in enumerate(starts.tolist()):
-            at_ns = int(window[start]) * window_ns
-            rows += [(at_ns, topic, metric, float(values[i])) for metric, values in found.items()]
-    return rows
-
-
-def _latencies(journal: PlacementJournal) -> dict[str, Any]:
-    """Of all messages that all their consumers got."""
-    latency_ns = np.concatenate([fate.latency_ns for fate in journal.fates.values()] or [np.zeros(0, np.int64)])
-    counts = np.bincount(bucket_index(latency_ns[latency_ns >= 0]), minlength=BUCKET_COUNT)
-    return histogram_rows(0, {"end_to_end_latency": counts[np.newaxis]})
-
-
-def _decisions(journal: PlacementJournal) -> dict[str, Any]:
-    """Who owned what, what clients did, what went wrong, and, where recorded, what was said."""
-    rows: list[tuple[int, str, str, int | None]] = []
-    for topic, broker, start_ns, end_ns in journal.spells:
-        rows.append((start_ns, "owned", f"{topic} {broker}", end_ns - start_ns))
-    for happening in journal.happenings:
-        if isinstance(happening, Moved):
-            rows.append((happening.at_ns, "handover", f"{happening.client} {happening.site}", None))
-        else:
-            kind = "joined" if isinstance(happening, Joined) else "left"
-            rows.append((happening.at_ns, kind, f"{happening.client} {happening.topic} {happening.role}", None))
-    rows += [(at_ns, "fault", repr(fault), None) for at_ns, fault in journal.faults]
-    rows += [(at_ns, way, f"{node} {peer} {text}", None) for at_ns, node, way, peer, text in journal.messages]
-    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return {name: list(column) for name, column in zip(("at_ns", "kind", "note", "duration_ns"), columns, strict=True)}
 
 
 def fits(system: System) -> bool:

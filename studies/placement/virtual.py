@@ -11,7 +11,7 @@ from core.seeds import generator
 from core.units import SECOND_NS
 from studies.api import VirtualBody
 from studies.coordinates.asked import trips
-from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, Spell, wanted_report
+from studies.placement.asked import PlacementJournal, PlacementRequest, Placing, Recorded, Spell, wanted_report
 from systems.api import Delivery, Node, Report, Send, System
 from systems.parts.bookies import persisted_after_ns
 from systems.parts.vivaldi import Vivaldi
@@ -157,14 +157,14 @@ def _persist(topology: Topology, places: Sequence[Site], brokers: Sequence[str],
     return persist
 
 
-def _messages(journal: Journal) -> list[tuple[int, str, str, str, str]]:
-    """What nodes sent and got: (at_ns, node, "sent" or "got", peer, message)."""
+def _messages(journal: Journal) -> list[Recorded]:
+    """What nodes sent and got."""
     found = []
     for step in journal.steps:
         if isinstance(step.event, Delivery):
-            found.append((step.at_ns, step.node, "got", step.event.source, repr(step.event.message)))
+            found.append(Recorded(step.at_ns, step.node, "got", step.event.source, step.event.message))
         sends = (effect for effect in step.effects if isinstance(effect, Send))
-        found += [(step.at_ns, step.node, "sent", effect.target, repr(effect.message)) for effect in sends]
+        found += [Recorded(step.at_ns, step.node, "sent", effect.target, effect.message) for effect in sends]
     return found
 
 

@@ -44,5 +44,6 @@ class PolicyResults:
     """``results``: (placements, policies, measures) in seconds and shares; the true delays, and the coordinates."""
 
     results: Float64
+    names: tuple[str, ...]  # of all that have a coordinate
     delay_s: Float64  # one way, between all that have a coordinate
     coordinates: Coordinates

@@ -1,29 +1,23 @@
 """The study of the placement study: coordinates once, then many random placements, all policies (ePulsar 5.5).
 
 Nothing is offered, and no system runs: a run is one topology, on which all policies choose for the same clients.  Its
-``samples`` have a row for each placement (as ``at_ns``, for there is no time), policy (as ``node``) and measure;
-of the node ``coordinates``, how far the estimates are off.
+table ``policies`` has a row for each placement and policy; ``coordinates`` has what is estimated, pair by pair.
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from core.errors import SpecError
-from core.records import Float64
 from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study
 from studies.policies.asked import MEASURES, POLICIES, PolicyResults, PolicyStudy, Setting
+from studies.policies.tables import pair_rows, policy_rows
 from studies.spec import RunSpec
 from systems.api import System
-from systems.parts.coordinates import Coordinates, distances_s
 from systems.parts.topic_placement import Policy
 
 SECONDS_PER_CHOICE = 1.2e-6  # of a topic's brokers, by all policies, in one placement of the clients
 
 SCENARIOS = ("game", "swarms")
-SETTLED = "coordinates"  # as a node: what is said of the estimates themselves
 
 
 @dataclass(frozen=True)
@@ -79,39 +73,11 @@ def asked(point: Point, config: Config) -> PolicyStudy:
 
 def journal(point: Point, asked: PolicyStudy, shown: PolicyResults) -> Journal:
     """The tables of a run."""
-    errors = _errors(shown.delay_s, shown.coordinates)
-    return Journal({"samples": _samples(shown.results, POLICIES, MEASURES, errors)})
-
-
-def _errors(delay_s: Float64, where: Coordinates) -> dict[str, float]:
-    """How far estimated round trips are off, over all pairs that are apart: of their lengths, and in time."""
-    rtt_s, estimate_s = 2.0 * delay_s, distances_s(where, where)
-    apart = rtt_s > 0.0
-    if not apart.any():
-        return {}
-    off_s = np.abs(estimate_s - rtt_s)[apart]
-    ratio = off_s / rtt_s[apart]
-    return {
-        "median_error_ratio": float(np.median(ratio)),
-        "p90_error_ratio": float(np.quantile(ratio, 0.9)),
-        "median_error_ns": float(np.median(off_s)) * SECOND_NS,
-        "p90_error_ns": float(np.quantile(off_s, 0.9)) * SECOND_NS,
+    tables = {
+        "policies": policy_rows(shown.results, POLICIES, MEASURES),
+        "coordinates": pair_rows(shown.names, shown.delay_s, shown.coordinates),
     }
-
-
-def _samples(
-    found: Float64, policies: tuple[str, ...], measures: tuple[str, ...], errors: dict[str, float]
-) -> dict[str, Any]:
-    """Columns of ``samples``, from the kernel's (placements, policies, measures)."""
-    in_ns = np.array([SECOND_NS if name.endswith("_ns") else 1 for name in measures])
-    number, policy, measure = (part.ravel() for part in np.indices(found.shape))
-    more = len(errors)
-    return {
-        "at_ns": [*number.tolist(), *[0] * more],
-        "node": [*np.array(policies)[policy].tolist(), *[SETTLED] * more],
-        "metric": [*np.array(measures)[measure].tolist(), *errors],
-        "value": [*(found * in_ns).ravel().tolist(), *errors.values()],
-    }
+    return Journal(tables)
 
 
 def fits(system: System) -> bool:

@@ -29,6 +29,7 @@ class Places(NamedTuple):
     delay_s: Float64  # (n, n), symmetric, 0 on the diagonal
     brokers: int
     sites: int
+    names: tuple[str, ...]
 
     def site_to_broker(self, matrix: Float64) -> Float64:
         """The part (sites, brokers) of a matrix (n, n)."""
@@ -43,7 +44,7 @@ def places_of(topology: Topology) -> Places:
     )
     nodes = [*brokers, *sites, *managers]
     delay_ns = np.array([[topology.path(a, b).one_way_delay_ns for b in nodes] for a in nodes], np.int64)
-    return Places(delay_ns / SECOND_NS, len(brokers), len(sites))
+    return Places(delay_ns / SECOND_NS, len(brokers), len(sites), tuple(nodes))
 
 
 def shuffled(places: Places, rng: np.random.Generator) -> Places:
@@ -146,7 +147,8 @@ def run(asked: PolicyStudy) -> PolicyResults:
     scenario = (swarms if in_swarms else game)(asked.groups, asked.members)
     rng = generator(asked.seed, "placement-study", "clients")
     placements = drawn(asked.permutations, asked.groups, asked.members, places.sites, in_swarms, rng)
-    return PolicyResults(results(places, where, scenario, placements, asked.setting), places.delay_s, where)
+    shown = results(places, where, scenario, placements, asked.setting)
+    return PolicyResults(shown, places.names, places.delay_s, where)
 
 
 BODY = VirtualBody(run)

@@ -10,7 +10,9 @@ from core.units import duration_ns
 from studies.api import Journal, Point, Study
 from studies.limiting.asked import RequestJournal
 from studies.spec import RunSpec
+from studies.tables import skipped_rows
 from studies.throttling.asked import Throttling
+from studies.throttling.tables import cycle_tables
 from systems.api import System
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
@@ -57,11 +59,11 @@ def asked(point: Point, config: Config) -> Throttling:
 
 def journal(point: Point, asked: Throttling, outcome: RequestJournal) -> Journal:
     """The tables of a run."""
-    samples = outcome.samples()
-    for reason, lines in point.schedule.skipped.items():
-        for name, value in (("at_ns", 0), ("node", reason), ("metric", "skipped_line_count"), ("value", float(lines))):
-            samples[name].append(value)
-    return Journal({"samples": samples})
+    tables = {
+        **cycle_tables(outcome.journal.samples, asked.cycle_ns),
+        "skipped_lines": skipped_rows(point.schedule.skipped),
+    }
+    return Journal(tables)
 
 
 def fits(system: System) -> bool:

@@ -69,8 +69,8 @@ def account(x: float, demand: Demand, rule: str) -> list[Effect]:
         effects.append(Sample("negative_limit_count", 1.0))
     if demand.clients:
         shares = divide(rule, demand.clients, x)
-        for place, (asked, given) in enumerate(zip(demand.clients, shares.tolist(), strict=True)):
-            effects += [Sample(f"client_{place}_demand", asked), Sample(f"client_{place}_admitted", given)]
+        for asked, given in zip(demand.clients, shares.tolist(), strict=True):  # in the clients' order
+            effects += [Sample("client_demand", asked), Sample("client_admitted", given)]
     return effects
 
 

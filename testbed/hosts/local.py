@@ -55,9 +55,9 @@ class LocalSite(ProcessSite):
         if count is None:
             return []
         return [
-            ("localhost", "lo_received_bytes", float(count.bytes_recv)),
-            ("localhost", "lo_received_count", float(count.packets_recv)),
-            ("localhost", "lo_dropped_count", float(count.dropin + count.dropout)),
+            ("localhost", "loopback_received_bytes", float(count.bytes_recv)),
+            ("localhost", "loopback_received_count", float(count.packets_recv)),
+            ("localhost", "loopback_dropped_count", float(count.dropin + count.dropout)),
         ]
 
 

@@ -137,7 +137,7 @@ def test_frames_hold_every_run_with_the_schemas_types(spark, folders):
     assert runs.to_dict("list") == {"run_id": ["r1", "r2", "r3"], "n": ["0", "1", "2"]}
     assert data.samples.count() == 3
     for name, schema in TABLES.items():
-        assert getattr(data, name).columns == schema.names
+        assert data.table(name).columns == schema.names
 
 
 @pytest.mark.slow

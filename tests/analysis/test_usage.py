@@ -9,6 +9,7 @@ pytest.importorskip("pyspark")
 
 from analysis import usage
 from analysis.spark import collect
+from collectors.rows import sorted_out
 from tests.analysis import limiting_twins as twins
 
 pytestmark = pytest.mark.slow
@@ -17,16 +18,26 @@ SECOND_NS = 1_000_000_000
 
 
 @pytest.fixture
-def samples(frame_of):
-    """A frame of samples from (run, at, node, metric, value), instants in seconds."""
+def tables(frame_of):
+    """Frames of ``usage`` and ``samples`` from (run, at, node, metric, value), in seconds, as written."""
 
     def build(rows):
-        run, at_s, node, metric, value = zip(*rows, strict=True)
-        at_ns = [round(at * SECOND_NS) for at in at_s]
-        columns = {"run_id": run, "at_ns": at_ns, "node": node, "metric": metric, "value": value}
-        return frame_of("samples", {name: list(column) for name, column in columns.items()})
+        found = {"usage": {"run_id": []}, "samples": {"run_id": []}}
+        for run in dict.fromkeys(row[0] for row in rows):
+            mine = [(round(at * SECOND_NS), *rest) for its, at, *rest in rows if its == run]
+            for table, columns in sorted_out(mine).items():
+                columns["run_id"] = [run] * len(columns["at_ns"])
+                for name, column in columns.items():
+                    found[table].setdefault(name, []).extend(column)
+        return {table: frame_of(table, columns) for table, columns in found.items()}
 
     return build
+
+
+@pytest.fixture
+def used(tables):
+    """The frame of ``usage`` alone."""
+    return lambda rows: tables(rows)["usage"]
 
 
 def random_samples(seed):
@@ -43,7 +54,7 @@ def random_samples(seed):
                     rows.append((run, at, node, "sent_bytes", float(rng.integers(1, 10**5))))
                     rows.append((run, at, node, "sent_count", 3.0))
         rows.append((run, 25, "", "load_end_ns", 2e10))
-        rows.append((run, 0, "bad line", "skipped_line_count", 4.0))
+        rows.append((run, 0, "n1", "lost_count", 4.0))
     rows.append(("b", 25.5, "n1", "sent_bytes", 7.0))  # after a pause, off the beat
     return rows
 
@@ -54,9 +65,9 @@ def as_dicts(rows, run):
 
 
 @pytest.mark.parametrize("step_ns", [SECOND_NS, 3 * SECOND_NS, SECOND_NS // 2])
-def test_usage_over_time_is_that_of_the_twin(samples, step_ns):
+def test_usage_over_time_is_that_of_the_twin(used, step_ns):
     rows = random_samples(step_ns)
-    found = collect(usage.usage_over_time(samples(rows), step_ns), ["run_id", "t_ns"])
+    found = collect(usage.usage_over_time(used(rows), step_ns), ["run_id", "t_ns"])
     assert found["allocated_bytes"].isna().all()
     for run in ("a", "b", "c"):
         part = found[found["run_id"] == run][["t_ns", "state_bytes", "sent_bytes"]]
@@ -68,9 +79,9 @@ def areas(rows, **options):
     return collect(usage.usage_area(usage.usage_over_time(rows), **options), ["run_id"])
 
 
-def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(samples):
+def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(used):
     rows = random_samples(2)
-    frame = samples(rows)
+    frame = used(rows)
     found = areas(frame)
     for row in found.to_dict("records"):
         curve = twins.usage_over_time(as_dicts(rows, row["run_id"]), SECOND_NS)
@@ -80,14 +91,14 @@ def test_areas_and_peaks_are_those_of_the_curves_whatever_the_partitions(samples
         assert (row["state_peak_bytes"], row["sent_peak_bytes"]) == (max(held), max(sent))
         assert row["end_ns"] == curve[-1][0]
         assert pd.isna(row["allocated_byte_seconds"]) and pd.isna(row["allocated_peak_bytes"])
-    shuffled = samples([rows[i] for i in np.random.default_rng(1).permutation(len(rows))]).repartition(3)
+    shuffled = used([rows[i] for i in np.random.default_rng(1).permutation(len(rows))]).repartition(3)
     pd.testing.assert_frame_equal(areas(shuffled), found, check_exact=True)
 
 
-def test_areas_by_hand(samples):
+def test_areas_by_hand(used):
     rows = [("a", at, node, "state_bytes", value) for at, node, value in [(1, "n1", 10), (1, "n2", 30), (2, "n1", 50)]]
     rows += [("a", 1, "n2", "sent_bytes", 100), ("a", 3, "n2", "sent_bytes", 40), ("a", 2, "n1", "allocated_bytes", 8)]
-    [whole] = areas(samples(rows)).to_dict("records")
+    [whole] = areas(used(rows)).to_dict("records")
     assert whole == {
         "run_id": "a",
         "state_byte_seconds": 20.0 + 50.0,  # n2 is down in the second
@@ -98,14 +109,14 @@ def test_areas_by_hand(samples):
         "sent_peak_bytes": 50.0,
         "end_ns": 3 * SECOND_NS,
     }
-    [cut] = areas(samples(rows), until_ns=SECOND_NS).to_dict("records")
+    [cut] = areas(used(rows), until_ns=SECOND_NS).to_dict("records")
     assert (cut["state_byte_seconds"], cut["sent_bytes"], cut["end_ns"]) == (20.0, 50.0, SECOND_NS)
 
 
 # --- convergence ---------------------------------------------------------------------------------
 
 
-def test_convergence_counts_from_the_last_request(samples, frame_of):
+def test_convergence_counts_from_the_last_request(tables, frame_of):
     rows = [
         ("late", 60, "", "load_end_ns", 60e9),
         ("late", 75, "", "convergence_ns", 74.25e9),
@@ -120,7 +131,8 @@ def test_convergence_counts_from_the_last_request(samples, frame_of):
         ("silent", 60, "", "load_end_ns", 60e9),
     ]
     runs = frame_of("runs", {"run_id": ["late", "early", "never", "silent", "empty"]})
-    found = collect(usage.convergence(samples(rows), runs), ["run_id"]).set_index("run_id")
+    found = tables(rows)
+    found = collect(usage.convergence(found["samples"], found["usage"], runs), ["run_id"]).set_index("run_id")
     seconds = {run: [None if pd.isna(ns) else ns / SECOND_NS for ns in found.loc[run]] for run in found.index}
     assert list(found.columns) == ["load_end_ns", "converged_at_ns", "convergence_ns", "last_sent_at_ns"]
     assert seconds == {

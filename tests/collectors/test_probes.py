@@ -47,11 +47,11 @@ def test_times_of_cores_with_and_without_steal():
 
 def test_interfaces_that_carried_something():
     assert procfs.parse_interfaces(DEV) == {
-        "h1-eth0_received_bytes": 1000.0,
-        "h1-eth0_received_count": 10.0,
-        "h1-eth0_sent_bytes": 500.0,
-        "h1-eth0_sent_count": 5.0,
-        "h1-eth0_dropped_count": 3.0,
+        "interface_received_bytes": 1000.0,
+        "interface_received_count": 10.0,
+        "interface_sent_bytes": 500.0,
+        "interface_sent_count": 5.0,
+        "interface_dropped_count": 3.0,
     }
 
 

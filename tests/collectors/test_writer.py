@@ -57,7 +57,7 @@ def test_a_run_comes_back_with_the_schema_of_its_tables(tmp_path):
     assert names(tmp_path) == ["abc"]
     assert names(tmp_path / "abc") == ["latency_histogram.parquet", "manifest.json", "runs.parquet"]
     found = pq.read_table(tmp_path / "abc" / "latency_histogram.parquet")
-    assert found.schema.equals(schema.LATENCY_HISTOGRAM)
+    assert found.schema.equals(schema.TABLES["latency_histogram"])
     assert found.column("broker").to_pylist() == [0, 1, 2]
     runs = pq.read_table(tmp_path / "abc" / "runs.parquet").to_pylist()
     assert runs[0]["factors"] == [("workload.publishers", "4000")]
@@ -68,7 +68,7 @@ def test_a_run_comes_back_with_the_schema_of_its_tables(tmp_path):
 def test_arrow_tables_are_cast_to_the_schema(tmp_path):
     given = pa.table({"run_id": ["abc"], "at_ns": pa.array([5], pa.int32()), "value": pa.array([1.5], pa.float32())})
     writer.write_run(tmp_path / "abc", {"samples": given}, MANIFEST)
-    assert pq.read_table(tmp_path / "abc" / "samples.parquet").schema.equals(schema.SAMPLES)
+    assert pq.read_table(tmp_path / "abc" / "samples.parquet").schema.equals(schema.TABLES["samples"])
 
 
 def test_equal_data_gives_equal_bytes(tmp_path):
@@ -228,3 +228,12 @@ def test_a_failed_run_keeps_the_logs_that_its_error_brings(tmp_path):
     error.logs = {"node1.log": b"out of memory\n"}
     failed = writer.record_failure(tmp_path / "abc", b"{}", error)
     assert (failed / "logs" / "node1.log").read_text() == "out of memory\n"
+
+
+def test_a_folder_of_another_schema_version_is_refused_in_one_line(tmp_path):
+    writer.write_run(tmp_path / "old", tables(), {**MANIFEST, "schema_version": schema.SCHEMA_VERSION - 1})
+    with pytest.raises(MachineError, match=r"old: tables of schema version 3, this is 4.*run again") as refused:
+        writer.read_manifest(tmp_path / "old")
+    assert "\n" not in str(refused.value)
+    writer.write_run(tmp_path / "now", tables(), {**MANIFEST, "schema_version": schema.SCHEMA_VERSION})
+    assert writer.read_manifest(tmp_path / "now")["schema_version"] == schema.SCHEMA_VERSION

@@ -4,6 +4,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -209,11 +210,19 @@ def test_sparks_tables_are_those_of_pandas(spark: Any, tmp_path: Path) -> None:
     found = fig5.tables(load(spark, sorted(tmp_path.iterdir())))
     assert len(found["runs"]) == len(specs) * len(POLICIES) and len(found["estimates"]) == len(specs)
     for number, spec in enumerate(specs):
-        samples = pd.read_parquet(tmp_path / f"run{number}" / "samples.parquet")
+        policies = pd.read_parquet(tmp_path / f"run{number}" / "policies.parquet")
+        pairs = pd.read_parquet(tmp_path / f"run{number}" / "coordinates.parquet")
+        ratio = (pairs.estimated_rtt_ns - pairs.true_rtt_ns).abs() / pairs.true_rtt_ns
+        both_ways = [*ratio, *ratio]
+        where = {"in_height": spec.study_options["access_in_height"], "repetition": spec.repetition}
+        estimates = found["estimates"]
+        one = estimates[(estimates[list(where)] == pd.Series(where)).all(axis=1)].iloc[0]
+        assert one.median_error_ratio == pytest.approx(np.median(both_ways))
+        assert one.p90_error_ratio == pytest.approx(np.quantile(both_ways, 0.9))
         mine = found["runs"]
         mine = mine[(mine.in_height == spec.study_options["access_in_height"]) & (mine.repetition == spec.repetition)]
         for row in mine.itertuples():
-            wide = samples[samples.node == row.policy].pivot(index="at_ns", columns="metric", values="value")
+            wide = policies[policies.policy == row.policy]
             wanted = {
                 "estimated_worst_ms": wide.estimated_worst_ns.mean() / 1e6,
                 "estimated_worst_max_ms": wide.estimated_worst_ns.max() / 1e6,

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.placement import COUNTS
 from analysis.spark import load
 from collectors.writer import write_run
 from core.units import SECOND_NS
@@ -15,7 +16,7 @@ from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs import load_figure
 from paper_figs.epulsar import fig7
-from paper_figs.epulsar.windows import METRICS, Excursion, ends_after, excursions, starts_at, windows
+from paper_figs.epulsar.windows import Excursion, ends_after, excursions, starts_at, windows
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -110,14 +111,18 @@ def test_every_point_fits_together(key: str, scale: str) -> None:
 
 
 @pytest.mark.slow
-def test_windows_are_those_of_topics_alone(tmp_path: Path, spark: Any) -> None:
-    """A live broker's counters have names that topics' windows have, too."""
-    rows = [("topic-1", metric, 1.0) for metric in METRICS] + [("broker1", "message_count", 9.0)]
-    samples = {"run_id": ["r"] * len(rows), "at_ns": [SECOND_NS] * len(rows)}
-    samples |= {name: [row[i] for row in rows] for i, name in enumerate(("node", "metric", "value"))}
-    write_run(tmp_path / "r", {"samples": samples}, {})
+def test_windows_have_their_latencies_in_ms_and_none_where_nobody_got_a_message(tmp_path: Path, spark: Any) -> None:
+    counts = {name: [4, 2] for name in COUNTS} | {"lost_count": [0, 2]}
+    windows_ = {"run_id": ["r"] * 2, "at_ns": [SECOND_NS, 2 * SECOND_NS], "topic": ["topic-1"] * 2, **counts}
+    buckets = [(10_000_000, 10_000_001, 3), (50_000_000, 50_000_001, 1)]  # of width 1: exact
+    latency: dict[str, Any] = {"run_id": ["r"] * 2, "at_ns": [SECOND_NS] * 2, "topic": ["topic-1"] * 2}
+    latency |= {name: [row[i] for row in buckets] for i, name in enumerate(("low_ns", "high_ns", "count"))}
+    write_run(tmp_path / "r", {"topic_windows": windows_, "topic_latency": latency}, {})
     found = windows(load(spark, [tmp_path / "r"]))
-    assert found[["run_id", "topic", "second", "message_count"]].values.tolist() == [["r", "topic-1", 1, 1.0]]
+    columns = ["run_id", "topic", "second", "message_count", "lost_count", "mean_ms", "max_ms"]
+    assert found[columns].values.tolist() == [
+        ["r", "topic-1", 1, 4.0, 0.0, 20.0, 50.0], ["r", "topic-1", 2, 2.0, 2.0, 0.0, 0.0],
+    ]  # fmt: skip
 
 
 def test_excursions_are_seconds_in_a_row() -> None:
@@ -138,7 +143,7 @@ def test_the_drawn_lines_of_the_game_are_those_of_the_area_of_interest() -> None
     from paper_figs.epulsar.fig9 import SHOWN, _in_interest
 
     changes = pd.DataFrame([
-        {"run_id": "r", "kind": kind, "at_s": at_s, "first": client, "second": topic, "third": "consumer"}
+        {"run_id": "r", "kind": kind, "at_s": at_s, "client": client, "topic": topic, "role": "consumer"}
         for kind, at_s, client, topic in (
             ("joined", 0.0, SHOWN, "avatar-2"), ("joined", 0.0, "avatar-3", "avatar-2"),
             ("left", 3.0, SHOWN, "avatar-2"), ("joined", 5.0, SHOWN, "avatar-2"),

@@ -50,7 +50,7 @@ def out(tmp_path):
             "measured_p05_ns": [0, 0], "measured_p95_ns": [0, 0], "requested_loss_probability": [0.0, 0.01],
             "lost_count": [0, 3], "probe_count": [200, 200],
         },
-        "decisions": {"at_ns": [5_000_000_000], "kind": ["fault"], "note": ["Partition(side=('n2',))"]},
+        "faults": {"at_ns": [5_000_000_000], "kind": ["partition"], "side": [["n2", "n3"]]},
     }  # fmt: skip
     write_run(tmp_path / "out" / "runs" / "abc", tables, manifest, read_logs(logs))
     return tmp_path / "out"
@@ -66,7 +66,8 @@ def test_a_live_run_is_told_by_time(out):
     worst, other = text.index("n2 to n1: wanted 20.000 ± 2 ms, found 21.000 ms, lost 3 of 200"), text.index("n1 to n2:")
     assert worst < other
     order = [
-        text.index(part) for part in ("0.5 s  [node1] serving", "5.0 s  Partition", "9.0 s  [node1] peer n2 is lost")
+        text.index(part)
+        for part in ("0.5 s  [node1] serving", "5.0 s  partition  side n2, n3", "9.0 s  [node1] peer n2 is lost")
     ]
     assert order == sorted(order)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from collectors.schema import REQUESTS, SAMPLES
+from collectors.schema import TABLES
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
@@ -43,7 +43,9 @@ def run(seed: int = 1, faults: tuple[Fault, ...] = ()) -> RequestJournal:
 def test_every_request_is_a_row_and_the_limit_is_kept() -> None:
     found = run()
     rows = found.requests()
-    assert {"run_id", "sent_at_ns", "received_at_ns", *rows} == set(REQUESTS.names), "users' instants are live only"
+    assert {"run_id", "sent_at_ns", "received_at_ns", *rows} == set(TABLES["requests"].names), (
+        "users' instants are live only"
+    )
     assert sorted(rows["request_id"]) == list(range(sum(map(len, REQUESTED.values()))))
     decisions = Counter(rows["decision"])
     assert decisions["lost"] == 0
@@ -54,7 +56,7 @@ def test_every_request_is_a_row_and_the_limit_is_kept() -> None:
 
 def test_samples_are_rows_of_their_table() -> None:
     samples = run().samples()
-    assert ["run_id", *samples] == SAMPLES.names
+    assert ["run_id", *samples] == TABLES["samples"].names
     sent = sum(v for m, v in zip(samples["metric"], samples["value"], strict=True) if m == "sent_count")
     assert sent == 3 * 2 * 11  # each node tells two others every second, for 11 s
     assert {"sent_bytes", "sent_count", "lost_count", "load_end_ns"} >= set(samples["metric"])

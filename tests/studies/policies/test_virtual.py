@@ -75,7 +75,8 @@ def random_places(seed: int, brokers: int, sites: int) -> tuple[study.Places, Co
     delay_s = rng.uniform(0, 0.08, (count, count))
     delay_s = np.triu(delay_s, 1) + np.triu(delay_s, 1).T
     parts = rng.normal(0, 0.02, (count, 8)), rng.uniform(0, 0.01, count), rng.normal(0, 0.003, count)
-    return study.Places(delay_s, brokers, sites), Coordinates(*parts, np.ones(count))
+    names = tuple(f"n{n}" for n in range(count))
+    return study.Places(delay_s, brokers, sites, names), Coordinates(*parts, np.ones(count))
 
 
 @given(

@@ -89,10 +89,10 @@ def test_in_namespaces_with_a_share_of_a_core_that_goes_with_the_run() -> None:
 def test_tables_of_a_run(tmp_path: Path) -> None:
     execute(spec(), "one", tmp_path / "one")
     histogram = pq.read_table(tmp_path / "one" / "latency_histogram.parquet").to_pandas()
-    samples = pq.read_table(tmp_path / "one" / "samples.parquet").to_pandas()
-    offered = samples[samples.metric == "span_offered_count"].value.item()
+    spans = pq.read_table(tmp_path / "one" / "spans.parquet").to_pandas().set_index("node")
+    offered = spans.span_offered_count["broker1"]
     assert set(histogram.metric) == {"end_to_end_latency"} and histogram["count"].sum() == offered
-    assert (samples[samples.metric == "span_cpu_ns"].node.to_numpy() == ["broker1", "clients"]).all()
+    assert list(spans.index) == ["broker1", "clients"] and spans.span_cpu_ns.notna().all()
 
 
 def groups() -> list[Path]:

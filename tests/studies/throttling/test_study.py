@@ -1,4 +1,4 @@
-"""The study of throttlers: a run's samples are the law's, and what does not fit is refused."""
+"""The study of throttlers: a run's cycles are the law's, and what does not fit is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -33,16 +33,17 @@ def spec(**changes: Any) -> RunSpec:
     return msgspec.structs.replace(base, **changes)
 
 
-def samples(folder: Path, metric: str) -> np.ndarray:
-    """One metric by cycle and server, n1, n2, … in order."""
-    frame = pq.read_table(folder / "samples.parquet").to_pandas()
-    wide = frame[frame.metric == metric].pivot(index="at_ns", columns="node", values="value")
+def cycles(folder: Path, column: str) -> np.ndarray:
+    """One column by cycle and server, n1, n2, … in order."""
+    frame = pq.read_table(folder / "cycles.parquet").to_pandas()
+    wide = frame.pivot(index="cycle", columns="server", values=column)
+    assert list(wide.index) == list(range(len(wide)))
     return wide[sorted(wide.columns, key=lambda name: int(name[1:]))].to_numpy()
 
 
 def test_a_run_follows_the_law_on_the_workloads_demands(tmp_path: Path) -> None:
     execute(spec(), "run", tmp_path / "a")
-    demand, limit, admitted, p = (samples(tmp_path / "a", m) for m in ("demand", "limit", "admitted", "nodal_measure"))
+    demand, limit, admitted, p = (cycles(tmp_path / "a", m) for m in ("demand", "limit", "admitted", "nodal_measure"))
     workload = load("load-curve")
     np.testing.assert_array_equal(demand, workload.make(workload.config(), 5).demands(10, CYCLES))
     start = np.full(10, demand.sum(axis=1).mean() / 10)  # l_total is the mean total demand
@@ -56,13 +57,13 @@ def test_a_run_follows_the_law_on_the_workloads_demands(tmp_path: Path) -> None:
 def test_the_limit_may_be_the_systems_own(tmp_path: Path) -> None:
     options = {"graph": "none", "rate": "2000", "cycle": "500ms"}
     execute(spec(system_options=options, study_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "a")
-    assert (samples(tmp_path / "a", "limit") == 100.0).all()
+    assert (cycles(tmp_path / "a", "limit") == 100.0).all()
     execute(spec(system_options=options, study_options={"cycles": 3, "load": 2.0}), "run", tmp_path / "b")
-    half = samples(tmp_path / "b", "demand").sum(axis=1).mean() / 2
-    np.testing.assert_allclose(samples(tmp_path / "b", "limit").sum(axis=1), half)
+    half = cycles(tmp_path / "b", "demand").sum(axis=1).mean() / 2
+    np.testing.assert_allclose(cycles(tmp_path / "b", "limit").sum(axis=1), half)
     options = {"graph": "none", "total": 77.0}
     execute(spec(system_options=options, study_options={"cycles": 3, "load": 0.0}), "run", tmp_path / "c")
-    np.testing.assert_allclose(samples(tmp_path / "c", "limit"), 7.7)
+    np.testing.assert_allclose(cycles(tmp_path / "c", "limit"), 7.7)
 
 
 def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:
@@ -70,13 +71,14 @@ def test_clients_are_told_apart_in_the_cycles_asked_for(tmp_path: Path) -> None:
     study = {"cycles": 5, "clients_at": [3]}
     found = spec(system_options=options, workload_options={"clients": 7}, study_options=study)
     execute(found, "run", tmp_path / "a")
+    clients = pq.read_table(tmp_path / "a" / "client_cycles.parquet").to_pandas()
+    assert len(clients) == 10 * 7 and set(clients.cycle) == {3}
+    clients["number"] = [int(name[1:]) for name in clients.server]
     asked, given = (
-        np.stack([samples(tmp_path / "a", f"client_{place}_{what}")[0] for place in range(7)], axis=1)
-        for what in ("demand", "admitted")
+        clients.pivot(index="number", columns="client", values=name).to_numpy() for name in ("demand", "admitted")
     )
-    assert samples(tmp_path / "a", "client_0_demand").shape == (1, 10)
-    np.testing.assert_allclose(asked.sum(axis=1), samples(tmp_path / "a", "demand")[3])
-    np.testing.assert_allclose(given.sum(axis=1), samples(tmp_path / "a", "admitted")[3])
+    np.testing.assert_allclose(asked.sum(axis=1), cycles(tmp_path / "a", "demand")[3])
+    np.testing.assert_allclose(given.sum(axis=1), cycles(tmp_path / "a", "admitted")[3])
     cut = given < asked * (1 - 1e-12)
     assert cut.any() and all(np.ptp(row[hit]) < 1e-9 for row, hit in zip(given, cut, strict=True) if hit.any())
 

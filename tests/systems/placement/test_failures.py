@@ -50,11 +50,8 @@ def restart(at: str, node: str) -> dict[str, Any]:
 
 def of_topics(journal: Journal, metric: str, since_s: float = 0.0) -> float:
     """The sum of a metric over all topics and windows from ``since_s`` on."""
-    rows = journal.tables["samples"]
-    named = zip(rows["at_ns"], rows["node"], rows["metric"], rows["value"], strict=True)
-    return sum(
-        value for at, node, name, value in named if name == metric and node.startswith("topic") and at >= since_s * 1e9
-    )
+    rows = journal.tables["topic_windows"]
+    return float(sum(rows[metric][rows["at_ns"] >= since_s * 1e9]))
 
 
 def instants_s(journal: Journal, metric: str) -> list[float]:
@@ -65,12 +62,9 @@ def instants_s(journal: Journal, metric: str) -> list[float]:
 
 def spells(journal: Journal) -> list[tuple[str, str, float, float]]:
     """Topic, broker, from, until (s) of all ownership."""
-    rows = journal.tables["decisions"]
-    columns = (rows[name] for name in ("at_ns", "kind", "note", "duration_ns"))
-    return [
-        (*note.split(" "), at / 1e9, (at + span) / 1e9) for at, kind, note, span in zip(*columns, strict=True)
-        if kind == "owned"
-    ]  # fmt: skip
+    rows = journal.tables["ownership"]
+    columns = (rows[name] for name in ("topic", "broker", "start_ns", "end_ns"))
+    return [(topic, broker, start / 1e9, end / 1e9) for topic, broker, start, end in zip(*columns, strict=True)]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

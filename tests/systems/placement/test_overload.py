@@ -1,12 +1,11 @@
 """Brokers that are full: what they shed goes where there is room, as far as anybody can know."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from harness.experiment import RunSpec
-from harness.run import check_point, resolve
+from harness.run import carried_out, resolve
 from systems.placement.monitoring import BrokerReport, Rates, UnitRecord, View
 
 TOPICS, MARK_RPS, RATE_RPS = 16, 320.0, 75.0  # of a topic: four fit
@@ -26,11 +25,10 @@ def owners(system: str, loop: str, bound: str = "100ms") -> Counter[str]:
         study="placement",
         study_options={"duration": "40s", "faults": late},
     )
-    point = resolve(spec)
-    study, config = check_point(point)
-    rows: dict[str, Any] = study.run(point, config).tables["decisions"]
-    ends = zip(rows["kind"], rows["note"], rows["at_ns"], rows["duration_ns"], strict=True)
-    return Counter(note.split(" ")[1] for kind, note, at, span in ends if kind == "owned" and at + span == 40 * 10**9)
+    rows = carried_out(resolve(spec)).tables["ownership"]
+    return Counter(
+        broker for broker, end_ns in zip(rows["broker"], rows["end_ns"], strict=True) if end_ns == 40 * 10**9
+    )
 
 
 @pytest.mark.parametrize("loop", ["1s", "5s"])

@@ -12,7 +12,7 @@ from systems.loader import load_system
 from testbed.nodes.rehearsal import rehearse
 
 NAMES = ["n1", "n2", "n3"]
-REHEARSED = [key for key in SYSTEMS if load_system(key).nodes and not load_system(key).service]
+REHEARSED = [key for key in SYSTEMS if load_system(key).nodes and not load_system(key).servers]
 
 
 @dataclass

@@ -35,12 +35,11 @@ def test_a_figure_with_reserved_processors(tmp_path: Path) -> None:
     for found in live:
         assert found["spec"]["testbed_options"] == {"cpus": 0.5, "n3.kind": "mininet"}
         assert not any("lost" in reason or "killed" in reason for reason in found["validity_reasons"])
-        samples = pq.read_table(tmp_path / "runs" / found["run_id"] / "samples.parquet").to_pylist()
-        of_containers = [row for row in samples if row["metric"].startswith("container_")]
-        assert {row["node"] for row in of_containers} == {"n1", "n2"}
-        used = [row["value"] for row in of_containers if (row["node"], row["metric"]) == ("n1", "container_cpu_ns")]
+        rows = pq.read_table(tmp_path / "runs" / found["run_id"] / "containers.parquet").to_pylist()
+        assert {row["node"] for row in rows} == {"n1", "n2"}
+        used = [row["container_cpu_ns"] for row in rows if row["node"] == "n1" and row["container_cpu_ns"] is not None]
         assert len(used) >= 4 and used == sorted(used) and used[0] < used[-1]
-        assert ("n1", "container_cpu_limit", 0.5) in {(row["node"], row["metric"], row["value"]) for row in samples}
+        assert ("n1", 0.5) in {(row["node"], row["container_cpu_limit"]) for row in rows}
 
 
 @pytest.mark.parametrize(

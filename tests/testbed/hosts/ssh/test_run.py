@@ -15,8 +15,7 @@ from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.campaign import work
 from harness.experiment import RunSpec
-from harness.run import resolve
-from studies.control.study import STUDY as ADAPT
+from harness.run import carried_out, resolve
 from studies.distribution.asked import DeploymentConfig
 from systems.loader import load_system
 from testbed.faults import Crash, Restart
@@ -69,8 +68,11 @@ def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
     assert manifest["spec"]["testbed_options"]["inventory"] and manifest["spec"]["inputs"]
     assert any("share the machine h1" in note for note in manifest["testbed_notes"])
     assert {"broker-broker1.log", "publish-publishers1.log"} <= {path.name for path in (folder / "logs").iterdir()}
-    rows = pq.read_table(folder / "samples.parquet").to_pandas()
-    nodes = {metric: set(rows[rows.metric == metric].node) for metric in ("rss_bytes", "clock_doubt_ns")}
+    rows, processes = (pq.read_table(folder / f"{name}.parquet").to_pandas() for name in ("samples", "processes"))
+    nodes = {
+        "rss_bytes": set(processes[processes.rss_bytes.notna()].node),
+        "clock_doubt_ns": set(rows[rows.metric == "clock_doubt_ns"].node),
+    }
     assert {"broker-broker1", "publish-publishers2", "keeper-h2"} <= nodes["rss_bytes"]
     assert nodes["clock_doubt_ns"] == {"h1", "h2"}
     paths = pq.read_table(folder / "paths.parquet").to_pandas()
@@ -155,7 +157,7 @@ def test_a_controller_moves_buckets_there(machines: Lab, tmp_path: Path) -> None
         "study_options": {"duration": "4s", "window": "1s", "profile": "5s"},
     }
     point = resolve(replace(wanted, **changes))
-    journal = ADAPT.run(point, ADAPT.configure(point))
+    journal = carried_out(point)
     decisions = journal.tables["decisions"]
     rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
     first, last = dict(rates[:2]), dict(rates[-2:])

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from collectors.schema import PATHS
+from collectors.schema import TABLES
 from core.errors import MachineError
 from core.units import MILLISECOND_NS
 from testbed.hosts.private import host_settings
@@ -15,7 +15,7 @@ def write_paths(folder, *rows):
     folder.mkdir(parents=True)
     names = ("source", "target", "requested_delay_ns", "measured_delay_ns")
     base = {"run_id": folder.name, "requested_jitter_ns": 0, "requested_loss_probability": 0.0}
-    table = pa.Table.from_pylist([{**base, **dict(zip(names, row, strict=True))} for row in rows], PATHS)
+    table = pa.Table.from_pylist([{**base, **dict(zip(names, row, strict=True))} for row in rows], TABLES["paths"])
     pq.write_table(table, folder / "paths.parquet")
 
 

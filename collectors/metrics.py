@@ -1,0 +1,82 @@
+"""The metrics: the only names that the table ``samples`` takes, each with its unit, meaning and source.
+
+Names that are columns of a table of ``schema.COUNTERS`` are no metrics: ``collectors.rows`` puts their values there.
+A system that lives outside the tree enters what it samples beside them: ``METRICS["my_count"] = Metric(...)``.
+"""
+
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """What a sample's value is.  ``unit``: ns, bytes, count, rps or score · ``source``: who samples it."""
+
+    unit: str
+    meaning: str
+    source: str
+
+
+_LIMITERS, _THROTTLER = "the study of limiters", "throttler"
+_PLACEMENT, _ADAPTOR = "systems that place topics", "tb-adaptor"
+_LIVE, _NETWORK = "live runs", "networks, virtual and real"
+_DELAYER = "the user-space delayer of testbed mininet"
+_CLOCKS = "hosts with clocks of their own (ssh)"
+
+METRICS: dict[str, Metric] = {
+    # limiting and throttling
+    "load_end_ns": Metric("ns", "the instant of the last request", _LIMITERS),
+    "convergence_ns": Metric("ns", "the instant since which nothing was queued or under way", _LIMITERS),
+    "replica_count": Metric("count", "states compared at the end", _LIMITERS),
+    "replica_entry_count": Metric("count", "entries (a counter, an element) that any replica holds", _LIMITERS),
+    "replica_gap_count": Metric("count", "entries that not all replicas hold: 0 where all are equal", _LIMITERS),
+    "negative_limit_count": Metric("count", "users whose share of the limit is below 0 at a cycle's end", _THROTTLER),
+    "lost_count": Metric(
+        "count", "what a node sent since the sample before, and the network lost; of the delayer: all that it lost",
+        _NETWORK,
+    ),
+    # distribution
+    "message_rate_rps": Metric("rps", "messages a second that came to a broker in the last report's span", _ADAPTOR),
+    "backlog_count": Metric("count", "messages that wait for a token", _ADAPTOR),
+    "bucket_rate_rps": Metric("rps", "a sub-bucket's new rate", _ADAPTOR),
+    "bucket_burst_count": Metric("count", "a sub-bucket's new burst", _ADAPTOR),
+    "infeasible_split_count": Metric("count", "1: the envelope cannot be split by the loads told", _ADAPTOR),
+    "wrap_count": Metric("count", "how often copies of a trace started over in a round", "the workload trace"),
+    "dropped_count": Metric("count", "messages that a broker dropped in the fresh round", "limiters that drop"),
+    "migration_count": Metric("count", "publishers that went to another broker", _LIVE),
+    "migration_told_count": Metric("count", "those of them that their old broker had told where to go", _LIVE),
+    # placement
+    "elected_count": Metric("count", "1: the node has become the load manager", _PLACEMENT),
+    "migration_ns": Metric("ns", "from the command to release a unit until it is owned anew", _PLACEMENT),
+    "migration_with_wait_ns": Metric("ns", "the same from the decision on", _PLACEMENT),
+    "monitoring_bytes": Metric("bytes", "of a broker's load report", _PLACEMENT),
+    "client_downtime_ns": Metric("ns", "from a connection's close to the next", _PLACEMENT),
+    "unanswered_count": Metric("count", "a Serf agent did not say where; a limiter decided without its server", _LIVE),
+    "early_open_count": Metric("count", "1: a broker had a topic before the last one had drained it", _LIVE),
+    "drain_ns": Metric("ns", "from a topic's fence until all was delivered", _LIVE),
+    "handover_lateness_ns": Metric("ns", "how late a client's host was moved", _LIVE),
+    # coordinates
+    "health_score": Metric("score", "of a Serf agent: above 0 it probes less often", _LIVE),
+    # nodes, links and machines of live runs
+    "garbage_count": Metric("count", "frames that could not be read", _LIVE),
+    "timer_lateness_ns": Metric("ns", "how late a node's latest timer of a second was", _LIVE),
+    "steal_ns": Metric("ns", "time that other guests of the machine took, since its start", _LIVE),
+    "core_count": Metric("count", "cores of the machine", _LIVE),
+    "memory_available_bytes": Metric("bytes", "memory that can still be had", _LIVE),
+    "switch_count": Metric("count", "context switches of all processes since the machine's start", _LIVE),
+    "probing_ns": Metric("ns", "processor time that the sampling itself took", _LIVE),
+    "clock_offset_ns": Metric("ns", "by how much CLOCK_REALTIME was moved against CLOCK_MONOTONIC", _LIVE),
+    "clock_offset_before_ns": Metric("ns", "a host's clock less ours, before the run", _CLOCKS),
+    "clock_offset_after_ns": Metric("ns", "the same after the run", _CLOCKS),
+    "clock_doubt_ns": Metric("ns", "how well the offset is known", _CLOCKS),
+    "alive_count": Metric("count", "0: a helper of the testbed was gone at the end", _LIVE),
+    "out_of_memory_count": Metric("count", "1: a container was over its memory limit, and was killed", "docker"),
+    "error_count": Metric("count", "errors of a broker, or of the delayer, each counted and survived", _LIVE),
+    "packet_count": Metric("count", "packets that were delayed", _DELAYER),
+    "cut_count": Metric("count", "packets that a partition stopped", _DELAYER),
+    "doubled_count": Metric("count", "packets that came twice, as a fault wants it", _DELAYER),
+    "held_count": Metric("count", "packets that were held back, as a fault wants it", _DELAYER),
+    "unstamped_count": Metric("count", "packets without the kernel's instant", _DELAYER),
+    "waiting_count": Metric("count", "packets that still wait", _DELAYER),
+    "lateness_p50_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
+    "lateness_p99_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
+    "lateness_max_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
+}  # fmt: skip

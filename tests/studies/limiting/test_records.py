@@ -1,0 +1,51 @@
+"""What is made of nodes' own words after a live run: datagrams that were lost, and whether a drain is over."""
+
+from typing import Any
+
+import pytest
+
+from studies.limiting.live import drain_progress, lost_on_the_way
+
+STILL_NS = 250_000_000
+
+
+def said(sent_to: dict[str, int], received_from: dict[str, int], **more: Any) -> dict[str, Any]:
+    return {"sent_to": sent_to, "received_from": received_from, "unsent_bytes": 0, "idle": True, **more}
+
+
+@pytest.mark.parametrize(
+    ("came", "lost"),
+    [
+        (5, []),
+        (4, [(9, "a", "lost_count", 1.0)]),
+        (0, [(9, "a", "lost_count", 5.0)]),
+    ],
+)
+def test_a_datagram_that_was_sent_and_did_not_come_is_lost(came: int, lost: list[Any]) -> None:
+    statuses = {"a": said({"b": 5}, {}), "b": said({"a": 0}, {"a": came} if came else {})}
+    assert lost_on_the_way(statuses, 9) == lost
+
+
+def test_what_was_sent_to_a_node_that_has_died_is_nobodys_loss() -> None:
+    assert lost_on_the_way({"a": said({"b": 5, "c": 3}, {}), "c": said({}, {"a": 3})}, 9) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "over", "at_rest"),
+    [
+        (said({}, {}), True, True),
+        (said({}, {}), False, False),
+        (said({}, {}, unsent_bytes=1), True, False),
+        (said({}, {}, idle=False), True, False),
+        (said({}, {}, idle=None), True, False),
+    ],
+)
+def test_a_drain_goes_on_while_anything_is_left(one: dict[str, Any], over: bool, at_rest: bool) -> None:
+    progress = drain_progress([said({}, {}), one], over, STILL_NS)
+    assert progress.at_rest is at_rest and progress.rest_ns == STILL_NS and progress.patience_ns is None
+
+
+def test_what_is_under_way_changes_what_is_seen() -> None:
+    before = drain_progress([said({"b": 1}, {})], True, STILL_NS)
+    assert before.seen != drain_progress([said({"b": 2}, {})], True, STILL_NS).seen
+    assert before.seen == drain_progress([said({"b": 1}, {})], True, STILL_NS).seen
