@@ -15,7 +15,7 @@ from harness.run import carried_out, resolve
 from paper_figs.epulsar import fig4, fig5, fig9
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of
-from systems.parts.topic_placement_twin import Load, Move, expected_s, placed
+from systems.parts.topic_placement_twin import BrokerLoad, Move, expected_s, placed
 
 TOPICS, BROKERS, WANTED_S = 10_000, 100, 1.0
 TWIN_TOPICS = 1_000  # the twin's cost grows with the square
@@ -79,7 +79,7 @@ def _compare(count: int, tight: bool = False) -> None:
     rows = [Move(*(value.item() for value in row)) for row in zip(*topics, unheld, strict=True)]
     began = perf_counter()
     theirs = placed(
-        rows, [expected_s(one, single) for one in reports], Load(marks.tolist(), [True] * BROKERS), tp.POLICY
+        rows, [expected_s(one, single) for one in reports], BrokerLoad(marks.tolist(), [True] * BROKERS), tp.POLICY
     )
     twin_s = perf_counter() - began
     ours = tp.place(topics, tp.expected_s(summaries, brokers), marks)

@@ -7,11 +7,11 @@ from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
 from harness.run import check_all
 from ratebed import pipeline
-from ratebed.options import Request
+from ratebed.options import RunRequest
 from ratebed.studio import Studio
 
 
-def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
+def produce_figures(request: RunRequest) -> tuple[int, dict[str, Any]]:
     """Figures from nothing to the report; the exit code and a summary.
 
     0, or 1 where a run failed or a figure could not be drawn; a contradicted claim is a result.
@@ -45,7 +45,7 @@ def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
     return (1 if failures or undrawn else 0), summary
 
 
-def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[dict[str, Any]]]:
+def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[dict[str, Any]]]:
     """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
     from analysis.spark import find_java
 
@@ -53,7 +53,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
     check_all(campaign.wanted.values())
-    plan = pipeline.Plan(campaign, {}, {})
+    plan = pipeline.CampaignPlan(campaign, {}, {})
     failures = pipeline.run(plan, request)
     _print_failures(failures, len(ids))
     missing = campaign.missing()
@@ -63,7 +63,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
     return (1 if failures else 0), rows
 
 
-def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
+def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
     """Percentiles of each run's judged messages, or of a limiter's decisions with their numbers, by Spark."""
     if not run_ids:
         return []

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from collectors.writer import PARTIAL, read_manifest
 from harness.campaign import Finished
 from paper_figs import load_figure
-from ratebed.options import Request
-from ratebed.pipeline import SECTION, Plan, replace_file, sections
+from ratebed.options import RunRequest
+from ratebed.pipeline import SECTION, CampaignPlan, replace_file, sections
 from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 
@@ -52,7 +52,7 @@ class Studio:
     Invalid runs are left out unless ``request.plot_invalid``.
     """
 
-    def __init__(self, plan: Plan, request: Request):
+    def __init__(self, plan: CampaignPlan, request: RunRequest):
         self.plan, self.request = plan, request
         self._errors: dict[str, str] = {}
         missing = plan.campaign.missing()
@@ -205,7 +205,7 @@ def _doubt(manifest: dict[str, Any]) -> list[str]:
     return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 
 
-def draw(plan: Plan, request: Request) -> dict[str, str]:
+def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:
     """Draw all figures of a plan whose runs are there; returns those that could not be drawn, and why."""
     with Studio(plan, request) as studio:
         return studio.finish()

@@ -69,7 +69,7 @@ def run(
 
 
 def _run(
-    request: o.Request, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
+    request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
 ) -> tuple[int, Any]:
     """Figures, a matrix file, or one point: whichever the words ask for."""
     from harness.matrix import ad_hoc, read_matrix

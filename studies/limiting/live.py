@@ -26,7 +26,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
-from testbed.nodes.journal import Journal
+from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.topologies.topology import Topology
 from testbed.trust.fidelity import SCALE_NS
@@ -122,7 +122,7 @@ class _Run:
     """One run: its play, and what becomes of the journal."""
 
     def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
-        self.journal = Journal()
+        self.journal = NodeJournal()
         self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
         self._play = Play(self._look)
         for fault in asked.faults:

@@ -32,7 +32,7 @@ from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.planes import STAND_INS
-from testbed.topologies.places import Site as Place
+from testbed.topologies.places import EdgeSite as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings
 

@@ -23,7 +23,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wro
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command on a machine came to."""
 
     code: int
@@ -53,7 +53,7 @@ def fingerprint_of(key: Any) -> str:
     return FINGERPRINT + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
 
 
-class Connection:
+class SshConnection:
     """An SSH connection.  MachineError names the machine, says what is wrong, and comes within the time-out."""
 
     def __init__(self, machine: Machine, timeout_s: float = CONNECT_S):
@@ -109,7 +109,7 @@ class Connection:
             raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None
         return channel
 
-    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> Said:
+    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> CommandResult:
         """Run a command to its end, with ``data`` as its input; MachineError where it does not end in time."""
         until_s = time.monotonic() + timeout_s
         channel = self.open(command, timeout_s)
@@ -126,7 +126,7 @@ class Connection:
                 raise TimeoutError
             if channel.exit_status < 0:
                 raise self.wrong(f"the connection broke while it ran {_short(command)}", "is it up?")
-            return Said(channel.exit_status, out, err)
+            return CommandResult(channel.exit_status, out, err)
         except TimeoutError:
             raise self.wrong(f"{_short(command)} did not end within {timeout_s:.0f} s", "is it up?") from None
         finally:

@@ -46,7 +46,7 @@ _BOX_OF = (
 )
 
 
-class Trial:
+class MachineTrial:
     """The steps, and what became of them."""
 
     def __init__(self, out: Path):
@@ -222,7 +222,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "results", ignore_errors=True)
     (out / "log").unlink(missing_ok=True)
-    return Trial(out).run()
+    return MachineTrial(out).run()
 
 
 if __name__ == "__main__":
