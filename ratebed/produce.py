@@ -24,7 +24,8 @@ def produce_figures(request: RunRequest) -> tuple[int, dict[str, Any]]:
         failures = pipeline.run(plan, request, studio.finished)
         undrawn = studio.finish()
     from analysis.report import claims_json
-    from ratebed.judging import counts_line, report
+    from ratebed.judging import counts_line
+    from ratebed.reporting import report
 
     path, results = report(request.out)
     for key, reason in plan.skipped.items():
