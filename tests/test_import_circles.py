@@ -13,6 +13,7 @@ FREE_OF_CIRCLES = (
     "workloads",
     "systems",
     "analysis",
+    "testbed",
     "studies",
     "harness",
     "paper_figs",

@@ -226,11 +226,3 @@ def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
     """Look for each of the named capabilities."""
     found = [(name, find_capability(name)) for name in names]
     return [Finding(CAPABILITIES[name].what, where is not None, where or fix_of(name), needed) for name, where in found]
-
-
-if __name__ == "__main__":  # python -m testbed.hosts.capabilities TESTBED: exit code 0 where it can be used here
-    from testbed import load_testbed
-
-    lacking = [finding for finding in load_testbed(sys.argv[1]).probe() if finding.needed and not finding.found]
-    print(*(f"{finding.what}: {finding.detail}" for finding in lacking), sep="\n", end="\n" if lacking else "")
-    sys.exit(bool(lacking))
