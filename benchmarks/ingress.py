@@ -24,7 +24,8 @@ from core.errors import MachineError
 from core.records import Envelope
 from testbed.brokers import nsq
 from testbed.brokers.brokerd.build import brokerd_path, nsq_bench_path
-from testbed.brokers.brokerd.client import BrokerClient, exact_releases_ns
+from testbed.brokers.brokerd.client import BrokerClient
+from testbed.trust.accounts import exact_releases_ns
 
 BATCHES = (1, 10, 200)
 SIZE_BYTES = 200  # the bench programs' default

@@ -4,6 +4,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+
+from core.records import Int64
+from core.units import SECOND_NS
+
 
 class Role(StrEnum):
     """What a client is to a topic."""
@@ -20,6 +25,12 @@ class TopicLoad:
     rate_rps: float  # of one producer
     size_bytes: int
     bound_ns: int  # on end-to-end latency (ePulsar, Table 1: L_th)
+
+
+def instants(start_ns: int, end_ns: int, rate_rps: float, phase: float) -> Int64:
+    """When a producer sends, while it is on a topic: evenly spaced, from ``phase`` of a distance on."""
+    count = int(np.ceil(max(0, end_ns - start_ns) * rate_rps / SECOND_NS - phase))
+    return start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
     try:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
         found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
-        runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome")
+        runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
         verdicts = ("admit", "reject", "lost")
         decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
         order = ["system", "variant", "repetition", "run_id", "metric"]

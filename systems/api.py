@@ -79,10 +79,14 @@ class SetTimer(Struct, frozen=True):
 
 
 class Decide(Struct, frozen=True):
-    """The verdict on a request; it may come later than the request's arrival."""
+    """The verdict on a request; it may come later than the request's arrival.
+
+    ``unanswered``: the node had asked somebody who gave no answer in time, and decided alone, open or closed.
+    """
 
     request_id: int
     verdict: Verdict
+    unanswered: bool = False
 
 
 class Forward(Struct, frozen=True):
@@ -256,14 +260,36 @@ class Rehearsal:
 
 
 @dataclass(frozen=True)
+class StandIn:
+    """Real servers in the place of nodes that model them, on real hosts; virtual time has the models.
+
+    ``make``: names a function ``(node, surroundings) -> node``, which may put another in the node's place.
+    ``servers``: those that the study starts, as in ``System.servers``.
+    """
+
+    make: str
+    servers: tuple[str, ...]
+
+
+def no_wish(config: Any) -> str:
+    """No node in particular."""
+    return ""
+
+
+@dataclass(frozen=True)
 class System:
     """One competitor.  Exactly one of ``distribute`` and ``nodes`` is set.
 
     ``nodes(names, config, seed)`` makes the nodes of one deployment, a dict name -> Node, for the
     host names given; ``messages`` are the message classes that they send each other, ``inputs`` the
-    events from outside (``Arrival``, ``Report``) that the named nodes take.  ``service``: a server program
-    that the nodes command and hear from over their data plane; only live testbeds have it.
+    events from outside (``Arrival``, ``Report``) that the named nodes take.
     ``shared(config, snapshot, now_ns)``: of a node's snapshot, what all replicas hold alike at rest, as a set.
+
+    On real hosts, each by its key in ``testbed.servers``, ``"module:OBJECT"``, ``"path.py:OBJECT"`` or ``":OBJECT"``
+    of the system's own file: ``servers``, programs of others without whose answers the nodes are none, so that
+    virtual time refuses them; ``plane``, what carries out the nodes' commands there, and reports; ``stand_in``.
+    ``beside(config)``: the node beside which the servers run; "": the first.  ``timeout_ns(config)``: how long a node
+    waits for an answer before it decides alone.
     """
 
     key: str
@@ -274,7 +300,11 @@ class System:
     messages: tuple[type, ...] = ()
     transport: Transport = Transport.DATAGRAM
     inputs: tuple[type, ...] = (Arrival,)
-    service: str = ""
+    servers: tuple[str, ...] = ()
+    plane: str = ""
+    stand_in: StandIn | None = None
+    beside: Callable[[Any], str] = no_wish
+    timeout_ns: Callable[[Any], int] | None = None
     shared: Callable[[Any, Any, int], frozenset[Any]] | None = None
     rehearsal: Rehearsal | None = None
     round_count: int = 5  # of a distributor: measurement rounds of a typical search, and the fresh one

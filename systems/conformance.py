@@ -157,6 +157,8 @@ def _check_nodes(system: System, bench: ConformanceBench, config: Any) -> None:
             again = bench.run_nodes(system, config, names, requests, reports, scenario, _SEED)
             check_same(first, again)
             check_timers(first)
+            if scenario.name == CALM.name:
+                check_answers(first, bool(system.servers))
             if not (scenario.loss_probability or scenario.cut_off):
                 # The restarted node has lost what it was asked before, not what it is asked then.
                 since_ns = scenario.trouble_ns[1] + 1 if scenario.crash else 0
@@ -259,6 +261,17 @@ def check_decided(steps: Sequence[HandledEvent], since_ns: int) -> None:
                     f"{step.node} left request {request.id} undecided",
                     f"decide within {(CALM.duration_ns - _OFFERED_UNTIL_NS) // SECOND_NS} s when nothing is lost",
                 )
+
+
+def check_answers(steps: Sequence[HandledEvent], asks_servers: bool) -> None:
+    """In a calm network every question is answered; but servers are not there, and then nodes must say so."""
+    decided = [(step.node, effect) for step in steps for effect in step.effects if isinstance(effect, Decide)]
+    alone = [(node, effect.request_id) for node, effect in decided if effect.unanswered]
+    if asks_servers and decided and not alone:
+        raise SystemFault("decides as if its servers had answered, which are not there", "Decide(…, unanswered=True)")
+    if not asks_servers and alone:
+        node, request_id = alone[0]
+        raise SystemFault(f"{node} had no answer about request {request_id}", "wait longer for it, or ask earlier")
 
 
 # --- messages --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Systems by name: a key of the registry, or a file outside the tree, ``path.py:SYSTEM``."""
 
+import importlib
 import sys
 
 from core.errors import SpecError
@@ -20,6 +21,27 @@ def load_system(name: str) -> System:
     if not isinstance(system, System):
         raise SpecError(f"{name} is a {type(system).__name__}", "it must be a systems.api.System")
     return system
+
+
+def declared(system: System, name: str) -> object:
+    """What a system names: ``"module:OBJECT"``, ``"path.py:OBJECT"``, or ``":OBJECT"`` of the system's own file.
+
+    SpecError, with the fix, where there is no such thing.
+    """
+    place, colon, attribute = name.partition(":")
+    fix = f"{system.key} declares it: name an object there is, as module:OBJECT, path.py:OBJECT or :OBJECT"
+    if not colon or not attribute:
+        raise SpecError(f"{name!r} names no object", fix)
+    if is_file(name):
+        return load_object(name, attribute)
+    try:
+        module = importlib.import_module(place or system.config.__module__)
+    except ImportError as error:
+        raise SpecError(f"{name!r}: {error}", fix) from error
+    if attribute not in vars(module):
+        raise SpecError(f"{name!r}: {module.__name__} has no {attribute}", fix)
+    thing: object = vars(module)[attribute]
+    return thing
 
 
 def name_of(system: System) -> str:

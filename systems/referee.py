@@ -40,9 +40,11 @@ class Referee:
             case SetTimer(name, at_ns):
                 if not isinstance(at_ns, int) or at_ns < now_ns:
                     self._fault(f"set timer {name!r} to {at_ns!r} at {now_ns}", "an instant is an integer, not past")
-            case Decide(request_id, verdict):
+            case Decide(request_id, verdict, unanswered):
                 if not isinstance(verdict, Verdict):
                     self._fault(f"decided {verdict!r}", "a verdict is ADMIT or REJECT")
+                if not isinstance(unanswered, bool):
+                    self._fault(f"decided with unanswered = {unanswered!r}", "an answer came (False) or did not (True)")
                 self._close(request_id, "decided")
             case Forward(request, target):
                 self._known(target, effect)

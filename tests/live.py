@@ -6,11 +6,11 @@ of ``testbed.hosts.capabilities``, the same that ``ratebed doctor`` lists.
 
 import pytest
 
-from testbed.hosts.capabilities import CAPABILITIES, find_capability, fix_of
+from testbed.hosts.capabilities import capability, find_capability, fix_of
 
 
 def needs(*names: str) -> pytest.MarkDecorator:
     """Skip where this machine lacks one of the named capabilities, saying which and how to get it."""
     missing = [name for name in names if find_capability(name) is None]
-    reason = "; ".join(f"this machine has no {CAPABILITIES[name].what} ({fix_of(name)})" for name in missing)
+    reason = "; ".join(f"this machine has no {capability(name).what} ({fix_of(name)})" for name in missing)
     return pytest.mark.skipif(bool(missing), reason=reason)

@@ -11,28 +11,29 @@ from typing import TYPE_CHECKING, Any
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.crdt_wan import NAMES
+from paper_figs.beyond.wan_drawing import draw_flips
+from paper_figs.beyond.wan_runs import NAMES
+from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis, plain
-from paper_figs.srtm import fig4
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.keys import key, key_above, legend_above
+from paper_figs.series import plain
+from paper_figs.style import Style, series, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 REPETITIONS = {"tiny": 1, "small": 1, "quick": 3, "paper": 5}  # live runs take the time of their load
 METRICS = {"access_delay": "access delay", "end_to_end_latency": "end-to-end latency"}
+SIDES = {"virtual": "virtual", "live": "emulated"}
 QUANTILES = ("p50", "p95", "p99")
 FLOOR_MS = 0.01  # a log axis has no zero: the access delay of a message that need not wait
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Every point on both testbeds.  The physics is small at every scale: that is what a live machine carries."""
-    topics = fig4.points(SCALES["small"], {})
+    from paper_figs import load_figure
+
+    topics = load_figure("srtm-fig4").experiment.points(SCALES["small"], {})
     tiny = scale.name == "tiny"
     limiters = [wan_runs.point(name, scale, wan_runs.LIVE) for name in (NAMES[:1] if tiny else NAMES)]
     return wan_runs.on_both([*(topics[:2] if tiny else topics), *limiters])
@@ -61,7 +62,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _points_of(data: "Data") -> "pd.DataFrame":
+def _points_of(data: "Data") -> "Frame":
     """live_run_id, name (of the limiter, or the system), k (missing for limiters), repetition, validity."""
     from pyspark.sql import functions as f
 
@@ -73,101 +74,66 @@ def _points_of(data: "Data") -> "pd.DataFrame":
     return points.merge(plain(ks, ["k"]), on="run_id").rename(columns={"run_id": "live_run_id"})
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Percentiles of both testbeds by k, the distances between them, and decisions that flip."""
-    drawing, axes = panels(2, 2)
-    latency = found["latency"]
-    for place, (metric, label) in enumerate(METRICS.items()):
-        _draw_percentiles(axes[0][place], latency[latency.metric == metric], label)
-        letter(axes[0][place], f"({'ab'[place]}) {label}")
-    handles, labels = axes[0][1].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=3, fontsize=7)
-    _draw_distances(axes[1][0], latency)
-    letter(axes[1][0], "(c) distance of the distributions; numbers: Kolmogorov's")
-    _draw_flips(axes[1][1], found["decisions"])
-    letter(axes[1][1], "(d) decisions that differ")
+    latency, decisions = tables["latency"], tables["decisions"]
+    titles = (*METRICS.values(), "distance of the distributions; numbers: Kolmogorov's", "decisions that differ")
+    drawing, axes = panels(2, 2, titles)
+    for panel, (metric, text) in zip(axes, METRICS.items(), strict=False):
+        log_axis(panel, steps=(1, 3))
+        _draw_percentiles(panel, latency[latency.metric == metric])
+        panel.set_ylabel(f"{text} (ms)")
+    _draw_distances(axes[2], latency)
+    for panel in axes[:3]:
+        panel.set_xticks(sorted(set(latency.k)))
+        panel.set_xlabel("brokers k")
+        if len(latency):
+            panel.set_xlim(latency.k.min() - 0.5, latency.k.max() + 0.5)
+    names = [name for name in NAMES if name in set(decisions.name)]
+    groups = [(style_of(name).label, style_of(name), decisions[decisions.name == name]) for name in names]
+    draw_flips(axes[3], groups)
+    legend_above(drawing, [key(_look(quantile, side)) for side in SIDES for quantile in QUANTILES], columns=3)
     return drawing
 
 
-def _draw_percentiles(axes: "Axes", latency: "pd.DataFrame", label: str) -> None:
-    """Means over repetitions; virtual: open markers and dashes, emulated: filled ones beside them."""
-    means = latency.groupby("k")[[f"{side}_{q}_ms" for side in ("virtual", "live") for q in QUANTILES]].mean()
-    for quantile, colour, marker in zip(QUANTILES, SERIES, "o^D", strict=False):
-        for side, shift in (("virtual", -0.06), ("live", 0.06)):
-            values = means[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS)
-            virtual = side == "virtual"
-            axes.plot(means.index + shift, values, color=colour, marker=marker, markersize=4, linewidth=1,
-                      linestyle="--" if virtual else "-", markerfacecolor="white" if virtual else colour,
-                      label=f"{quantile}, {'virtual' if virtual else 'emulated'}")  # fmt: skip
-    log_axis(axes, (1, 3))
-    axes.set_xticks(sorted(set(latency.k)))
-    if len(latency):
-        axes.set_xlim(latency.k.min() - 0.5, latency.k.max() + 0.5)
-    axes.set_xlabel("brokers k")
-    axes.set_ylabel(f"{label} (ms)")
+def _look(quantile: str, side: str) -> Style:
+    """Virtual: open marks and dashes; emulated: filled."""
+    words, is_open = f"{quantile}, {SIDES[side]}", side == "virtual"
+    place = QUANTILES.index(quantile)
+    return series(words, place, "o^D"[place], "--" if is_open else "-", is_open)
 
 
-def _draw_distances(axes: "Axes", latency: "pd.DataFrame") -> None:
-    """Wasserstein's distance by k, each repetition a point; Kolmogorov's as the number beside its mean."""
-    for place, (metric, label) in enumerate(METRICS.items()):
+def _draw_percentiles(axes: "Axes", latency: "Frame") -> None:
+    """Means over repetitions with their intervals, virtual beside emulated."""
+    for quantile in QUANTILES:
+        for side, points in zip(SIDES, (-2.5, 2.5), strict=True):
+            shown = latency.assign(
+                shown=latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS), k=latency.k + points / 42
+            )
+            mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
+
+
+def _draw_distances(axes: "Axes", latency: "Frame") -> None:
+    """Wasserstein's distance by k with its interval, each repetition a dot; Kolmogorov's beside its mean."""
+    looks = {metric: series(text, place + 3, "sv"[place]) for place, (metric, text) in enumerate(METRICS.items())}
+    mean_lines(axes, latency, "k", "wasserstein_ms", "metric", looks)
+    for metric, look in looks.items():
         group = latency[latency.metric == metric]
-        colour, marker = SERIES[place + 3], "sv"[place]
-        axes.plot(group.k, group.wasserstein_ms, marker, color=colour, markersize=3, alpha=0.5)
-        means = group.groupby("k")[["wasserstein_ms", "kolmogorov_distance"]].mean()
-        axes.plot(
-            means.index, means.wasserstein_ms, color=colour, marker=marker, markersize=4, linewidth=1, label=label
-        )
-        for k, row in means.iterrows():
-            axes.annotate(f"{row.kolmogorov_distance:.2f}", (k, row.wasserstein_ms), xytext=(4, 3), fontsize=6,
-                          textcoords="offset points", color=colour)  # fmt: skip
+        marks(axes, group.k, group.wasserstein_ms, look, size=3, alpha=0.5)
+        for k, row in group.groupby("k")[["wasserstein_ms", "kolmogorov_distance"]].mean().iterrows():
+            label(axes, f"{row.kolmogorov_distance:.2f}", (float(str(k)), row.wasserstein_ms), look.colour, (4, 5))
     axes.margins(y=0.15)
     axes.set_ylim(bottom=0)
-    axes.set_xticks(sorted(set(latency.k)))
-    if len(latency):
-        axes.set_xlim(latency.k.min() - 0.5, latency.k.max() + 0.5)
-    axes.set_xlabel("brokers k")
     axes.set_ylabel("Wasserstein distance (ms)")
-    axes.legend(fontsize=6.5)
+    key_above(axes, [key(look) for look in looks.values()])
 
 
-def _draw_flips(axes: "Axes", decisions: "pd.DataFrame") -> None:
-    """The share of decisions that differ, with intervals, and the change of the admitted total as text."""
-    names = [name for name in NAMES if name in set(decisions.name)]
-    for place, name in enumerate(names):
-        group, style = decisions[decisions.name == name], style_of(name)
-        mean, low, high = _interval(group)
-        bars = [[100 * max(0.0, mean - low)], [100 * max(0.0, high - mean)]]
-        axes.errorbar(place, 100 * mean, yerr=bars, fmt=style.marker,
-                      color=style.colour, markersize=5, capsize=3, linewidth=1.2)  # fmt: skip
-        change = group.live_admitted_count.sum() / group.virtual_admitted_count.sum() - 1
-        axes.annotate(f"admitted {change:+.1%}".replace("-", "−"), (place, 100 * high), xytext=(0, 4), ha="center",
-                      textcoords="offset points", fontsize=6.5, color=style.colour)  # fmt: skip
-    axes.set_xticks(range(len(names)), [style_of(name).label for name in names])
-    axes.set_xlim(-0.6, max(1, len(names)) - 0.4)
-    axes.margins(y=0.2)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel("decisions that differ (%)")
-
-
-def _interval(group: "pd.DataFrame") -> tuple[float, float, float]:
-    """Share with its 95 % interval: over repetitions, or of one run's decisions taken as independent."""
-    from analysis.verdicts import t_interval
-
-    if len(group) == 1:
-        row = group.iloc[0]
-        return row.flipped_share, row.flipped_low, row.flipped_high
-    found = t_interval([float(value) for value in group.flipped_share])
-    return found.mean, max(0.0, found.low), found.high
-
-
-EXPERIMENT = Experiment(
-    "fidelity", "Virtual beside emulated: the same specs and seeds on both testbeds", "ours; SRTM Fig. 4, CRDT 5.5",
-    points, repetitions=REPETITIONS,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Open markers: virtual time; filled ones: network namespaces, real brokers and sockets. Messages that need "
-    f"not wait for a token are drawn at {FLOOR_MS:g} ms. Kolmogorov's distance is the largest difference between two "
-    "distribution functions, Wasserstein's the area between them: the mean shift from one to the other. (d): 95 % "
-    "intervals over repetitions; of a single run as if its decisions were independent.",
-)  # fmt: skip
+NOTES = (
+    "Open markers: virtual time; filled ones: network namespaces, real brokers and sockets. Messages that need not "
+    f"wait for a token are drawn at {FLOOR_MS:g} ms. Kolmogorov's distance is the largest difference between two "
+    "distribution functions, Wasserstein's the area between them: the mean shift from one to the other. Error bars:"
+    " 95 % intervals over repetitions; in (d), of a single run, as if its decisions were independent."
+)
+TITLE = "Virtual beside emulated: the same specs and seeds on both testbeds"
+EXPERIMENT = Experiment("fidelity", TITLE, "ours; SRTM Fig. 4, CRDT 5.5", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -1,54 +1,74 @@
 """Names written beside points, where they cover the least."""
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import pairwise, product
+from math import cos, radians, sin
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from paper_figs.kinds import Axes
 
+Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
-_OUTSIDE = 20.0  # an overlap with the border counts this much more than one with a point
+_OUTSIDE, _COVERED = 20.0, 5.0  # what pixels outside the panel, and covered ones, count beside a longer way
+_REACHES = (8.0, 17.0, 28.0, 40.0)  # points: how far a name may be; beyond the first it has a line to its point
+_STEPS = 16  # of a line, between two of its points
 
 
 def label_points(
-    axes: "Axes", points: Sequence[tuple[str, float, float, str]], others: Iterable[tuple[float, float]] = (),
+    axes: "Axes",
+    points: Sequence[tuple[str, float, float, str]],
+    lines: Iterable[Sequence[Point]] = (),
     size: float = 6.5,
-) -> None:  # fmt: skip
+) -> None:
     """Write each (text, x, y, colour) beside its point, greedily where it covers least.
 
-    ``others``: more points not to be covered.  Axes must have their final limits and scales; the size of a text is
+    ``lines``: not to be covered either.  Axes must have their final limits and scales; the size of a text is
     estimated from its length, so that nothing has to be drawn first.
     """
-    from matplotlib.transforms import Bbox
-
     drawing = axes.get_figure(root=True)
     assert drawing is not None
     drawing.draw_without_rendering()  # axes get their places
-    to_pixels = axes.transData.transform
-    scale = axes.figure.dpi / 72
-    frame: Bbox = axes.get_window_extent()
-    taken: list[Box] = [_around(to_pixels((x, y)), 4 * scale) for _, x, y, _ in points]
-    taken += [_around(to_pixels(point), 2.5 * scale) for point in others]
+    to_pixels, scale = axes.transData.transform, axes.figure.dpi / 72
+    frame = axes.get_window_extent()
+    border = (frame.x0 + 4 * scale, frame.y0, frame.x1, frame.y1)
+    taken: list[Box] = [_around(to_pixels((x, y)), 5 * scale) for _, x, y, _ in points]
+    for line in lines:
+        pixels = [to_pixels(point) for point in line]
+        for start, end in pairwise(pixels):
+            shares = (step / _STEPS for step in range(_STEPS + 1))
+            taken += [_around(start + share * (end - start), 1.5 * scale) for share in shares]
     for text, x, y, colour in sorted(points, key=lambda point: (-point[2], point[1])):
         at_x, at_y = to_pixels((x, y))
-        width, height = 0.56 * size * scale * len(text), 1.15 * size * scale
-        places = []
-        for order, (across, up) in enumerate(product((1, -1, 0), (0, 1, -1, 2, -2, 3, -3))):
-            if across == up == 0:
-                continue
-            left = at_x + (7 * scale if across > 0 else -7 * scale - width if across < 0 else -width / 2)
-            bottom = at_y - height / 2 + up * (0.75 if across else 1.05) * height
-            box = left, bottom, left + width, bottom + height
-            cost = sum(_overlap(box, other) for other in taken)
-            inside = _overlap(box, (frame.x0, frame.y0, frame.x1, frame.y1))
-            cost += _OUTSIDE * (width * height - inside) + 0.02 * order * height * height
-            places.append((cost, order, box))
-        _, _, box = min(places)
+        extent = 0.6 * size * scale * len(text), 1.2 * size * scale
+        places: list[tuple[float, int, Box]] = []  # cost, ring, box
+        for ring, angle in product(range(len(_REACHES)), range(0, 360, 30)):
+            box = _box(at_x, at_y, _REACHES[ring] * scale, angle, extent)
+            covered = sum(_overlap(box, other) for other in taken)
+            outside = extent[0] * extent[1] - _overlap(box, border)
+            places.append((_COVERED * covered + _OUTSIDE * outside + ring * extent[1] ** 2, ring, box))
+        _, ring, box = min(places)
         taken.append(box)
         offset = (box[0] - at_x) / scale, ((box[1] + box[3]) / 2 - at_y) / scale
-        axes.annotate(text, (x, y), xytext=offset, textcoords="offset points", fontsize=size, color=colour,
-                      ha="left", va="center", zorder=5)  # fmt: skip
+        leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        axes.annotate(
+            text,
+            (x, y),
+            offset,
+            textcoords="offset points",
+            fontsize=size,
+            color=colour,
+            va="center",
+            zorder=5,
+            arrowprops=leader if ring else None,
+        )
+
+
+def _box(x: float, y: float, reach: float, angle: int, extent: Point) -> Box:
+    """Of a text that is ``reach`` away in the direction ``angle``, in degrees: beside, above or below its point."""
+    across, up = cos(radians(angle)), sin(radians(angle))
+    left, bottom = x + reach * across - extent[0] * (1 - across) / 2, y + reach * up - extent[1] / 2
+    return left, bottom, left + extent[0], bottom + extent[1]
 
 
 def _around(at: Iterable[float], half: float) -> Box:

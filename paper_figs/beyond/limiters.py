@@ -14,9 +14,7 @@ from harness.experiment import RunSpec
 from paper_figs.beyond.load import Load
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Frame, Series
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -97,12 +95,7 @@ def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), serv
 
 
 def _spec(
-    system: str,
-    options: dict[str, Any],
-    load: Load,
-    topology: str,
-    topology_options: dict[str, Any],
-    study: dict[str, Any],
+    system: str, options: dict[str, Any], load: Load, topology: str, place: dict[str, Any], study: dict[str, Any]
 ) -> RunSpec:
     return RunSpec(
         system=system,
@@ -110,7 +103,7 @@ def _spec(
         workload=load.workload,
         workload_options=load.options,
         topology=topology,
-        topology_options=topology_options,
+        topology_options=place,
         study="limiting",
         study_options=study,
         inputs=load.inputs,
@@ -133,7 +126,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def points_of(data: "Data") -> "pd.DataFrame":
+def points_of(data: "Data") -> "Frame":
     """One row a run: run_id, name (``name_of``), repetition, nodes, period, overlay, delay, loss, skew, faults.
 
     Those that an option left alone have the default as the factor would give it: ``"1s"``, ``"full-mesh"``,
@@ -164,7 +157,7 @@ def points_of(data: "Data") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=columns)
 
 
-def measured(data: "Data") -> "pd.DataFrame":
+def measured(data: "Data") -> "Frame":
     """``points_of`` and, for each run that has an oracle, what it decided and what that cost.
 
     Shares are of the requests offered: false_admit_share, false_reject_share, error_share (their sum), lost_share;
@@ -177,7 +170,7 @@ def measured(data: "Data") -> "pd.DataFrame":
     from analysis.metrics import percentiles
     from analysis.spark import collect
 
-    found = points_of(data)
+    runs = points_of(data)
     sent = data.samples.where(f.col("metric").isin("sent_bytes", "sent_count") & (f.col("node") != ""))
     totals = sent.groupBy("run_id").agg(
         *(f.sum(f.when(f.col("metric") == metric, f.col("value"))).alias(metric) for metric in ("sent_bytes",
@@ -191,16 +184,16 @@ def measured(data: "Data") -> "pd.DataFrame":
         latency.select("run_id", (f.col("p99_ns") / 1e6).alias("p99_ms")),
     ]
     for number, frame in enumerate(frames):
-        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left" if number else "inner")
-    found["error_share"] = found.false_admit_share + found.false_reject_share
-    found["lost_share"] = found.lost_count / found.offered_count
-    found["oracle_rejected_share"] = found.oracle_rejected_count / found.offered_count
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left" if number else "inner")
+    runs["error_share"] = runs.false_admit_share + runs.false_reject_share
+    runs["lost_share"] = runs.lost_count / runs.offered_count
+    runs["oracle_rejected_share"] = runs.oracle_rejected_count / runs.offered_count
     for metric, unit in (("sent_bytes", "bytes"), ("sent_count", "messages")):
-        found[f"{unit}_per_request"] = found[metric].fillna(0) / found.offered_count
-    return found.sort_values(["name", "nodes", "run_id"], ignore_index=True)
+        runs[f"{unit}_per_request"] = runs[metric].fillna(0) / runs.offered_count
+    return runs.sort_values(["name", "nodes", "run_id"], ignore_index=True)
 
 
-def order_of(names: "pd.Series") -> list[str]:
+def order_of(names: "Series") -> list[str]:
     """The names that there are, in the order of ``LIMITERS``, then those that joined; the oracle is none."""
     present = set(names) - {ORACLE}
     own = [name for name in LIMITERS if name in present]

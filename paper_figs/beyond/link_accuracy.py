@@ -10,20 +10,20 @@ runs of one that has it, the virtual machine's, from the folder of results: ``ra
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from analysis.verdicts import Interval
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, Option, RunSpec, Scale
+from paper_figs.drawing import beside, categories, curve, interval_points, marks, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.keys import bar_key, key, legend_above, rule_key
+from paper_figs.style import SERIES, Style
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, check_mechanism
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 HOSTS = 4
+POINT = ["testbed", "delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability"]
 DELAYS = ("1ms", "5ms", "20ms", "40ms")
 JITTERS = ("1ms", "2ms", "5ms")  # plus or minus, at JITTERED
 JITTERED = "20ms"
@@ -31,6 +31,8 @@ LOSSES = (0.01, 0.05, 0.2)  # at LOSSY
 LOSSY = "5ms"
 LABELS = {"": "as this machine can", NETEM: "netem", USER_SPACE: "in user space"}
 COLOURS = dict(zip(LABELS, SERIES[:3], strict=True))
+TARGET, WANTED = Style("target (ours)", "#009E73", "", "-"), Style("", "#555555", "", "--")
+MARKS = {"o": "a direction's median, p5 to p95", "^": "p95", "v": "p5", "D": "share lost, 95 % interval"}
 LIMITS_MS = (-0.5, 1.5)  # of the errors' axis, if the medians are inside
 TARGET_MS = 0.15  # ours: one way; a round trip within 0.3 ms of the request
 
@@ -44,13 +46,17 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     grid += [{"delay": LOSSY, "loss_probability": loss} for loss in (LOSSES[1:2] if fewer else LOSSES)]
     return [
         RunSpec(
-            system="static-split", workload="requests", topology="full-mesh",
-            topology_options={"nodes": HOSTS, **point}, testbed="mininet", study="links",
+            system="static-split",
+            workload="requests",
+            topology="full-mesh",
+            topology_options={"nodes": HOSTS, **point},
+            testbed="mininet",
+            study="links",
             testbed_options={"delays": way} if way else {},
         )
         for way in dict.fromkeys(ways)
         for point in grid
-    ]  # fmt: skip
+    ]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -58,131 +64,113 @@ def tables(data: "Data") -> FigureTables:
     from analysis.spark import collect
 
     runs = data.runs.selectExpr("run_id", "testbed", "repetition", "coalesce(factors['testbed.delays'], '') as delays")
-    columns = [f"{name}_ns / {MILLISECOND_NS} as {name}_ms" for name in
-               ("requested_delay", "measured_delay", "requested_jitter", "measured_p05", "measured_p95")]  # fmt: skip
+    spans = ("requested_delay", "measured_delay", "requested_jitter", "measured_p05", "measured_p95")
+    columns = [f"{name}_ns / {MILLISECOND_NS} as {name}_ms" for name in spans]
     counted = ["run_id", "source", "target", "requested_loss_probability", "lost_count", "probe_count"]
-    found = data.paths.selectExpr(*counted, *columns).join(runs, "run_id").drop("run_id")
-    paths = collect(found, ["delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability",
-                            "repetition", "source", "target"])  # fmt: skip
+    measured = data.paths.selectExpr(*counted, *columns).join(runs, "run_id").drop("run_id")
+    paths = collect(measured, [*POINT[1:], "repetition", "source", "target"])
     paths["error_ms"] = paths["measured_delay_ms"] - paths["requested_delay_ms"]
     return {"paths": paths, "points": over_paths(paths)}
 
 
-def over_paths(paths: "pd.DataFrame") -> "pd.DataFrame":
+def over_paths(paths: "Frame") -> "Frame":
     """One row a point: error of the median (its median and extremes over paths), spread, loss with its interval."""
     import pandas as pd
     from scipy.stats import binomtest
 
     rows = []
-    keys = ["testbed", "delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability"]
-    for key, group in paths.groupby(keys, sort=True):
+    for point, group in paths.groupby(POINT, sort=True):
         lost, probes = int(group.lost_count.sum()), int(group.probe_count.sum())
         interval = binomtest(lost, probes).proportion_ci(method="wilson")
-        rows.append({
-            **dict(zip(keys, key, strict=True)), "path_count": len(group),
-            "error_ms": group.error_ms.median(), "least_error_ms": group.error_ms.min(),
-            "largest_error_ms": group.error_ms.max(),
-            "below_ms": (group.measured_p05_ms - group.requested_delay_ms).median(),
-            "above_ms": (group.measured_p95_ms - group.requested_delay_ms).median(),
-            "loss": lost / probes, "loss_low": interval.low, "loss_high": interval.high,
-        })  # fmt: skip
-    columns = [*keys, "path_count", "error_ms", "least_error_ms", "largest_error_ms", "below_ms", "above_ms", "loss",
-               "loss_low", "loss_high"]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns)
+        below, above = (group[f"measured_{name}_ms"] - group.requested_delay_ms for name in ("p05", "p95"))
+        errors = group.error_ms.median(), group.error_ms.min(), group.error_ms.max()
+        loss = lost / probes, interval.low, interval.high
+        rows.append([*point, len(group), *errors, below.median(), above.median(), *loss])
+    errors_ms = ["error_ms", "least_error_ms", "largest_error_ms", "below_ms", "above_ms"]
+    return pd.DataFrame(rows, columns=[*POINT, "path_count", *errors_ms, "loss", "loss_low", "loss_high"])
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Errors of the delay, the spread that jitter makes, and loss."""
-    drawing, axes = panels(1, 3)
-    paths, of_points = found["paths"], found["points"]
+    drawing, axes = panels(1, 3, ("delay", "jitter", "loss"), inches=(10.5, 3.3))
+    paths, of_points = tables["paths"], tables["points"]
+    ways = [way for way in LABELS if way in set(paths.delays)]
     plain = (paths.requested_jitter_ms == 0) & (paths.requested_loss_probability == 0)
-    _draw_delays(axes[0][0], paths[plain])
-    _draw_jitter(axes[0][1], of_points[of_points.requested_loss_probability == 0])
-    _draw_loss(axes[0][2], of_points[of_points.requested_jitter_ms == 0])
-    for panel, text in zip(axes[0], ("(a) delay", "(b) jitter", "(c) loss"), strict=True):
-        letter(panel, text)
-    drawing.set_figheight(1.2 * drawing.get_figheight())
-    pairs = [pair for panel in axes[0] for pair in zip(*panel.get_legend_handles_labels(), strict=True)]
-    named = {label: handle for handle, label in pairs}
-    drawing.legend(named.values(), named.keys(), loc="outside lower center", ncols=4, fontsize=7)  # bars are everywhere
+    _draw_delays(axes[0], paths[plain], ways)
+    _draw_jitter(axes[1], of_points[of_points.requested_loss_probability == 0], ways)
+    _draw_loss(axes[2], of_points[of_points.requested_jitter_ms == 0], ways)
+    entries = [bar_key(TARGET, 0.15), rule_key("as requested")]
+    for marker, text in MARKS.items():
+        looks = [_look(way, marker) for way in ways]
+        entries += [
+            key(look._replace(label=_words(way, text)), line=False) for way, look in zip(ways, looks, strict=True)
+        ]
+    legend_above(drawing, entries, columns=3, below=True)
     return drawing
 
 
-def _ways(rows: "pd.DataFrame") -> list[str]:
-    """Who delayed, as far as there is something of it."""
-    return [way for way in LABELS if way in set(rows.delays)]
+def _look(way: str, marker: str) -> Style:
+    return Style("", COLOURS[way], marker, "-")
 
 
-def _draw_delays(axes: "Axes", paths: "pd.DataFrame") -> None:
-    """Each direction a dot at its median's error, with a bar from the 5th to the 95th percentile of its probes."""
-    from matplotlib.colors import to_rgb
+def _words(way: str, text: str) -> str:
+    return f"{LABELS[way]}: {text}" if way else text
 
-    delays, ways = sorted(set(paths.requested_delay_ms)), _ways(paths)
-    axes.axhspan(-TARGET_MS, TARGET_MS, color="#009E73", alpha=0.15, linewidth=0, label="target (ours)")
-    for n, way in enumerate(ways):
+
+def _draw_delays(axes: "Axes", paths: "Frame", ways: list[str]) -> None:
+    """Each direction a dot at its median's error, with a line from the 5th to the 95th percentile of its probes."""
+    delays = sorted(set(paths.requested_delay_ms))
+    axes.axhspan(-TARGET_MS, TARGET_MS, color=TARGET.colour, alpha=0.15, linewidth=0)
+    for way, shift in zip(ways, beside(len(ways), 0.7), strict=True):
         for place, delay in enumerate(delays):
-            group = paths[(paths.requested_delay_ms == delay) & (paths.delays == way)].reset_index(drop=True)
-            left, width = place + 0.7 * (n / len(ways) - 0.5), 0.6 / len(ways)
-            across = [left + width * (number + 0.5) / len(group) for number in group.index]
-            bars = [group.measured_delay_ms - group.measured_p05_ms, group.measured_p95_ms - group.measured_delay_ms]
-            axes.errorbar(across, group.error_ms, yerr=bars, fmt="o", markersize=2.2, linewidth=0.6,
-                          color=COLOURS[way], ecolor=(*to_rgb(COLOURS[way]), 0.4),
-                          label=_label(way, "a direction's median, p5 to p95") if place == 0 else None)  # fmt: skip
-    axes.set_xticks(range(len(delays)), [f"{delay:g}" for delay in delays])
-    axes.set_xlabel("requested delay, one way (ms)")
-    axes.set_ylabel("measured - requested (ms)")
-    bottom, top = LIMITS_MS  # the longest bars are stalls of the machine: they end at the frame
+            group = paths[(paths.requested_delay_ms == delay) & (paths.delays == way)]
+            across = [place + shift + more for more in beside(len(group), 0.6 / len(ways))]
+            low, high = (group[f"measured_{name}_ms"] - delay for name in ("p05", "p95"))
+            axes.vlines(across, low, high, color=COLOURS[way], alpha=0.4, linewidth=0.6)
+            marks(axes, across, group.error_ms, _look(way, "o"), size=2.2)
+    categories(axes, [f"{delay:g}" for delay in delays])
+    axes.set(xlabel="requested delay, one way (ms)", ylabel="measured - requested (ms)")
+    bottom, top = LIMITS_MS  # the longest lines are stalls of the machine: they end at the frame
     errors = paths.error_ms if len(paths) else [0.0]
     axes.set_ylim(min(bottom, 1.3 * min(errors)), max(top, 1.5 * max(errors)))
 
 
-def _draw_jitter(axes: "Axes", points: "pd.DataFrame") -> None:
+def _draw_jitter(axes: "Axes", points: "Frame", ways: list[str]) -> None:
     """5th and 95th percentile of the probes around the request, against those of a uniform jitter."""
     points = points[points.requested_delay_ms.isin(points[points.requested_jitter_ms > 0].requested_delay_ms)]
     points = points.sort_values("requested_jitter_ms")
-    for way in _ways(points):
+    for way in ways:
         own = points[points.delays == way]
-        for column, marker, label in (("above_ms", "^", "p95"), ("below_ms", "v", "p5")):
-            axes.plot(own.requested_jitter_ms, own[column], marker, color=COLOURS[way], markersize=5,
-                      label=_label(way, label))  # fmt: skip
+        for column, marker in (("above_ms", "^"), ("below_ms", "v")):
+            marks(axes, own.requested_jitter_ms, own[column], _look(way, marker), size=5)
     widest = float(points.requested_jitter_ms.max()) if len(points) else 1.0
-    for sign in (1, -1):
-        axes.plot([0, widest], [0, sign * 0.9 * widest], color="#555555", linewidth=0.8, linestyle=(0, (4, 3)),
-                  label="uniform, plus or minus the request" if sign > 0 else None)  # fmt: skip
-    axes.set_xlabel("requested jitter (± ms)")
-    axes.set_ylabel("measured - requested (ms)")
+    for sign in (1, -1):  # a uniform jitter's: nine tenths of it
+        curve(axes, [0, widest], [0, sign * 0.9 * widest], WANTED, width=0.8)
+    axes.set(xlabel="requested jitter (± ms)", ylabel="measured - requested (ms)")
     axes.margins(y=0.3)
 
 
-def _draw_loss(axes: "Axes", points: "pd.DataFrame") -> None:
-    """Lost probes, of all directions of a point, with 95 % intervals."""
+def _draw_loss(axes: "Axes", points: "Frame", ways: list[str]) -> None:
+    """Lost probes, of all directions of a point, with 95 % intervals (Wilson's)."""
     points = points[points.requested_delay_ms.isin(points[points.requested_loss_probability > 0].requested_delay_ms)]
     most = 100 * float(points.requested_loss_probability.max()) if len(points) else 1.0
-    axes.plot([0, most], [0, most], color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="as requested")
-    for way in _ways(points):
+    curve(axes, [0, most], [0, most], WANTED, width=0.8)
+    for way in ways:
         own = points[points.delays == way]
-        bars = [100 * (own.loss - own.loss_low), 100 * (own.loss_high - own.loss)]
-        axes.errorbar(100 * own.requested_loss_probability, 100 * own.loss, yerr=bars, fmt="D", color=COLOURS[way],
-                      markersize=4, capsize=3, linewidth=1, label=_label(way, "share lost, 95 % interval"))  # fmt: skip
-    axes.set_xlabel("requested loss (%)")
-    axes.set_ylabel("lost probes (%)")
+        rows = zip(own.loss, own.loss_low, own.loss_high, own.path_count, strict=True)
+        shares = [Interval(100 * loss, 100 * low, 100 * high, count) for loss, low, high, count in rows]
+        interval_points(axes, 100 * own.requested_loss_probability, shares, _look(way, "D"))
+    axes.set(xlabel="requested loss (%)", ylabel="lost probes (%)")
 
 
-def _label(way: str, what: str) -> str:
-    return f"{LABELS[way]}: {what}" if way else what
-
-
-EXPERIMENT = Experiment(
-    "link-accuracy",
-    "Links of the emulated testbed, requested and measured",
-    "ours; netem or its replacement",
-    points,
-    repetitions={"tiny": 1},
-    options=(Option("delays", "who delays packets: netem, user-space, or both, separated by a comma", ""),),
+NOTES = (
+    "Twelve directions between four hosts, measured before any load, as in every live run. The band in (a) is a "
+    "target of ours: a round trip within 0.3 ms of what is requested; lines there go from the 5th to the 95th "
+    "percentile of a direction's probes. (b): dashed, the percentiles of a uniform jitter. (c): error bars are 95 %"
+    " intervals (Wilson's) of the share. Two ways of delaying packets may have been measured on two machines: the "
+    "runs' manifests say on which."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Twelve directions between four hosts, measured before any load, as in every live run. The band in (a) is a "
-    "target of ours: a round trip within 0.3 ms of what is requested. Two ways of delaying packets may have been "
-    "measured on two machines: the runs' manifests say on which.",
-)  # fmt: skip
+TITLE, SOURCE = "Links of the emulated testbed, requested and measured", "ours; netem or its replacement"
+OPTION = Option("delays", "who delays packets: netem, user-space, or both, separated by a comma", "")
+EXPERIMENT = Experiment("link-accuracy", TITLE, SOURCE, points, (OPTION,), repetitions={"tiny": 1})
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

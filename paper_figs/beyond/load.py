@@ -79,12 +79,12 @@ def _limit(text: str) -> tuple[int, str] | None:
         return None
     capacity, comma, rate = text.replace(" ", "").partition(",")
     try:
-        found = int(capacity), rate
-        if not (comma and found[0] > 0 and Fraction(rate) > 0):
+        limit = int(capacity), rate
+        if not (comma and limit[0] > 0 and Fraction(rate) > 0):
             raise ValueError
     except (ValueError, ZeroDivisionError):
         raise SpecError(f"--limit {text!r}", "give auto, or capacity,rate as in 20,0.02") from None
-    return found
+    return limit
 
 
 def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
@@ -110,17 +110,17 @@ def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int,
     options |= {"start": start, "duration": duration, "speed": speed}
     part = _read(options)
     options["spread"] = part.was_spread  # as a factor, so that the figure can say it
-    found = part.columns()
-    capacity, rate = limit or auto_limit(found.at_ns, found.user, found.cost)[:2]
-    return Load("request-log", options, (path,), capacity, rate, _threshold(found, capacity, rate, nodes))
+    requests = part.columns()
+    capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
+    return Load("request-log", options, (path,), capacity, rate, _threshold(requests, capacity, rate, nodes))
 
 
 def _read(options: Mapping[str, Any]) -> "RequestLog":
     from workloads import load
 
     workload = load("request-log")
-    found: RequestLog = workload.make(workload.configure(options), SEED)
-    return found
+    log: RequestLog = workload.make(workload.configure(options), SEED)
+    return log
 
 
 def _window(log: "RequestLog", start: str, duration: str) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def _threshold(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
 
     window = max(2, capacity // nodes)
     try:
-        found = frequency_threshold(columns.at_ns, columns.user, window, capacity, rate, cost=columns.cost)
+        derived = frequency_threshold(columns.at_ns, columns.user, window, capacity, rate, cost=columns.cost)
     except SpecError:
         return THRESHOLD
-    return f"{max(100, found.threshold_ns // MILLISECOND_NS)}ms"
+    return f"{max(100, derived.threshold_ns // MILLISECOND_NS)}ms"

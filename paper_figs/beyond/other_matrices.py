@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.estimates import draw_curve
 from paper_figs.epulsar.latency_table import ACCESS, DRAWN, OPTION, read
-from paper_figs.epulsar.policies import GAME, draw_policies
+from paper_figs.epulsar.policies import GAME
+from paper_figs.epulsar.policy_drawing import draw_policies, look_of
+from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.keys import key, legend_above
+from paper_figs.style import series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SITES = (4, 8, 16, 32)
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"
@@ -34,9 +32,13 @@ TITLES = {
     SHUFFLED: "the world's, dealt anew",
     TABLE: "table given",
 }
-ERROR_LIMITS = (0.05, 2000.0)  # percent
-FACTORS = {"cities": "topology.cities", "sites": "topology.sites", "shuffled": "study.shuffled",
-           "table": "topology.table"}  # fmt: skip
+LEAST_PERCENT = 0.05  # of an error on a log axis: less is drawn there
+SYSTEMS = ("pulsar", "epulsar", "all-pairs")
+ERRORS = {
+    "median_error_ratio": series("median of pairs", 3, "o"),
+    "p90_error_ratio": series("90th percentile", 1, "^"),
+}
+FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -68,18 +70,18 @@ def tables(data: "Data") -> FigureTables:
 
     ``over_best`` of ``runs``: the mean worst true delay over that of the best brokers.
     """
-    found = policies.tables(data, FACTORS)
-    for name, frame in found.items():
+    frames = policies.tables(data, FACTORS)
+    for name, frame in frames.items():
         frame["matrix"] = [_matrix(row) for row in frame.itertuples()]
         frame["sites"] = [int(row.cities if row.matrix == US else row.sites) for row in frame.itertuples()]
         frame["file"] = [Path(row.table).name if row.matrix == TABLE else "" for row in frame.itertuples()]
         frame = frame.drop(columns=["cities", "shuffled", "table", "topology"])
-        found[name] = frame.sort_values(["matrix", "sites", "repetition"], kind="stable", ignore_index=True)
-    runs = found["runs"]
-    key = ["matrix", "sites", "repetition"]
-    best = runs[runs.policy == "optimal"].set_index(key).true_worst_ms
-    runs["over_best"] = runs.true_worst_ms.to_numpy() / best.reindex(runs.set_index(key).index).to_numpy()
-    return found
+        frames[name] = frame.sort_values(["matrix", "sites", "repetition"], kind="stable", ignore_index=True)
+    runs = frames["runs"]
+    point = ["matrix", "sites", "repetition"]
+    best = runs[runs.policy == "optimal"].set_index(point).true_worst_ms
+    runs["over_best"] = runs.true_worst_ms.to_numpy() / best.reindex(runs.set_index(point).index).to_numpy()
+    return frames
 
 
 def _matrix(row: Any) -> str:
@@ -92,70 +94,52 @@ def _matrix(row: Any) -> str:
     return TABLE if isinstance(row.table, str) and row.table else WORLD
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A column a matrix: the policies against the best brokers, and how far estimates are off."""
-    runs, estimates = found["runs"], found["estimates"]
+    runs, estimates = tables["runs"], tables["estimates"]
     shown = [matrix for matrix in TITLES if matrix in set(runs.matrix)] or [US]
-    drawing, axes = panels(2, len(shown), sharex=True, sharey="row")
-    drawing.set_size_inches(2.45 * len(shown) + 0.4, 4.8)
-    for number, (matrix, column) in enumerate(zip(shown, axes.T, strict=True)):
-        draw_policies(column[0], runs[runs.matrix == matrix], "sites", "over_best",
-                      policies=("pulsar", "epulsar", "all-pairs"))  # fmt: skip
-        column[0].axhline(1.0, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-        _draw_errors(column[1], estimates[estimates.matrix == matrix])
-        letter(column[0], f"({'abcde'[number]}) {_title(runs[runs.matrix == matrix], matrix)}")
-        column[1].set_xscale("log", base=2)
-        at = sorted(set(runs.sites)) or list(SITES)
-        column[1].set_xticks(at, [str(sites) for sites in at])
-        column[1].minorticks_off()
-        column[1].set_xlabel("sites")
-    axes[0][0].set_ylabel("worst true delay over the best")
-    log_axis(axes[0][0], (1, 1.2, 1.5, 2, 3, 5))
-    axes[0][0].set_ylim(bottom=0.95)
-    axes[1][0].set_ylabel("error of estimates (%)")
-    axes[1][0].set_yscale("log")
-    axes[1][0].set_ylim(ERROR_LIMITS)
-    axes[1][0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    _legend(drawing, axes[1][0])
+    inches = 2.45 * len(shown) + 0.4, 4.8
+    drawing, axes = panels(2, len(shown), inches=inches, share_x=True, share_y="row")
+    log_axis(axes[0], at=(1, 1.2, 1.5, 2, 3, 5))
+    log_axis(axes[len(shown)], steps=(1,))
+    log_axis(axes[0], "x", at=sorted(set(runs.sites)) or SITES)
+    for number, matrix in enumerate(shown):
+        above, below = axes[number :: len(shown)]
+        part = runs[runs.matrix == matrix]
+        draw_policies(above, part, "sites", "over_best", policies=SYSTEMS)
+        rule(above, 1.0, reference=True)
+        _draw_errors(below, estimates[estimates.matrix == matrix])
+        title(above, f"({'abcde'[number]}) {_title(part, matrix)}")
+        below.set_xlabel("sites")
+    axes[0].set_ylabel("worst true delay over the best")
+    axes[0].set_ylim(0.95, max(2.2, 1.1 * float(runs.over_best.max()) if len(runs) else 0.0))
+    axes[len(shown)].set_ylabel("error of estimates (%)")
+    legend_above(drawing, [*(key(look_of(policy)) for policy in SYSTEMS), *map(key, ERRORS.values())])
     return drawing
 
 
-def _title(runs: "pd.DataFrame", matrix: str) -> str:
+def _title(runs: "Frame", matrix: str) -> str:
     """A table's is its file's name."""
     files = sorted(set(runs.file) - {""})
     return files[0][:28] if files else TITLES[matrix]
 
 
-def _draw_errors(axes: "Axes", estimates: "pd.DataFrame") -> None:
-    shares = (
-        ("median_error_ratio", "o", SERIES[3], "median of pairs"),
-        ("p90_error_ratio", "^", SERIES[1], "90th percentile"),
-    )
-    for measure, marker, colour, label in shares:
-        percent = estimates.assign(percent=(100 * estimates[measure]).clip(lower=ERROR_LIMITS[0]))
-        draw_curve(axes, percent, "sites", "percent", marker=marker, color=colour, label=label)
+def _draw_errors(axes: "Axes", estimates: "Frame") -> None:
+    """Each run a small mark, lines through the medians: errors of few repetitions span decades, their means do not."""
+    for measure, look in ERRORS.items():
+        percent = (100 * estimates[measure]).clip(lower=LEAST_PERCENT)
+        marks(axes, estimates.sites, percent, look, size=3.5, alpha=0.5)
+        middle = percent.groupby(estimates.sites).median()
+        curve(axes, middle.index, middle, look)
 
 
-def _legend(drawing: "Drawing", errors: "Axes") -> None:
-    from matplotlib.lines import Line2D
-
-    handles: list[Any] = [
-        Line2D([], [], color=style_of(policy).colour, marker=style_of(policy).marker, linestyle=policies.LINES[policy],
-               markersize=policies.SIZES[policy], label=style_of(policy).label)
-        for policy in ("pulsar", "epulsar", "all-pairs")
-    ]  # fmt: skip
-    handles += errors.get_legend_handles_labels()[0]
-    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
-
-
-EXPERIMENT = Experiment(
-    "placement-other-matrices", "Placement policies on other matrices of delays", "ours; ePulsar, 5.5", points,
-    options=(OPTION,), repetitions=FEWER,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes=f"The game of Fig. 4, clients {ACCESS.replace('ms', ' ms')} (one way) from their sites. Above, the mean of "
-    "each placement's worst true delay over that of brokers chosen by true delays; below, how far the estimates are "
-    "off that the policies go by. Cities' delays are derived from distances. Measured round trips come by "
-    "--latency-table: pairs that were not measured get their best detour.",
-)  # fmt: skip
+NOTES = (
+    f"The game of Fig. 4, clients {GAME_ACCESS_MS} ms (one way) from their sites. Above, the mean of each placement's "
+    "worst true delay over that of brokers chosen by true delays, with 95 % intervals over repetitions; below, how far "
+    "the estimates are off that the policies go by: a mark a run, lines through their medians. Cities' delays are "
+    "derived from distances. Measured round trips come by --latency-table: pairs that were not measured get their best "
+    "detour."
+)
+TITLE = "Placement policies on other matrices of delays"
+EXPERIMENT = Experiment("placement-other-matrices", TITLE, "ours; ePulsar, 5.5", points, (OPTION,), repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -9,22 +9,19 @@ of the same user is no error here, only more or fewer admissions than the oracle
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
+from paper_figs.drawing import INK, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import letter, panels, style_of
+from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5
@@ -32,7 +29,12 @@ LOAD = Load("data-set", {"set": "A", "capacity": 30, "rate": "0.3"}, (), 30, "0.
 FROM_S, UNTIL_S = 90, 150
 STEP_S = 10
 ORACLES_SERVER = "n2"  # up in every scenario
-LINEAR_PERCENT = 10.0  # of the y axis, which is logarithmic beyond
+TICKS = (-50, -10, 0, 10, 50)  # % on the y axis, which is logarithmic beyond 10
+AREAS = {  # kind of error: its key, and how dark it is
+    "surplus": (Style("more admitted than by the oracle", "#555555", "", "-"), 0.9),
+    "deficit": (Style("fewer admitted", "#555555", "", "-"), 0.45),
+}
+USUAL, LASTS = Style("the same without a fault", INK, "", "-"), Style("while the fault lasts", "#eeeeee", "", "-")
 ROOM = 120.0  # times their reach, above the curves, for words
 RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
 
@@ -69,8 +71,8 @@ FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Limiters x scenarios, and the oracle."""
     scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(SCENARIOS))
-    names = scale.pick(tiny=("centralised", "leases", "counter"), quick=[name for name in LIMITERS if name not in NEAR],
-                       paper=list(LIMITERS))  # fmt: skip
+    quick = [name for name in LIMITERS if name not in NEAR]
+    names = scale.pick(tiny=("centralised", "leases", "counter"), quick=quick, paper=list(LIMITERS))
     oracles = dict.fromkeys(SCENARIOS[key].oracle for key in scenarios)
     return [
         *(oracle(LOAD, NODES, SCENARIOS[key].faults, ORACLES_SERVER) for key in oracles),
@@ -84,21 +86,21 @@ def tables(data: "Data") -> FigureTables:
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def scenarios_of(data: "Data") -> "pd.DataFrame":
+def scenarios_of(data: "Data") -> "Frame":
     """``points_of`` with each run's scenario and its oracle_run_id; runs without an oracle are left out.
 
     The oracle of a crash loses what reaches the node while that is down: a limiter is not to blame for tokens that
     nobody asked it for.
     """
-    found = points_of(data)
-    found["scenario"] = [_scenario(faults) for faults in found.faults]
-    oracles = found[found.name == ORACLE].set_index(["scenario", "repetition"]).run_id.to_dict()
-    keys = zip(found.scenario, found.repetition, strict=True)
-    found["oracle_run_id"] = [oracles.get((SCENARIOS[key].oracle, repetition)) for key, repetition in keys]
-    return found.dropna(subset="oracle_run_id")
+    runs = points_of(data)
+    runs["scenario"] = [_scenario(faults) for faults in runs.faults]
+    oracles = runs[runs.name == ORACLE].set_index(["scenario", "repetition"]).run_id.to_dict()
+    keys = zip(runs.scenario, runs.repetition, strict=True)
+    runs["oracle_run_id"] = [oracles.get((SCENARIOS[key].oracle, repetition)) for key, repetition in keys]
+    return runs.dropna(subset="oracle_run_id")
 
 
-def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
+def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
     """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
 
     Within an interval and user, requests that were decided: how many more were admitted than by the oracle
@@ -107,8 +109,8 @@ def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
     pair = ["oracle_run_id", "request_id"]
-    theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id",
-                                  (f.col("decision") == "admit").cast("int").alias("there"))  # fmt: skip
+    there = (f.col("decision") == "admit").cast("int").alias("there")
+    theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id", there)
     here = data.requests.join(f.broadcast(oracles), "run_id").join(theirs, pair)
     is_lost = f.col("decision") == "lost"
     more = f.when(is_lost, 0).otherwise((f.col("decision") == "admit").cast("int") - f.col("there"))
@@ -124,7 +126,7 @@ def errors_over_time(data: "Data", oracles: "DataFrame") -> "DataFrame":
     )
 
 
-def error_curves(data: "Data") -> "pd.DataFrame":
+def error_curves(data: "Data") -> "Frame":
     """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
 
     Counts are sums over the ``runs`` (repetitions).
@@ -139,8 +141,8 @@ def error_curves(data: "Data") -> "pd.DataFrame":
     if runs.empty or data.spark is None:
         return pd.DataFrame(columns=["name", "scenario", "t_s", *counts, "runs"])
     pairs = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
-    found = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
-    grouped = found.groupby(["name", "scenario", "t_s"], sort=True)
+    of_runs = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
+    grouped = of_runs.groupby(["name", "scenario", "t_s"], sort=True)
     sums = grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
     return pd.DataFrame(sums)
 
@@ -149,11 +151,11 @@ def _scenario(faults: str) -> str:
     """Which one a run's faults are."""
     import json
 
-    found = json.loads(faults)
-    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == found)
+    wanted = json.loads(faults)
+    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == wanted)
 
 
-def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame") -> "Frame":
     """One row a limiter and scenario of which there is a run without a fault, too.
 
     name, scenario; recovery_s: from the fault's end to that of the last interval whose errors are more than
@@ -175,116 +177,90 @@ def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
             above = late[late > RECOVERED]
             seconds = float(above.index.max()) + STEP_S - UNTIL_S if len(above) else 0.0
             never = len(above) > 0 and above.index.max() == late.index.max()
-            more = {
-                kind: (faulty[kind] / faulty.runs - usual[kind] / usual.runs)[share.index >= FROM_S].sum()
-                for kind in ("surplus", "deficit")
-            }
-            rows.append([name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(),
-                         more["surplus"], more["deficit"]])  # fmt: skip
+            since = share.index >= FROM_S
+            more = [(faulty[kind] / faulty.runs - usual[kind] / usual.runs)[since].sum() for kind in AREAS]
+            rows.append([name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(), *more])
     return pd.DataFrame(rows, columns=columns).astype({"recovery_s": float})
 
 
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A row a limiter, a column a scenario."""
-    curves, back = found["curves"], found["recovery"]
+    curves, back = tables["curves"], tables["recovery"]
     names = order_of(curves.name)
     scenarios = [key for key in FAULTY if key in set(curves.scenario)]
-    drawing, axes = panels(max(1, len(names)), max(1, len(scenarios)), sharex=True, sharey=True)
-    drawing.set_size_inches(2.5 * max(1, len(scenarios)) + 1.3, 0.92 * len(names) + 1.1)
-    reach = _reach(curves)
-    for row, name in zip(axes, names, strict=False):
-        usual = curves[(curves.name == name) & (curves.scenario == NO_FAULT)]
-        for panel, scenario in zip(row, scenarios, strict=True):
-            _draw_curve(panel, curves[(curves.name == name) & (curves.scenario == scenario)], usual, name)
+    columns, reach = max(1, len(scenarios)), _reach(curves)
+    inches = 2.5 * columns + 1.3, 0.92 * len(names) + 1.1
+    drawing, axes = panels(max(1, len(names)), columns, inches=inches, share_x=True, share_y=True)
+    for row, name in enumerate(names):
+        mine, look = curves[curves.name == name], style_of(name)
+        for panel, scenario in zip(axes[row * columns :], scenarios, strict=False):
+            log_axis(panel, at=TICKS, names=[f"{abs(tick)}" for tick in TICKS], linear_below=10.0, linear_share=1.2)
+            _draw_curve(panel, mine[mine.scenario == scenario], mine[mine.scenario == NO_FAULT], look)
             _note(panel, back[(back.name == name) & (back.scenario == scenario)])
-            panel.set_yscale("symlog", linthresh=LINEAR_PERCENT, linscale=1.2)
             panel.set_ylim(-reach, ROOM * reach)
-            panel.set_yticks([-50, -10, 0, 10, 50], ["50", "10", "0", "10", "50"])
-            panel.minorticks_off()
-        row[0].set_ylabel(style_of(name).label.replace(", ", ",\n").replace("centralised t", "centralised\nt"),
-                          rotation=0, ha="right", va="center", fontsize=7.5, color=style_of(name).colour)  # fmt: skip
-    for n, (panel, scenario) in enumerate(zip(axes[0], scenarios, strict=False)):
-        letter(panel, f"({'abcd'[n]}) {SCENARIOS[scenario].title}")
-    for panel in axes[-1]:
+        words = look.label.replace(", ", ",\n").replace("centralised t", "centralised\nt")
+        beside: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
+        axes[row * columns].set_ylabel(words, color=look.colour, **beside)
+    for number, (panel, scenario) in enumerate(zip(axes, scenarios, strict=False)):
+        title(panel, f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
+    for panel in axes[-columns:]:
         panel.set_xticks(range(0, 301, 60))
-        panel.tick_params(labelsize=7)
         panel.set_xlabel("time (s)", fontsize=8)
     drawing.supylabel("more admitted than by the oracle (up), fewer (down): % of the requests", fontsize=8)
-    drawing.legend(handles=_handles(), loc="outside lower center", ncols=4, fontsize=7)
+    areas = [bar_key(look, alpha) for look, alpha in AREAS.values()]
+    legend_above(drawing, [*areas, key(USUAL, marker=False), bar_key(LASTS)], below=True)
     return drawing
 
 
-def _reach(curves: "pd.DataFrame") -> float:
+def _reach(curves: "Frame") -> float:
     """How far the y axis goes, in %."""
     if curves.empty:
         return 1.0
     return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
 
 
-def _draw_curve(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", name: str) -> None:
+def _draw_curve(axes: "Axes", part: "Frame", usual: "Frame", look: Style) -> None:
     """Both kinds of errors as areas of steps, and without a fault as lines."""
-    axes.axvspan(FROM_S, UNTIL_S, color="#eeeeee", linewidth=0, zorder=0)
-    for kind, sign, alpha in (("surplus", 1, 0.9), ("deficit", -1, 0.45)):
+    axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
+    for (kind, (_, alpha)), sign in zip(AREAS.items(), (1, -1), strict=True):
         for frame, filled in ((part, True), (usual, False)):
             if frame.empty:
                 continue
             edges = [*frame.t_s, frame.t_s.iloc[-1] + STEP_S]
             values = sign * 100 * frame[kind] / frame.offered
             if filled:
-                axes.stairs(values, edges, fill=True, color=style_of(name).colour, alpha=alpha, linewidth=0)
+                axes.stairs(values, edges, fill=True, color=look.colour, alpha=alpha, linewidth=0)
             else:
-                axes.stairs(values, edges, color="#000000", linewidth=0.6, baseline=None)
-    axes.axhline(0, color="#000000", linewidth=0.5)
+                axes.stairs(values, edges, color=USUAL.colour, linewidth=0.6, baseline=None)
+    axes.axhline(0, color=INK, linewidth=0.5)
     axes.tick_params(labelsize=7)
     axes.grid(visible=False)
 
 
-def _note(axes: "Axes", row: "pd.DataFrame") -> None:
+def _note(axes: "Axes", rows: "Frame") -> None:
     """How long it takes to recover, and what was lost."""
-    if row.empty:
+    if rows.empty:
         return
-    found = row.iloc[0]
-    never = found.recovery_s != found.recovery_s
-    text = (
-        "not back by the end" if never else f"back in {found.recovery_s:.0f} s" if found.recovery_s else "back at once"
-    )
-    text += f", {found.lost:.0f} lost" if found.lost >= 0.5 else ""
-    text += f"\n{round(found.more_surplus):+d} admitted, {round(found.more_deficit):+d} rejected"
-    paper = {"facecolor": "#ffffff", "alpha": 0.6, "pad": 0.4, "linewidth": 0}
-    axes.annotate(text, (0.995, 0.98), xycoords="axes fraction", ha="right", va="top", fontsize=5.8, color="#333333",
-                  linespacing=1.15, bbox=paper)  # fmt: skip
+    row = rows.iloc[0]
+    never = row.recovery_s != row.recovery_s
+    text = "not back by the end" if never else f"back in {row.recovery_s:.0f} s" if row.recovery_s else "back at once"
+    text += f", {row.lost:.0f} lost" if row.lost >= 0.5 else ""
+    text += f"\n{round(row.more_surplus):+d} admitted, {round(row.more_deficit):+d} rejected"
+    note(axes, text, (0.995, 0.98), right=True, top=True)
 
 
-def _handles() -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    return [
-        Patch(color="#555555", alpha=0.9, label="more admitted than by the oracle"),
-        Patch(color="#555555", alpha=0.45, label="fewer admitted"),
-        Line2D([], [], **cast(Any, {"color": "#000000", "linewidth": 0.6, "label": "the same without a fault"})),
-        Patch(color="#eeeeee", label="while the fault lasts"),
-    ]
-
-
-EXPERIMENT = Experiment(
-    "limiters-partition",
-    "All limiters under partition, crash and re-join",
-    "ours; thesis 5.5 and chapter 7 leave it open",
-    points,
-    open_to_systems=True,
-    repetitions=FEWER,
-)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Five cities, a node each; the servers of the centralised limiters and the leases are in New York. Ten users "
-    "of a data set A with c = 30 tokens and r = 0.3/s, all above their limit. The error is, within ten seconds and a "
+NOTES = (
+    "Five cities, a node each; the servers of the centralised limiters and the leases are in New York. Ten users of"
+    " a data set A with c = 30 tokens and r = 0.3/s, all above their limit. The error is, within ten seconds and a "
     "user, how many more or fewer requests are admitted than by the centralised limiter without delay, which loses "
-    "what reaches a crashed node, too; lost requests (of a node that is down, or waiting there) count apart. "
-    "Back: from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run "
-    "that the fault alone made to be admitted or rejected wrongly. Means over the repetitions. The sliding log admits "
-    "c requests in any 100 s, as it is meant to: it is no token bucket, and errs without any fault.",
-)  # fmt: skip
+    "what reaches a crashed node, too; lost requests (of a node that is down, or waiting there) count apart. Back: "
+    "from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run that"
+    " the fault alone made to be admitted or rejected wrongly. Means over the repetitions. The sliding log admits c"
+    " requests in any 100 s, as it is meant to: it is no token bucket, and errs without any fault."
+)
+TITLE, SOURCE = "All limiters under partition, crash and re-join", "ours; thesis 5.5 and chapter 7 leave it open"
+EXPERIMENT = Experiment("limiters-partition", TITLE, SOURCE, points, open_to_systems=True, repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -9,32 +9,37 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import t_interval
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.drawing import beside, categories, interval_bars, marks, panels, rule
+from paper_figs.epulsar.published import SWARM_BOUND_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import windows
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import bar_key, key, legend_above, rule_key
 from paper_figs.series import with_point
-from paper_figs.style import SERIES, panels
+from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 QUORUMS = ((2, 1), (2, 2), (3, 2), (3, 3))  # bookies, acknowledgements
 SITES = {"same": "on the broker's site, racks apart", "any": "on sites drawn at random"}
-BOUND_MS = 40.0
+BOUND_MS = float(SWARM_BOUND_MS)
 SETTLED_S = 15  # topics have found the brokers of their sites by then
+LOOKS = {
+    "none": Style("mean, not persistent", "#999999", "", "-"),
+    "same": series(f"mean, bookies {SITES['same']}", 2),
+    "any": series(f"mean, bookies {SITES['any']}", 1),
+}
+WORST = Style("worst of 100 messages", "#000000", "D", "-", is_open=True)
 FACTORS = {"bookies": "study.bookies", "quorum": "study.write_quorum", "site": "study.bookie_site"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Not persistent, and each ensemble and quorum on either kind of site."""
-    found = [_point({"bookies": 0})]
+    specs = [_point({"bookies": 0})]
     for bookies, quorum in QUORUMS:
-        found += [_point({"bookies": bookies, "write_quorum": quorum, "bookie_site": site}) for site in SITES]
-    return found
+        specs += [_point({"bookies": bookies, "write_quorum": quorum, "bookie_site": site}) for site in SITES]
+    return specs
 
 
 def _point(more: Mapping[str, Any]) -> RunSpec:
@@ -50,48 +55,40 @@ def tables(data: "Data") -> FigureTables:
     """
     every = windows(data)
     late = every[every.second >= SETTLED_S].groupby("run_id")[["mean_ms", "max_ms"]].mean()
-    found = with_point(data, data.runs.select("run_id"), FACTORS).set_index("run_id").join(late)
-    found = found.rename(columns={"max_ms": "worst_ms"}).reset_index(drop=True)
-    return {"runs": found[[*FACTORS, "repetition", "mean_ms", "worst_ms"]]}
+    runs = with_point(data, data.runs.select("run_id"), FACTORS).set_index("run_id").join(late)
+    runs = runs.rename(columns={"max_ms": "worst_ms"}).reset_index(drop=True)
+    return {"runs": runs[[*FACTORS, "repetition", "mean_ms", "worst_ms"]]}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """The mean as bars, the worst message of a second as marks, by ensemble and quorum."""
-    drawing, axes = panels(1, 1)
-    drawing.set_size_inches(5.2, 2.9)
-    panel, runs = axes[0][0], found["runs"]
-    _draw_bar(panel, runs[runs.bookies == 0], 0.0, "#999999", "mean, not persistent")
-    for side, (site, where) in enumerate(SITES.items()):
+    drawing, (panel,) = panels(1, 1, inches=(5.2, 3.2))
+    runs = tables["runs"]
+    _draw_bar(panel, runs[runs.bookies == 0], 0.0, LOOKS["none"])
+    for site, shift in zip(SITES, beside(len(SITES), 0.8), strict=True):
         for place, (bookies, quorum) in enumerate(QUORUMS, 1):
             part = runs[(runs.bookies == bookies) & (runs.quorum == quorum) & (runs.site == site)]
-            label = f"mean, bookies {where}" if place == 1 else None
-            _draw_bar(panel, part, place + 0.4 * side - 0.2, SERIES[2 - side], label)
-    panel.plot([], [], color="#000000", marker="_", markersize=9, linestyle="none", label="worst of 100 messages")
-    panel.axhline(BOUND_MS, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="bound of the drones' topics")
-    panel.set_xticks(range(1 + len(QUORUMS)), ["none", *(f"{quorum} of {bookies}" for bookies, quorum in QUORUMS)])
-    panel.set_xlabel("acknowledgements, of bookies written to")
-    panel.set_ylabel("end-to-end latency (ms)")
-    panel.set_ylim(top=1.6 * max(BOUND_MS, float(runs.worst_ms.max())))
-    panel.legend(fontsize=6.5, ncols=2, loc="upper left")
+            _draw_bar(panel, part, place + shift, LOOKS[site])
+    rule(panel, BOUND_MS)
+    categories(panel, ["none", *(f"{quorum} of {bookies}" for bookies, quorum in QUORUMS)])
+    panel.set(xlabel="acknowledgements, of bookies written to", ylabel="end-to-end latency (ms)")
+    bars = [bar_key(look) for look in LOOKS.values()]
+    legend_above(drawing, [*bars, key(WORST, line=False), rule_key("bound of the drones' topics")], columns=2)
     return drawing
 
 
-def _draw_bar(axes: "Axes", runs: "pd.DataFrame", x: float, colour: str, label: str | None) -> None:
-    of = t_interval(list(runs.mean_ms))
-    axes.bar(x, of.mean, width=0.36, color=colour, label=label)
-    if of.count > 1:
-        axes.errorbar(x, of.mean, [[of.mean - of.low], [of.high - of.mean]], color="#000000", capsize=2, linewidth=0.8)
-    axes.plot(x, runs.worst_ms.mean(), color="#000000", marker="_", markersize=9)
+def _draw_bar(axes: "Axes", runs: "Frame", x: float, look: Style) -> None:
+    interval_bars(axes, [x], [t_interval(list(runs.mean_ms))], look, width=0.36)
+    marks(axes, [x], [runs.worst_ms.mean()], WORST)
 
 
-EXPERIMENT = Experiment(
-    "placement-bookies", "Persistent topics: where their bookies are", "beyond; ePulsar, Section 3.5", points,
-    repetitions=FEWER,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Ours: a cost model, no real bookies. A bookie's answer takes the way to its site and back, 0.2 ms between "
-    "racks, and a synced write, exponential with mean 1 ms; a message waits for the quorum-th answer. Four sites of "
-    "one city, 15 ms apart one way; access delay 8 ms one way; topics stand at their clients' site. Drawn over all "
-    "sites, a bookie is on the broker's own one time in four. The first 15 s are left out.",
-)  # fmt: skip
+NOTES = (
+    "Ours: a cost model, no real bookies. A bookie's answer takes the way to its site and back, 0.2 ms between racks, "
+    "and a synced write, exponential with mean 1 ms; a message waits for the quorum-th answer. Four sites of one city, "
+    "15 ms apart one way; access delay 8 ms one way; topics stand at their clients' site. Drawn over all sites, a "
+    "bookie is on the broker's own one time in four. The first 15 s are left out. Error bars: 95 % intervals over "
+    "repetitions."
+)
+TITLE = "Persistent topics: where their bookies are"
+EXPERIMENT = Experiment("placement-bookies", TITLE, "beyond; ePulsar, Section 3.5", points, repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.style import letter, panels, style_of
+from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("pulsar", "epulsar")
 SITES, TOPICS = 4, 12
 FROM_S, UNTIL_S, END_S = 30, 60, 100
 STEP_S = 2
 RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
-FAULT = "#888888"
-TOP = 150  # % of the y axis, which has room for words above 100
+FAULT = Style("while the fault lasts", "#888888", "", "-")
+AREA = Style("", "#555555", "", "-")
+USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 
 
@@ -46,8 +45,8 @@ def _crash(node: str, restarts: bool = True) -> tuple[dict[str, Any], ...]:
 
 
 def _cut(side: list[str]) -> tuple[dict[str, Any], ...]:
-    return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in
-                 (("partition", FROM_S), ("heal", UNTIL_S)))  # fmt: skip
+    changes = (("partition", FROM_S), ("heal", UNTIL_S))
+    return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes)
 
 
 SITE_1 = ["broker1", "proxy1"] + [
@@ -70,18 +69,12 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """Systems x scenarios."""
     quick = tuple(key for key in SCENARIOS if key != "broker, for good")
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
-    load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0,
-            "bound": "40ms", "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}  # fmt: skip
-    return [
-        placed(
-            system,
-            ("topic-churn", load),
-            ("city-mec", {"sites": SITES, "managers": 2}),
-            {"duration": f"{END_S}s", "window": f"{STEP_S}s", "faults": list(SCENARIOS[key].faults)},
-        )
-        for system in SYSTEMS
-        for key in chosen
-    ]
+    load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0}
+    load |= {"bound": "40ms", "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}
+    offered, city = ("topic-churn", load), ("city-mec", {"sites": SITES, "managers": 2})
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
+    studies = [{**times, "faults": list(SCENARIOS[key].faults)} for key in chosen]
+    return [placed(system, offered, city, study) for system in SYSTEMS for study in studies]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -90,23 +83,23 @@ def tables(data: "Data") -> FigureTables:
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
-def _scenarios(data: "Data", frame: Any, order: list[str]) -> "pd.DataFrame":
+def _scenarios(data: "Data", frame: Any, order: list[str]) -> "Frame":
     """``frame`` with system, scenario and repetition of its runs."""
     from pyspark.sql import functions as f
 
     from analysis.spark import collect
 
     faults = f.col("factors")["study.faults"].alias("faults")
-    found = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
-    found["scenario"] = [_scenario(text) for text in found.faults]
-    return found.drop(columns=["faults", "run_id"])
+    named = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
+    named["scenario"] = [_scenario(text) for text in named.faults]
+    return named.drop(columns=["faults", "run_id"])
 
 
 def _scenario(faults: str) -> str:
     return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == json.loads(faults))
 
 
-def _curves(data: "Data") -> "pd.DataFrame":
+def _curves(data: "Data") -> "Frame":
     """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
 
     due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
@@ -118,17 +111,17 @@ def _curves(data: "Data") -> "pd.DataFrame":
     step = f.expr(f"at_ns div {SECOND_NS}").alias("t_s")
     mine = data.samples.where(f.col("metric").isin(*metrics)).groupBy("run_id", step).pivot("metric", metrics)
     sums = mine.agg(f.sum("value").alias("all"), f.max("value").alias("most"))
-    found = _scenarios(data, sums, ["run_id", "t_s"])
-    found = found.rename(columns={"pair_count_all": "pairs", "late_pair_count_all": "late"})
-    found["held"] = (found.latency_max_ns_most > HELD_NS).astype(int)
-    found["in_bound"] = found.pairs - found.late
-    rows = found.groupby(["system", "scenario", "t_s"])
+    steps = _scenarios(data, sums, ["run_id", "t_s"])
+    steps = steps.rename(columns={"pair_count_all": "pairs", "late_pair_count_all": "late"})
+    steps["held"] = (steps.latency_max_ns_most > HELD_NS).astype(int)
+    steps["in_bound"] = steps.pairs - steps.late
+    rows = steps.groupby(["system", "scenario", "t_s"])
     curves = rows.agg({"in_bound": "sum", "late": "sum", "pairs": "sum", "held": "max"}).reset_index()
     due = curves[curves.scenario == NO_FAULT].set_index(["system", "t_s"]).pairs.rename("due")
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: "Data") -> "pd.DataFrame":
+def _elections(data: "Data") -> "Frame":
     """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
     from pyspark.sql import functions as f
 
@@ -137,7 +130,7 @@ def _elections(data: "Data") -> "pd.DataFrame":
     return _scenarios(data, data.samples.where(late).groupBy("run_id").agg(after_s), ["run_id"])
 
 
-def recovery(curves: "pd.DataFrame", elections: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame", elections: "Frame") -> "Frame":
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
@@ -157,12 +150,12 @@ def recovery(curves: "pd.DataFrame", elections: "pd.DataFrame") -> "pd.DataFrame
         less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
         held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
         led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
-        rows.append([system, scenario, less.max(), led.mean() if len(led) else None, _last_s(held),
-                     _last_s(less > RECOVERED)])  # fmt: skip
+        unled_s = led.mean() if len(led) else None
+        rows.append([system, scenario, less.max(), unled_s, _last_s(held), _last_s(less > RECOVERED)])
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
 
 
-def _last_s(bad: "pd.Series") -> float | None:
+def _last_s(bad: "Series") -> float | None:
     """From the fault to the end of the last bad step; None where that is the run's."""
     if not bad.any():
         return 0.0
@@ -173,85 +166,73 @@ def _last_s(bad: "pd.Series") -> float | None:
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """A row a system, a column a fault."""
-    curves, back = found["curves"], found["recovery"]
+def draw(tables: FigureTables) -> "Drawing":
+    """A row a system, a column a fault, which lasts as long as the bar above; over it what it does to clients."""
+    curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in FAULTY if key in set(curves.scenario)]
-    drawing, axes = panels(len(SYSTEMS), max(1, len(scenarios)), sharex=True, sharey=True)
-    drawing.set_size_inches(2.35 * max(1, len(scenarios)) + 0.7, 4.6)
-    for system, row in zip(SYSTEMS, axes, strict=True):
-        mine = curves[curves.system == system]
-        for panel, scenario in zip(row, scenarios, strict=False):
-            usual, part = mine[mine.scenario == NO_FAULT], mine[mine.scenario == scenario]
-            _draw_panel(panel, part, usual, system, SCENARIOS[scenario].passes)
-            _note(panel, back[(back.system == system) & (back.scenario == scenario)])
-        row[0].set_ylabel(f"{style_of(system).label}\nmessages (%)", color=style_of(system).colour)
-    for number, (panel, scenario) in enumerate(zip(axes[0], scenarios, strict=False)):
-        letter(panel, f"({'abcdef'[number]}) {SCENARIOS[scenario].title}")
-    for panel in axes[-1]:
+    columns = max(1, len(scenarios))
+    drawing, axes = panels(len(SYSTEMS), columns, inches=(2.35 * columns + 0.7, 5.2), share_x=True, share_y=True)
+    for row, system in enumerate(SYSTEMS):
+        mine, look = curves[curves.system == system], style_of(system)
+        usual = mine[mine.scenario == NO_FAULT]
+        for number, scenario in enumerate(scenarios):
+            panel, name = axes[row * columns + number], SCENARIOS[scenario].title
+            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, SCENARIOS[scenario].passes)
+            words = _words(back[(back.system == system) & (back.scenario == scenario)])
+            panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
+            if not row:
+                head = f"({'abcdef'[number]}) {name}"
+                panel.annotate(head, (0, 1), (0, 40), "axes fraction", "offset points", fontsize=8, va="bottom")
+        axes[row * columns].set_ylabel(f"{look.label}\nmessages (%)", color=look.colour)
+    for panel in axes[-columns:]:
         panel.set_xlabel("born at (s)")
         panel.set_xticks(range(0, END_S + 1, 30))
-    axes[0][0].set_ylim(0, TOP)
-    axes[0][0].set_yticks(range(0, 101, 25))
-    drawing.legend(handles=_handles(), loc="outside lower center", ncols=4, fontsize=7)
+    axes[0].set(ylim=(0, 100), yticks=range(0, 101, 25))
+    areas = [bar_key(AREA._replace(label="within the bound"), 0.9), bar_key(AREA._replace(label="later"), 0.35)]
+    lines = [key(USUAL, marker=False), bar_key(FAULT)]
+    legend_above(drawing, [*areas, *lines], below=True)
     return drawing
 
 
-def _draw_panel(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", system: str, passes: bool) -> None:
-    """Areas from below: in the bound, late; white up to 100 %: never delivered."""
-    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 102 / TOP, 107 / TOP, color=FAULT, linewidth=0)
+def _draw_panel(axes: "Axes", part: "Frame", usual: "Frame", look: Style, passes: bool) -> None:
+    """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
+    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
     if part.empty or usual.empty:
         return
-    colour = style_of(system).colour
     edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    axes.stairs(due, edges, fill=True, color="#ffffff", linewidth=0)
-    axes.stairs(due, edges, baseline=in_bound.to_numpy(), fill=True, color=colour, alpha=0.35, linewidth=0)
-    axes.stairs(in_bound, edges, fill=True, color=colour, alpha=0.9, linewidth=0)
-    axes.stairs(100 * usual.in_bound / usual.due, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], color="#000000",
-                linewidth=0.8, baseline=None)  # fmt: skip
+    area: dict[str, Any] = {"fill": True, "color": look.colour, "linewidth": 0}
+    axes.stairs(due, edges, baseline=in_bound.to_numpy(), alpha=0.35, **area)
+    axes.stairs(in_bound, edges, alpha=0.9, **area)
+    share = [*(100 * usual.in_bound / usual.due)]
+    curve(axes, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], [*share, share[-1]], USUAL, width=0.8, stairs=True)
 
 
-def _note(axes: "Axes", row: "pd.DataFrame") -> None:
+def _words(row: "Frame") -> str:
     """How long nobody leads, messages are held up, and fewer are in bound."""
     if row.empty:
-        return
-    one = row.iloc[0]
+        return ""
+    back = row.iloc[0]
 
     def lasts(value: float) -> str:
         return "to the end" if value != value else f"{value:.0f} s" if value else "none"
 
-    led = "no new leader" if one.unled_s != one.unled_s else f"no leader for {one.unled_s:.1f} s"
-    text = f"{led}\nheld up: {lasts(one.held_s)}\nfewer in bound: {lasts(one.back_s)}"
-    axes.annotate(text, (0.03, 0.99), xycoords="axes fraction", ha="left", va="top", fontsize=6.2, linespacing=1.15)
+    led = "no new leader" if back.unled_s != back.unled_s else f"no leader for {back.unled_s:.1f} s"
+    return f"{led}\nheld up: {lasts(back.held_s)}\nfewer in bound: {lasts(back.back_s)}"
 
 
-def _handles() -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    return [
-        Patch(color="#555555", alpha=0.9, label="within the bound"),
-        Patch(color="#555555", alpha=0.35, label="later"),
-        Line2D([], [], color="#000000", linewidth=0.8, label="within the bound, without a fault"),
-        Patch(color=FAULT, label="while the fault lasts"),
-    ]
-
-
-EXPERIMENT = Experiment(
-    "placement-failure", "Placement when managers, store, brokers or paths fail", "ours; ePulsar does not say", points,
-    repetitions=FEWER,
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes="Messages by the instant of their birth, over those of the run without a fault; those that wait for a broker "
-    "count as later. What was sent into a cut arrives when that ends; white: the consumer has left by then. Sites are "
-    "30 ms (round trip) apart, the cloud 40 ms (one way) away, access 8 ms: over the broker of their own site messages "
-    "take 16 ms, over any other 46 ms; the bound is 40 ms. Pulsar places bundles by hash, most of them elsewhere. No "
-    "leader: from the fault until one is elected (sessions of the store end after 6 s without a sign of life). Held "
-    "up: until the last message that took longer than a second beside the same run without a fault; clients take a "
-    "broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the crash of a manager "
-    "those that have not asked before lose that time. Fewer in bound: until it is less than 5 % of all messages. Sums "
-    "over the repetitions.",
-)  # fmt: skip
+NOTES = (
+    "Messages by the instant of their birth, over those of the run without a fault; those that wait for a broker "
+    "count as later. What was sent into a cut arrives when that ends; white: the consumer has left by then. Sites "
+    "are 30 ms (round trip) apart, the cloud 40 ms (one way) away, access 8 ms: over the broker of their own site "
+    "messages take 16 ms, over any other 46 ms; the bound is 40 ms. Pulsar places bundles by hash, most of them "
+    "elsewhere. No leader: from the fault until one is elected (sessions of the store end after 6 s without a sign "
+    "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
+    "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
+    "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
+    "of all messages. Sums over the repetitions."
+)
+TITLE = "Placement when managers, store, brokers or paths fail"
+EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

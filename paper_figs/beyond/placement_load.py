@@ -8,19 +8,32 @@ or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).  Periods are those of
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from analysis.verdicts import t_interval
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import (
+    INK,
+    beside,
+    categories,
+    curve,
+    interval_bars,
+    label,
+    log_axis,
+    marks,
+    mean_lines,
+    panels,
+    rule,
+    title,
+)
+from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPORT_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis, with_point
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.keys import bar_key, key, legend_above, rule_key
+from paper_figs.series import with_point
+from paper_figs.style import Style, looks_of, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
@@ -33,9 +46,18 @@ TOPICS = 16
 RULES: dict[str, dict[str, Any]] = {  # what becomes of a topic that no broker can serve within its bound
     "stays where nothing is better (3.4.1)": {},
     "leaves in any case (public code)": {"stay": False},
-    "... without its guard of 5 s": {"stay": False, "guard": "0s"},
+    f"... without its guard of {CODE_GUARD_S} s": {"stay": False, "guard": "0s"},
 }
 PAPERS, PUBLIC, UNGUARDED = RULES
+GREENS = ("#009E73", "#8fd3bd", "#003d2c")  # all rules are ePulsar's
+RULE_LOOKS = {name: Style(f"(g) {name}", colour, "", "-") for name, colour in zip(RULES, GREENS, strict=True)}
+RUN = Style("(g) a run", INK, "o", "-", is_open=True)
+GREYS = ("#6c6490", "#8f88b3", "#b1abcd", "#d0cce2", "#eceaf4")  # the nearer, the darker: no system has them
+CITY_LOOKS = {
+    city: Style(f"{city}, {via_ms} ms", colour, "", "-")
+    for city, via_ms, colour in zip(CITIES, VIA_MS, GREYS, strict=True)
+}
+WORST = Style("the worst (lines: mean)", "#555555", "o", "-", is_open=True)
 RULE_LOAD, RULE_BOUNDS_MS = 2.0, (100, 65, 50)  # over all cities but New York messages take 49 ms and more
 END_S, LAST_S = 75, 20
 STARTED = ({"kind": "crash", "at": "1ms", "node": "manager1"}, {"kind": "restart", "at": "1600ms", "node": "manager1"})
@@ -53,18 +75,18 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _point(system: str, bound_ms: int, load: float, **options: Any) -> RunSpec:
     rate_rps = load * OUT_RPS / TOPICS
+    load_options = {"topics": TOPICS, "sites": len(CITIES), "placement": "home"}
     return placed(
         system,
-        ("static-topics", {"topics": TOPICS, "sites": len(CITIES), "placement": "home", "bound": f"{bound_ms}ms",
-                           "rate_rps": rate_rps}),
+        ("static-topics", {**load_options, "bound": f"{bound_ms}ms", "rate_rps": rate_rps}),
         ("us-cities", {"cities": ", ".join(CITIES)}),
         {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)},
         probe="5s",
-        report="1500ms",
-        place="2500ms",
+        report=f"{CODE_REPORT_MS}ms",
+        place=f"{CODE_PLACE_MS}ms",
         out_maximum_rps=MARK * OUT_RPS,
         **options,
-    )  # fmt: skip
+    )
 
 
 def tables(data: "Data") -> FigureTables:
@@ -118,128 +140,110 @@ def tables(data: "Data") -> FigureTables:
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A row a bound: messages within it, latencies, and where topics are at the end; beside it moves of each rule."""
-    runs, places = (found[name][found[name].rule == PAPERS] for name in ("runs", "places"))
-    bounds = [bound for bound in (f"{bound_ms}ms" for bound_ms in BOUNDS_MS) if bound in set(runs.bound)]
-    drawing, axes = panels(max(1, len(bounds)), 4, gridspec_kw={"width_ratios": [1, 1, 1.5, 1.1]})
-    drawing.set_size_inches(13, 2.7 * max(1, len(bounds)) + 0.6)
-    for number, (bound, row) in enumerate(zip(bounds, axes, strict=False)):
-        _draw_shares(row[0], runs[runs.bound == bound])
-        _draw_latencies(row[1], runs[runs.bound == bound], float(bound.removesuffix("ms")))
-        _draw_places(row[2], places[places.bound == bound], runs[runs.bound == bound])
+    runs, places = (tables[name][tables[name].rule == PAPERS] for name in ("runs", "places"))
+    bounds = [f"{bound_ms}ms" for bound_ms in BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
+    rows = max(1, len(bounds))
+    drawing, axes = panels(rows, 4, inches=(13, 2.7 * rows + 0.8), widths=(1, 1, 1.5, 1.1))
+    for number, bound in enumerate(bounds):
+        row, here = axes[4 * number : 4 * number + 3], runs[runs.bound == bound]
+        _draw_shares(row[0], here)
+        _draw_latencies(row[1], here, float(bound.removesuffix("ms")))
+        _draw_places(row[2], places[places.bound == bound], here)
         for panel, mark, text in zip(row, "abcdef"[3 * number :], ("", "", ", at the end"), strict=False):
-            letter(panel, f"({mark}) bound {bound.removesuffix('ms')} ms{text}")
-    for panel in axes[-1][:3]:
+            title(panel, f"({mark}) bound {bound.removesuffix('ms')} ms{text}")
+    for panel in axes[-4:-1]:
         panel.set_xlabel("demand over what one broker can send out", fontsize=8)
-    _draw_moves(axes[0][3], found["runs"][(found["runs"]["load"] == RULE_LOAD) & (found["runs"].system == "epulsar")])
-    for panel in axes[1:, 3]:
+    by_rule = tables["runs"]
+    _draw_moves(axes[3], by_rule[(by_rule["load"] == RULE_LOAD) & (by_rule.system == "epulsar")])
+    for panel in axes[7::4]:
         panel.set_axis_off()
-    handles = [*axes[0][0].get_legend_handles_labels()[0], *_handles()]
-    drawing.legend(handles=handles, loc="outside lower center", ncols=5, fontsize=7)
+    lines = [*map(key, looks_of(SYSTEMS).values()), key(WORST, line=False)]
+    areas = [bar_key(look) for look in (*CITY_LOOKS.values(), *RULE_LOOKS.values())]
+    lines += [rule_key("bound; what one broker takes"), key(RUN, line=False)]
+    legend_above(drawing, [*lines, *areas], columns=5, below=True)
     return drawing
 
 
-def _draw_moves(axes: "Axes", runs: "pd.DataFrame") -> None:
-    """Bars a bound and rule: moves a minute when all could be settled."""
-    bounds = [bound for bound in (f"{bound_ms}ms" for bound_ms in RULE_BOUNDS_MS) if bound in set(runs.bound)]
-    for number, (rule, colour) in enumerate(zip(RULES, ("#009E73", "#CC79A7", "#D55E00"), strict=True)):
-        mean = runs[runs.rule == rule].groupby("bound").late_moves.mean().reindex(bounds) * 60 / (END_S / 2)
-        at = [x + 0.27 * (number - 1) for x in range(len(bounds))]
-        axes.bar(at, mean, 0.22, color=colour, linewidth=0, label=f"ePulsar: {rule}" if rule == PAPERS else rule)
-        for x, height in zip(at, mean, strict=True):
-            if height == height:
-                axes.annotate(f"{height:.0f}", (x, height), xytext=(0, 1), textcoords="offset points", ha="center",
-                              fontsize=6)  # fmt: skip
-    axes.set_xticks(range(len(bounds)), [bound.removesuffix("ms") for bound in bounds])
+def _draw_moves(axes: "Axes", runs: "Frame") -> None:
+    """Bars a bound and rule of ePulsar's: moves a minute when all could be settled; an open mark a run."""
+    bounds = [f"{bound_ms}ms" for bound_ms in RULE_BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
+    for name, shift in zip(RULES, beside(len(RULES), 0.8), strict=True):
+        for place, bound in enumerate(bounds):
+            rates = runs[(runs["rule"] == name) & (runs.bound == bound)].late_moves * 60 / (END_S / 2)
+            if rates.empty:
+                continue
+            interval_bars(axes, [place + shift], [t_interval([rates.mean()])], RULE_LOOKS[name], width=0.24)
+            marks(axes, [place + shift] * len(rates), rates, RUN, size=3)
+            label(axes, f"{rates.mean():.0f}", (place + shift, rates.max()), points=(0, 3))
+    categories(axes, [bound.removesuffix("ms") for bound in bounds])
     axes.set_xlabel("bound (ms)", fontsize=8)
-    axes.set_ylabel("moves/min")
-    axes.legend(fontsize=5.8, loc="upper left")
-    axes.margins(y=0.35)
-    letter(axes, f"(g) demand {RULE_LOAD:g}, second half of the run")
+    axes.set_ylabel("moves/min, second half")
+    axes.set_ylim(bottom=0)
+    title(axes, f"(g) ePulsar's rules, demand {RULE_LOAD:g}")
 
 
-def _lines(axes: "Axes", runs: "pd.DataFrame", value: str, factor: float, **look: Any) -> None:
-    for system in SYSTEMS:
-        style = style_of(system)
-        mean = factor * runs[runs.system == system].groupby("load")[value].mean()
-        line = {"linestyle": style.dashes, "marker": style.marker, "markersize": 4, "linewidth": 1.2, **look}
-        axes.plot(mean.index, mean, color=style.colour, label=style.label, **line)
-    axes.axvline(1, color="#777777", linewidth=0.7, linestyle=":")
+def _draw_shares(axes: "Axes", runs: "Frame") -> None:
+    shares = runs.assign(percent=100 * runs.in_bound)
+    mean_lines(axes, shares, "load", "percent", "system", looks_of(SYSTEMS), apart_points=3)
+    _name_loads(axes, runs)
+    axes.set(ylabel=f"messages within the bound\nin the last {LAST_S} s (%)", ylim=(-4, 104))
+
+
+def _name_loads(axes: "Axes", runs: "Frame") -> None:
+    rule(axes, 1, "x", reference=True)
     axes.set_xticks(loads := sorted(set(runs["load"])), [f"{load:g}" for load in loads])
 
 
-def _draw_shares(axes: "Axes", runs: "pd.DataFrame") -> None:
-    _lines(axes, runs, "in_bound", 100)
-    axes.set_ylabel(f"messages within the bound\nin the last {LAST_S} s (%)")
-    axes.set_ylim(-4, 104)
-
-
-def _draw_latencies(axes: "Axes", runs: "pd.DataFrame", bound_ms: float) -> None:
-    """Means as lines, the worst message as marks above them."""
-    if runs.empty:
-        return
-    _lines(axes, runs, "mean_ms", 1)
-    _lines(axes, runs, "worst_ms", 1, linestyle="none", markerfacecolor="#ffffff")
-    axes.axhline(bound_ms, color="#000000", linewidth=0.8, linestyle="--")
-    log_axis(axes, (1,))
+def _draw_latencies(axes: "Axes", runs: "Frame", bound_ms: float) -> None:
+    """Means as lines, the worst message as open marks above them."""
+    log_axis(axes, steps=(1,))
+    mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
+    for system, look in looks_of(SYSTEMS).items():
+        worst_ms = runs[runs.system == system].groupby("load").worst_ms.mean()
+        marks(axes, worst_ms.index, worst_ms, look._replace(is_open=True), size=4.5)
+    rule(axes, bound_ms)
+    _name_loads(axes, runs)
     axes.set_ylabel(f"latency in the\nlast {LAST_S} s (ms)")
 
 
-def _draw_places(axes: "Axes", places: "pd.DataFrame", runs: "pd.DataFrame") -> None:
+def _draw_places(axes: "Axes", places: "Frame", runs: "Frame") -> None:
     """A bar a system and load: topics by city, the nearest at the bottom; above it the number of moves."""
-    from matplotlib.ticker import MaxNLocator
-
-    words: dict[str, Any] = {"ha": "center", "va": "bottom", "textcoords": "offset points", "xytext": (0, 2)}
     loads = sorted(set(runs["load"]))
     for x, load in enumerate(loads):
-        for number, system in enumerate(SYSTEMS):
-            at, bottom = x + 0.27 * (number - 1), 0.0
+        for system, shift in zip(SYSTEMS, beside(len(SYSTEMS), 0.81), strict=True):
+            at, bottom = x + shift, 0.0
             mine = places[(places.system == system) & (places["load"] == load)]
             repetitions = max(1, mine.repetition.nunique())
-            for city, colour in zip(CITIES, SERIES, strict=False):
+            for city, look in CITY_LOOKS.items():
                 height = mine[mine.city == city].topics.sum() / repetitions
-                axes.bar(at, height, 0.22, bottom=bottom, color=colour, linewidth=0)
+                axes.bar(at, height, 0.22, bottom=bottom, color=look.colour, linewidth=0)
                 bottom += height
             moves = runs[(runs.system == system) & (runs["load"] == load)].moves.mean()
-            axes.annotate(f"{moves:.0f}", (at, bottom), fontsize=6, **words)
-            axes.annotate(style_of(system).label, (at, 0), rotation=90, color="#ffffff", fontsize=6, **words)
+            label(axes, f"{moves:.0f}", (at, bottom), size=6)
+            label(axes, style_of(system).label, (at, 0), "#ffffff", size=6, rotation=90)
         full = MARK * TOPICS / load
         if full < TOPICS:
-            axes.plot([x - 0.4, x + 0.4], [full, full], color="#000000", linewidth=0.8, linestyle="--")
-    axes.set_xticks(range(len(loads)), [f"{load:g}" for load in loads])
-    axes.set_ylabel("topics; above: moves")
-    axes.set_ylim(0, 1.18 * TOPICS)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+            curve(axes, [x - 0.4, x + 0.4], [full, full], Style("", INK, "", "--"))
+    categories(axes, [f"{load:g}" for load in loads])
+    axes.set(ylabel="topics; above: moves", ylim=(0, 1.18 * TOPICS), yticks=range(0, TOPICS + 1, 4))
     axes.grid(visible=False)
 
 
-def _handles() -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    dashed = Line2D([], [], color="#000000", linewidth=0.8, linestyle="--", label="bound; what one broker takes")
-    hollow = Line2D([], [], color="#555555", marker="o", markerfacecolor="#ffffff", linestyle="none", markersize=4,
-                    label="the worst (lines: mean)")  # fmt: skip
-    cities = [
-        Patch(color=colour, label=f"{city}, {via} ms")
-        for city, via, colour in zip(CITIES, VIA_MS, SERIES, strict=False)
-    ]
-    return [hollow, dashed, *cities]
-
-
-EXPERIMENT = Experiment(
-    "placement-load", "Placement when the best site is full", "ours; ePulsar, 3.4.3", points, repetitions={"quick": 2}
+NOTES = (
+    "All clients in New York, 8 ms from their site, that 5 ms from the city; the key says how long a message takes "
+    f"over each city's broker. {TOPICS} topics of a producer and a consumer each; a broker sends out {OUT_RPS:g} "
+    f"messages/s and counts as overloaded from {MARK:.0%} of that. The load manager starts after 1.6 s, clients find"
+    " it after 2 s. Where a broker gets more than it can send out its queue grows to the end of the run. Pulsar's "
+    "hash spreads the load before it is one. Algorithm 1 moves a topic only to brokers that it expects to meet the "
+    "bound, if there are any, and leaves it on the overloaded broker where those are full: it does not reckon with "
+    "queues. ePulsar's expectation counts the access twice (81 ms over Chicago, which takes 49; 56 ms over New "
+    "York): under a bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems"
+    " to meet the bound all are candidates; a topic that leaves in any case then moves as often as its guard lets "
+    "it. Lines of (a), (b), (d), (e): means with "
+    "95 % intervals over repetitions, those of (a) and (d) set side by side."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw,
-    notes=f"All clients in New York, 8 ms from their site, that 5 ms from the city; the legend says how long a message "
-    f"takes over each city's broker. {TOPICS} topics of a producer and a consumer each; a broker sends out {OUT_RPS:g} "
-    f"messages/s and counts as overloaded from {MARK:.0%} of that. The load manager starts after 1.6 s, clients find "
-    "it after 2 s. Where a broker gets more than it can send out its queue grows to the end of the run. Pulsar's hash "
-    "spreads the load before it is one. Algorithm 1 moves a topic only to brokers that it expects to meet the bound, "
-    "if there are any, and leaves it on the overloaded broker where those are full: it does not reckon with queues. "
-    "ePulsar's expectation counts the access twice (81 ms over Chicago, which takes 49; 56 ms over New York): under a "
-    "bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems to meet the bound "
-    "all are candidates; a topic that leaves in any case then moves as often as its guard lets it.",
-)  # fmt: skip
+TITLE = "Placement when the best site is full"
+EXPERIMENT = Experiment("placement-load", TITLE, "ours; ePulsar, 3.4.3", points, repetitions={"quick": 2})
+FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

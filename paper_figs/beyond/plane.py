@@ -22,9 +22,7 @@ from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_me
 from paper_figs.figure import Figure, FigureTables
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Frame
 
 OPTIONS = (
     *LOAD_OPTIONS,
@@ -39,14 +37,14 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     if nodes < 2:
         raise SpecError(f"--nodes {nodes}", "give at least 2")
     load = load_of(options, nodes)
-    found = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
+    specs = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
     for sweep in SWEEPS:
         values = node_counts(scale, nodes) if sweep.column == "nodes" else values_of(scale, sweep)
         for value in values:
             if sweep.column == "nodes":
-                found.append(oracle(load, value))
-            found += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
-    return found
+                specs.append(oracle(load, value))
+            specs += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
+    return specs
 
 
 def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
@@ -61,7 +59,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "sweeps": sweep_means(runs), "facts": facts(data, runs)}
 
 
-def facts(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+def facts(data: "Data", runs: "Frame") -> "Frame":
     """What was offered: log ("" = synthetic), requests, users, capacity, rate, threshold, rejected_share, and of a log.
 
     start, duration, speed, spread (truth value), skipped (lines, by reason, as text).
@@ -99,24 +97,18 @@ def facts(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
     }])  # fmt: skip
 
 
-EXPERIMENT = Experiment(
-    "limiters-plane",
-    "All limiters: precision, bytes and latency, and what moves them",
-    "ours; thesis 5.5 and chapter 7 leave it open",
-    points,
-    OPTIONS,
-    open_to_systems=True,
-    repetitions=FEWER,
+NOTES = (
+    "The error is the share of requests that are decided otherwise than by the oracle, the centralised limiter without "
+    "delay, on the same requests; requests without a decision are not in it. A request admitted in place of another "
+    "counts on both sides. Error bars: 95 % intervals over the repetitions. Of a log, the busiest ten minutes unless "
+    "--start and --duration say otherwise. Base: 8 cities, a node each, a period of 1 s for every protocol, full mesh, "
+    "no loss, true clocks; in each sweep one of them differs. A sweep has the limiters that it can touch; the plain "
+    "queue and the urgent counter are only where the period varies. Distances stretch the delays of the network, up to "
+    "4 x, where the centralised limiter runs into its timeout of 1 s and then admits. Frequency analysis (F, and the "
+    "urgent counter) has windows of at least two tokens and the threshold that the thesis' procedure (4.3.3) derives "
+    "from these requests."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, plane_drawing.draw,
-    notes="The error is the share of requests that are decided otherwise than by the oracle, the centralised limiter "
-    "without delay, on the same requests; requests without a decision are not in it. A request admitted in place of "
-    "another counts on both sides. Intervals: 95 % over the repetitions. Of a log, the busiest ten "
-    "minutes unless --start and --duration say otherwise. Base: 8 cities, a node each, a period of 1 s "
-    "for every protocol, full mesh, no loss, true clocks; in each sweep one of them differs. A sweep has the limiters "
-    "that it can touch; the plain queue and the urgent counter are only where the period varies. Distances stretch "
-    "the delays of the network, up to 4 x, where the centralised limiter runs into its timeout of 1 s and then "
-    "admits. Frequency analysis (F, and the urgent counter) has windows of at least two tokens and the threshold that "
-    "the thesis' procedure (4.3.3) derives from these requests.",
-)  # fmt: skip
+TITLE = "All limiters: precision, bytes and latency, and what moves them"
+SOURCE = "ours; thesis 5.5 and chapter 7 leave it open"
+EXPERIMENT = Experiment("limiters-plane", TITLE, SOURCE, points, OPTIONS, open_to_systems=True, repetitions=FEWER)
+FIGURE = Figure(EXPERIMENT, tables, plane_drawing.draw, notes=NOTES)

@@ -1,17 +1,33 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from analysis.verdicts import Interval
 from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
 from paper_figs.beyond.sweeps import MEASURES, SWEEPS, Sweep
+from paper_figs.drawing import (
+    GREY,
+    categories,
+    curve,
+    interval_bars,
+    interval_points,
+    label,
+    log_axis,
+    marks,
+    plain,
+    rule,
+    sheet,
+    title,
+)
 from paper_figs.figure import FigureTables
-from paper_figs.style import letter, panels, style_of
+from paper_figs.intervals import intervals_of
+from paper_figs.keys import key, legend_above
+from paper_figs.style import style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
+    from paper_figs.kinds import Axes, Drawing, Frame
 
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
 ROWS = {
@@ -22,26 +38,21 @@ ROWS = {
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
 
 
-def draw(found: FigureTables) -> "Drawing":
-    """Three panels, below them three rows of sweeps."""
-    sweeps = found["sweeps"]
-    drawing, [[placeholder]] = panels(1, 1)
-    placeholder.remove()
-    drawing.set_size_inches(12.5, 9.6)
+def draw(tables: FigureTables) -> "Drawing":
+    """Four panels, below them three rows of sweeps."""
+    sweeps = tables["sweeps"]
+    drawing = sheet(12.5, 9.6)
     above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.3])[:, 0]
     plane, waiting, kinds, excess = above.subplots(1, 4, width_ratios=[2, 2, 1.4, 0.6])
-    excess.sharey(kinds)
     axes = below.subplots(len(ROWS), len(SWEEPS), height_ratios=[1, 1, 0.9])
     names = order_of(sweeps.name)
     for row, measure in zip(axes, ROWS, strict=True):
         _draw_row(row, sweeps, measure, names)
-    draw_kinds(kinds, excess, sweeps, names)
-    draw_waiting(waiting, sweeps, names)
-    draw_plane(plane, sweeps, names)
-    handles = [_handle(name) for name in names]
-    below.legend(handles=handles, loc="outside lower center", ncols=min(10, len(handles)), fontsize=7,
-                   columnspacing=1.2, handlelength=2.2)  # fmt: skip
-    above.suptitle(offered(found["facts"].iloc[0]), fontsize=8, x=0.01, ha="left")
+    _draw_kinds(kinds, excess, sweeps, names)
+    _draw_waiting(waiting, sweeps, names)
+    _draw_plane(plane, sweeps, names)
+    legend_above(below, [key(style_of(name)) for name in names], min(10, max(1, len(names))), below=True)
+    above.suptitle(offered(tables["facts"].iloc[0]), fontsize=8, x=0.01, ha="left")
     return drawing
 
 
@@ -73,7 +84,7 @@ def _clock(span: str) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def means(sweeps: "pd.DataFrame", sweep: str, name: str) -> "pd.DataFrame":
+def means(sweeps: "Frame", sweep: str, name: str) -> "Frame":
     """One limiter's means along a sweep, a row a value in ascending order, a column a measure.
 
     Further columns: is_base, place (of the value among those of all limiters).
@@ -86,7 +97,7 @@ def means(sweeps: "pd.DataFrame", sweep: str, name: str) -> "pd.DataFrame":
     return wide.sort_values("place")
 
 
-def values_in_order(part: "pd.DataFrame") -> list[str]:
+def values_in_order(part: "Frame") -> list[str]:
     """The values of a sweep: spans and numbers by size, the full mesh before other overlays."""
     from core.units import duration_ns
 
@@ -107,139 +118,110 @@ def values_in_order(part: "pd.DataFrame") -> list[str]:
 # --- above ---------------------------------------------------------------------------------------
 
 
-def draw_plane(axes: "Axes", sweeps: "pd.DataFrame", names: list[str]) -> None:
-    """Error against bytes; a line along the period, the base's point large."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    bases, others = [], []
+def _lines(axes: "Axes", sweeps: "Frame", sweep: str, names: list[str], x: str) -> Iterator[tuple[str, "Frame"]]:
+    """Draw each limiter's line along a sweep, error over ``x``, the base's point large; give it with at_x and at_y."""
     for name in names:
-        part, look = means(sweeps, "period", name), style_of(name)
+        part, look = means(sweeps, sweep, name), style_of(name)
         part = part[part.error_share.notna()]
-        if part.empty:
-            continue
-        x, y = part.bytes_per_request.clip(lower=1), 100 * part.error_share
-        axes.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=1.1)
-        axes.plot(x, y, color=look.colour, marker=".", markersize=4, linestyle="none")
-        others += list(zip(x, y, strict=True))
-        for base_x, base_y in zip(x[part.is_base.astype(bool)], y[part.is_base.astype(bool)], strict=True):
-            axes.plot([base_x], [base_y], color=look.colour, marker=look.marker, markersize=6.5, linestyle="none")
-            bases.append((look.label, base_x, base_y, look.colour))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
-        axis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
+        part = part.assign(at_x=part[x].clip(lower=1) if sweep == "period" else part[x], at_y=100 * part.error_share)
+        base = part[part.is_base.astype(bool)]
+        curve(axes, part.at_x, part.at_y, look, width=1.1)
+        marks(axes, part.at_x, part.at_y, look._replace(marker="."), size=4)
+        marks(axes, base.at_x, base.at_y, look, size=6)
+        yield name, part
+
+
+def _draw_plane(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+    """Error against bytes; a line along the period."""
+    log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
+    log_axis(axes)
+    parts = dict(_lines(axes, sweeps, "period", names, "bytes_per_request"))
     axes.margins(x=0.12, y=0.1)
-    ticks = [10.0**k for k in range(8)]
-    low, high = axes.get_xlim()
-    shown = [tick for tick in ticks if low <= tick <= high]
-    axes.set_xticks(shown, ["none" if tick == 1 else f"{tick:,.0f}" for tick in shown])
-    axes.set_xlim(low, high)
+    axes.autoscale_view()
     axes.set_xlabel("bytes sent per request, by all nodes", fontsize=8)
     axes.set_ylabel("decided otherwise than the oracle (% of requests)", fontsize=8)
     axes.tick_params(labelsize=7.5)
-    letter(axes, "(a) precision against bytes; lines: other periods")
-    label_points(axes, bases, others)
+    title(axes, "(a) precision against bytes; lines: other periods")
+    _name_bases(axes, parts)
 
 
-def draw_waiting(axes: "Axes", sweeps: "pd.DataFrame", names: list[str]) -> None:
-    """Error against the wait for a decision; a line along the distances, the base's point large."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    bases, others = [], []
-    for name in names:
-        part, look = means(sweeps, "delay", name), style_of(name)
-        part = part[part.error_share.notna()]
-        if part.empty:
-            continue
-        x, y = part.p99_ms, 100 * part.error_share
-        axes.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=1.1, marker=".", markersize=4)
-        others += list(zip(x, y, strict=True))
-        factors = zip(x, y, part.index, part.is_base, strict=True)
-        for at_x, at_y, value, is_base in factors:
-            if is_base:
-                axes.plot([at_x], [at_y], color=look.colour, marker=look.marker, markersize=6.5, linestyle="none")
-                bases.append((look.label, at_x, at_y, look.colour))
-            elif at_x > 1:
-                bases.append((f"{float(value):g} x as far", at_x, at_y, "#555555"))
-    axes.set_xscale("symlog", linthresh=1.0, linscale=0.6)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+def _draw_waiting(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+    """Error against the wait for a decision; a line along the distances."""
+    ticks = (0, 1, 10, 100, 1000)
+    log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
+    log_axis(axes)
+    parts = dict(_lines(axes, sweeps, "delay", names, "p99_ms"))
     axes.set_xlim(-0.25, max(5_000.0, axes.get_xlim()[1]))
-    axes.set_xticks([0, 1, 10, 100, 1000], ["at once", "1", "10", "100", "1,000"])
     axes.margins(y=0.1)
     axes.set_xlabel("99th percentile of the wait for a decision (ms)", fontsize=8)
     axes.tick_params(labelsize=7.5)
-    letter(axes, "(b) precision against latency; lines: other distances")
-    label_points(axes, bases, others)
+    title(axes, "(b) precision against latency; lines: other distances")
+    far = [
+        (f"{float(str(value)):g} x as far", row.at_x, row.at_y, GREY)
+        for part in parts.values()
+        for value, row in part[~part.is_base.astype(bool) & (part.at_x > 1)].iterrows()
+    ]
+    _name_bases(axes, parts, far)
 
 
-def draw_kinds(axes: "Axes", excess: "Axes", sweeps: "pd.DataFrame", names: list[str]) -> None:
+def _name_bases(axes: "Axes", parts: dict[str, "Frame"], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
+    """The limiters' names beside their bases' points, and ``more``."""
+    bases = [
+        (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
+        for name, part in parts.items()
+        for row in part[part.is_base.astype(bool)].itertuples()
+    ]
+    label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
+
+
+def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str]) -> None:
     """Bars of both kinds of errors to either side, and the worst excess beside them, with intervals; the base."""
     rows = sweeps[(sweeps.sweep == "period") & sweeps.is_base]
-    for place, name in enumerate(names):
-        look = style_of(name)
-        for measure, sign, panel in (("false_reject_share", -1, axes), ("false_admit_share", 1, axes),
-                                     ("excess_share", 1, excess)):  # fmt: skip
-            row = rows[(rows.name == name) & (rows.measure == measure)]
-            if row.empty or row["mean"].isna().all():
-                continue
-            mean, low, high = 100 * row[["mean", "low", "high"]].iloc[0]
-            bar: dict[str, Any] = {"color": look.colour, "height": 0.7, "alpha": 1.0 if sign > 0 else 0.55}
-            panel.barh([place], [sign * mean], **bar)
-            if row["count"].iloc[0] > 1:
-                panel.errorbar([sign * mean], [place], xerr=[[min(mean, mean - low)], [high - mean]][::sign],
-                               color="#333333", elinewidth=0.7, capsize=1.5, linestyle="none")  # fmt: skip
-            panel.annotate(f"{mean:.2g}" if mean < 9.95 else f"{mean:.0f}", (sign * max(mean, high), place),
-                           xytext=(3 * sign, 0), textcoords="offset points", fontsize=5.5, color="#333333",
-                           ha="left" if sign > 0 else "right", va="center")  # fmt: skip
-    for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
-        panel.set_xscale("symlog", linthresh=1.0, linscale=0.8)
-        panel.set_xlim(*reach)
-        panel.axvline(0, color="#000000", linewidth=0.8)
-        panel.grid(visible=False, axis="y")
+    sides = (("false_reject_share", -1, axes), ("false_admit_share", 1, axes), ("excess_share", 1, excess))
+    for panel, at in ((axes, (-100, -10, -1, 0, 1, 10)), (excess, (0, 1, 10, 100))):
+        log_axis(panel, "x", at=at, names=[plain(abs(tick)) for tick in at], linear_below=1.0, linear_share=0.8)
         panel.tick_params(labelsize=7)
-    axes.set_xticks([-100, -10, -1, 0, 1, 10], ["100", "10", "1", "0", "1", "10"])
-    excess.set_xticks([0, 1, 10, 100], ["0", "1", "10", "100"])
-    axes.set_yticks(range(len(names)), [style_of(name).label for name in names], fontsize=7)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    for place, name in enumerate(names):
+        for measure, sign, panel in sides:
+            row = rows[(rows.name == name) & (rows.measure == measure)].dropna(subset="mean")
+            for mean in intervals_of(row, 100.0):
+                low, high = sorted((sign * mean.low, sign * mean.high))
+                signed = Interval(sign * mean.mean, low, high, mean.count)
+                interval_bars(panel, [place], [signed], style_of(name), 0.7, True, 1.0 if sign > 0 else 0.55)
+                end = sign * (mean.high if mean.count > 1 else mean.mean)
+                text = f"{mean.mean:.2g}" if mean.mean < 9.95 else f"{mean.mean:.0f}"
+                label(panel, text, (end, place), "#333333", (3 * sign, 0), size=5.5)
+    for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
+        panel.set_xlim(*reach)
+        rule(panel, 0, "x", reference=True)
+        categories(panel, [style_of(name).label for name in names], "y")
     excess.tick_params(labelleft=False)
     axes.set_xlabel("rejected wrongly | admitted wrongly\n(% of requests)", fontsize=7.5)
     excess.set_xlabel("worst excess\n(% of capacity)", fontsize=7.5)
-    letter(axes, "(c) errors of both kinds")
-    letter(excess, "(d) excess")
+    title(axes, "(c) errors of both kinds")
+    title(excess, "(d) excess")
 
 
 # --- below ---------------------------------------------------------------------------------------
 
 
-def _draw_row(row: Any, sweeps: "pd.DataFrame", measure: str, names: list[str]) -> None:
+def _draw_row(row: "Sequence[Axes]", sweeps: "Frame", measure: str, names: list[str]) -> None:
     """One measure in all sweeps, on a common axis."""
     drawn = sweeps[sweeps.measure == measure]
+    highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
     for number, (panel, sweep) in enumerate(zip(row, SWEEPS, strict=True)):
+        log_axis(panel, at=(0, 0.1, 1, 10, 100, 1000), linear_below=LINEAR_PERCENT, linear_share=0.5)
         _draw_sweep(panel, drawn[drawn.sweep == sweep.column], names)
-        panel.set_yscale("symlog", linthresh=LINEAR_PERCENT, linscale=0.5)
-        ticks = [0, 0.1, 1, 10, 100, 1000]
-        panel.set_yticks(ticks, [f"{tick:g}" for tick in ticks], fontsize=7)
-        highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
         panel.set_ylim(-0.02, max(1.0, highest * 1.6))
-        panel.minorticks_off()
-        if number:
-            panel.tick_params(labelleft=False)
-        else:
+        if not number:
             panel.set_ylabel(ROWS[measure], fontsize=7.5)
         if measure == next(iter(ROWS)):
-            letter(panel, f"({'efghij'[number]}) {sweep.title}")
-        if measure == list(ROWS)[-1]:
-            _name_values(panel, sweep, drawn[drawn.sweep == sweep.column])
-        else:
-            panel.tick_params(labelbottom=False)
+            title(panel, f"({'efghij'[number]}) {sweep.title}")
+        _name_values(panel, sweep, drawn[drawn.sweep == sweep.column])
+        panel.tick_params(labelsize=7, labelleft=not number, labelbottom=measure == list(ROWS)[-1])
 
 
-def _draw_sweep(axes: "Axes", part: "pd.DataFrame", names: list[str]) -> None:
+def _draw_sweep(axes: "Axes", part: "Frame", names: list[str]) -> None:
     """A line a limiter that the sweep touches, over places of equal distance; intervals as bars."""
     order = values_in_order(part)
     for name in names:
@@ -247,25 +229,22 @@ def _draw_sweep(axes: "Axes", part: "pd.DataFrame", names: list[str]) -> None:
         if line.value.nunique() < 2:
             continue
         line = line.assign(place=[order.index(value) for value in line.value]).sort_values("place")
-        look = style_of(name)
-        # A single repetition has no interval.
-        low = (line["mean"] - line.low).where(line["count"] > 1, 0.0).clip(lower=0)
-        high = (line.high - line["mean"]).where(line["count"] > 1, 0.0).clip(lower=0)
-        axes.errorbar(line.place, 100 * line["mean"], yerr=[100 * low, 100 * high], color=look.colour,
-                      linestyle=look.dashes, marker=look.marker, markersize=3.2, linewidth=1.1,
-                      elinewidth=0.6)  # fmt: skip
-    axes.set_xticks(range(len(order)))
+        floored = [
+            Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
+            for mean in intervals_of(line, 100.0)
+        ]
+        interval_points(axes, line.place, floored, style_of(name), joined=True, size=3.2)
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
 
 
-def _name_values(axes: "Axes", sweep: Sweep, part: "pd.DataFrame") -> None:
+def _name_values(axes: "Axes", sweep: Sweep, part: "Frame") -> None:
     """The sweep's values as they are read; the base's in bold."""
     order = values_in_order(part)
     axes.set_xticks(range(len(order)), [_text(sweep, value) for value in order], fontsize=7)
     bases = set(part[part.is_base].value)
-    for label, value in zip(axes.get_xticklabels(), order, strict=True):
-        label.set_fontweight("bold" if value in bases else "normal")
+    for text, value in zip(axes.get_xticklabels(), order, strict=True):
+        text.set_fontweight("bold" if value in bases else "normal")
 
 
 def _text(sweep: Sweep, value: str) -> str:
@@ -277,11 +256,3 @@ def _text(sweep: Sweep, value: str) -> str:
         return TEXTS[value]
     number, unit = value.rstrip("ms"), value[len(value.rstrip("ms")) :]
     return f"{number} {unit}" if unit and number.replace(".", "").isdigit() else value
-
-
-def _handle(name: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    look = style_of(name)
-    return Line2D([], [], color=look.colour, linestyle=cast(Any, look.dashes), marker=look.marker, markersize=4.5,
-                  linewidth=1.1, label=look.label)  # fmt: skip

@@ -12,18 +12,16 @@ from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables,
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.crdt_wan import FLIPPED, change_text, errorbar, from_zero, interval, is_live
-from paper_figs.beyond.wan_runs import CITIES, FEWEST, LIVE, REDIS, REPETITIONS, VIRTUAL
+from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
+from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL, is_live
+from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, legend_above
 from paper_figs.series import by_repetition, samples, where
-from paper_figs.style import letter, panels, style_of
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 MODEL = "centralised"
 SERIES = ((MODEL, VIRTUAL), (MODEL, LIVE), (REDIS, LIVE))  # what is shown, in this order
@@ -56,21 +54,21 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _pairs(runs: "pd.DataFrame") -> "pd.DataFrame":
+def _pairs(runs: "Frame") -> "Frame":
     """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
     live = runs.testbed != VIRTUAL
-    found = []
+    pairs = []
     for pair, one, other, _ in PAIRS:
         sides = [runs[(runs.name == name) & (live if is_live(testbed) else ~live)] for name, testbed in (one, other)]
         both = sides[0].merge(sides[1], on="repetition", suffixes=("", "_other"))
-        found.append(pd.DataFrame({"virtual_run_id": both.run_id_other, "live_run_id": both.run_id,
-                                   "testbed": both.testbed, "repetition": both.repetition, "pair": pair}))  # fmt: skip
-    return pd.concat(found, ignore_index=True)
+        ids = {"virtual_run_id": both.run_id_other, "live_run_id": both.run_id}
+        pairs.append(pd.DataFrame({**ids, "testbed": both.testbed, "repetition": both.repetition, "pair": pair}))
+    return pd.concat(pairs, ignore_index=True)
 
 
-def cities_of(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
+def cities_of(data: "Data", runs: "Frame") -> "Frame":
     """A row a run and city: name, testbed, repetition, city, rtt_ms, p50_ms, p95_ms, beyond_ms.
 
     rtt_ms: the round trip to the server that is wanted; beyond_ms: the median of the decision latency less that.
@@ -81,14 +79,14 @@ def cities_of(data: "Data", runs: "pd.DataFrame") -> "pd.DataFrame":
 
     waited = (f.col("decided_at_ns") - f.col("intended_at_ns")) / MILLISECOND_NS
     asked = data.requests.where("decided_at_ns is not null").groupBy("run_id", "node")
-    found = collect(asked.agg(f.percentile(waited, 0.5).alias("p50_ms"), f.percentile(waited, 0.95).alias("p95_ms")),
-                    ["run_id", "node"])  # fmt: skip
-    found = found.merge(runs[["run_id", "name", "testbed", "repetition"]], on="run_id")
+    percentiles = [f.percentile(waited, share).alias(name) for name, share in (("p50_ms", 0.5), ("p95_ms", 0.95))]
+    cities = collect(asked.agg(*percentiles), ["run_id", "node"])
+    cities = cities.merge(runs[["run_id", "name", "testbed", "repetition"]], on="run_id")
     trips = rtts_ms()
-    found["city"] = [CITIES[int(node[1:]) - 1] for node in found.node]
-    found["rtt_ms"] = [trips[node] for node in found.node]
-    found["beyond_ms"] = found.p50_ms - found.rtt_ms
-    return found.drop(columns=["run_id", "node"])
+    cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.node]
+    cities["rtt_ms"] = [trips[node] for node in cities.node]
+    cities["beyond_ms"] = cities.p50_ms - cities.rtt_ms
+    return cities.drop(columns=["run_id", "node"])
 
 
 def rtts_ms() -> dict[str, float]:
@@ -103,105 +101,70 @@ def rtts_ms() -> dict[str, float]:
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Latency in all and by city, decisions that differ, bytes."""
-    drawing, axes = panels(2, 2)
-    _draw_latency(axes[0][0], found["latency"])
-    letter(axes[0][0], "(a) decision latency")
-    _draw_cities(axes[0][1], found["cities"])
-    letter(axes[0][1], "(b) beyond the round trip to New York")
-    _draw_flips(axes[1][0], found["flips"])
-    letter(axes[1][0], "(c) decisions that differ")
-    _draw_bytes(axes[1][1], found["runs"])
-    letter(axes[1][1], "(d) errors against the oracle, and what was sent")
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **_look(*series)) for series in SERIES]
-    drawing.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=7)
+    above = ("decision latency", "beyond the round trip to New York")
+    below = ("decisions that differ", "errors against the oracle, and what was sent")
+    drawing, axes = panels(2, 2, (*above, *below))
+    flips = tables["flips"]
+    _draw_latency(axes[0], tables["latency"])
+    _draw_cities(axes[1], tables["cities"])
+    draw_flips(axes[2], [(words, _look(*one), flips[flips.pair == pair]) for pair, one, _, words in PAIRS])
+    _draw_bytes(axes[3], tables["runs"])
+    legend_above(drawing, [key(_look(*series)) for series in SERIES])
     return drawing
 
 
-def _look(name: str, testbed: str) -> dict[str, Any]:
-    """A line's keywords: dashes and open markers in virtual time."""
-    style, live = style_of(name), is_live(testbed)
-    label = style.label if name == REDIS else f"{style.label}, {'emulated' if live else 'virtual time'}"
-    return {"color": style.colour, "marker": style.marker, "linestyle": "-" if live else (0, (3, 2)), "label": label,
-            "markerfacecolor": style.colour if live else "white", "markersize": 4.5, "linewidth": 1.2}  # fmt: skip
+def _look(name: str, testbed: str) -> Style:
+    look = look_of(name, testbed)
+    return look._replace(label=style_of(name).label) if name == REDIS else look
 
 
-def _of(frame: "pd.DataFrame", name: str, testbed: str) -> "pd.DataFrame":
+def _of(frame: "Frame", name: str, testbed: str) -> "Frame":
     """The rows of one series."""
     live = frame.testbed != VIRTUAL
     return frame[(frame.name == name) & (live if is_live(testbed) else ~live)]
 
 
-def _draw_latency(axes: "Axes", latency: "pd.DataFrame") -> None:
+def _draw_latency(axes: "Axes", latency: "Frame") -> None:
     """Distribution functions: stairs, a step a city."""
     most = 1.0
-    for name, testbed in SERIES:
-        curve = _of(latency, name, testbed)
-        if len(curve):
-            most = max(most, float(curve.value_ms[curve.share >= 0.99].min()))
-            axes.plot([0.0, *curve.value_ms], [0.0, *curve.share], drawstyle="steps-post",
-                      **{**_look(name, testbed), "marker": ""})  # fmt: skip
-    axes.set_xlim(-0.02 * most, 1.15 * most)
-    axes.set_ylim(0, 1.02)
-    axes.set_xlabel("intended instant to decision (ms)")
-    axes.set_ylabel("share of requests")
+    for series in SERIES:
+        line = _of(latency, *series)
+        if len(line):
+            most = max(most, float(line.value_ms[line.share >= 0.99].min()))
+            curve(axes, [0.0, *line.value_ms], [0.0, *line.share], _look(*series), stairs=True)
+    axes.set(xlim=(-0.02 * most, 1.15 * most), ylim=(0, 1.02))
+    axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests")
 
 
-def _draw_cities(axes: "Axes", cities: "pd.DataFrame") -> None:
+def _draw_cities(axes: "Axes", cities: "Frame") -> None:
     """Medians less what the links take, by city: means over repetitions with intervals."""
     order = cities.drop_duplicates("city").sort_values("rtt_ms")
-    for shift, (name, testbed) in zip((-0.2, 0.0, 0.2), SERIES, strict=True):
-        group, look = _of(cities, name, testbed), _look(name, testbed)
-        for place, city in enumerate(order.city):
-            values = samples(group[group.city == city].beyond_ms)
-            errorbar(axes, place + shift, values, look["color"])
-        means = [group[group.city == city].beyond_ms.mean() for city in order.city]
-        axes.plot([place + shift for place in range(len(order))], means, **{**look, "linestyle": "none"})
-    labels = [f"{city}\n{rtt:.0f} ms" for city, rtt in zip(order.city, order.rtt_ms, strict=True)]
-    axes.set_xticks(range(len(order)), labels, fontsize=6.5)
-    axes.set_xlim(-0.5, max(1, len(order)) - 0.5)
-    axes.axhline(0, color="#555555", linewidth=0.6)
-    axes.grid(visible=False, axis="x")
+    for shift, series in zip(beside(len(SERIES), 0.6), SERIES, strict=True):
+        group = _of(cities, *series)
+        of_cities = [samples(group[group.city == city].beyond_ms) for city in order.city]
+        at = [place + shift for place, values in enumerate(of_cities) if values]
+        interval_points(axes, at, [t_interval(values) for values in of_cities if values], _look(*series))
+    rows = zip(order.city, order.rtt_ms, strict=True)
+    categories(axes, [f"{city}\n{rtt_ms:.0f} ms" for city, rtt_ms in rows], size=SMALL)
+    rule(axes, 0, reference=True)
     axes.set_ylabel("median − round trip (ms)")
 
 
-def _draw_flips(axes: "Axes", flips: "pd.DataFrame") -> None:
-    """The share with its interval, repetitions as dots, and the change of the admitted total as text."""
-    for place, (pair, one, _, _) in enumerate(PAIRS):
-        group, look = flips[flips.pair == pair], _look(*one)
-        if group.empty:
-            continue
-        mean, low, high = (100 * value for value in interval(group))
-        axes.plot([place - 0.2] * len(group), 100 * group.flipped_share, ".", color=look["color"], alpha=0.5)
-        axes.errorbar(place, mean, yerr=[[mean - low], [high - mean]], fmt=look["marker"], color=look["color"],
-                      markersize=5, capsize=3, linewidth=1.2)  # fmt: skip
-        axes.annotate(change_text(group), (place, high), xytext=(0, 4), ha="center",
-                      textcoords="offset points", fontsize=6.5, color=look["color"])  # fmt: skip
-    axes.set_xticks(range(len(PAIRS)), [label for *_, label in PAIRS], fontsize=6.5)
-    axes.set_xlim(-0.6, len(PAIRS) - 0.4)
-    axes.grid(visible=False, axis="x")
-    from_zero(axes, 0.3)
-    axes.set_ylabel("of all decisions (%)")
-
-
-def _draw_bytes(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_bytes(axes: "Axes", runs: "Frame") -> None:
     """Errors against the oracle over bytes a request: means with intervals both ways."""
-    for name, testbed in SERIES:
-        group, look = _of(runs, name, testbed), _look(name, testbed)
+    for series in SERIES:
+        group, look = _of(runs, *series), _look(*series)
         if group.empty:
             continue
-        x, y = t_interval(samples(group.bytes_per_request)), t_interval(samples(100 * group.error_share))
-        if y.count > 1:
-            axes.errorbar(x.mean, y.mean, xerr=x.high - x.mean, yerr=[[min(y.mean, y.mean - y.low)], [y.high - y.mean]],
-                          fmt="none", ecolor=look["color"], elinewidth=0.9, capsize=2.5)  # fmt: skip
-        axes.plot(x.mean, y.mean, **{**look, "linestyle": "none", "markersize": 6 if is_live(testbed) else 10})
+        x, y = t_interval(samples(group.bytes_per_request)), floored(samples(100 * group.error_share))
+        size = 6 if is_live(series[1]) else 10
+        interval_points(axes, [y.mean], [x], look, lying=True, size=size)
+        interval_points(axes, [x.mean], [y], look, size=size)
     from_zero(axes, 0.4)
     axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
-    axes.set_xlabel("sent by all nodes (bytes a request)")
-    axes.set_ylabel("of all requests (%)")
+    axes.set(xlabel="sent by all nodes (bytes a request)", ylabel="of all requests (%)")
 
 
 # --- claims --------------------------------------------------------------------------------------
@@ -218,30 +181,23 @@ def measure_w5(tables: Tables) -> Evidence:
     runs = tables["redis-wan/runs"]
     live = runs[runs.testbed != VIRTUAL]
     ratio = by_repetition(live, "p50_ms", name=REDIS) / by_repetition(live, "p50_ms", name=MODEL)
-    return Evidence((
-        Check("median decision latency, Redis over centralised", tuple(samples(ratio)), 1 - LATENCY_TOLERANCE,
-              1 + LATENCY_TOLERANCE),
-    ))  # fmt: skip
+    low, high = 1 - LATENCY_TOLERANCE, 1 + LATENCY_TOLERANCE
+    return Evidence((Check("median decision latency, Redis over centralised", tuple(samples(ratio)), low, high),))
 
 
+W4 = "A real Redis over five cities decides as its model does: at most 5 % of the decisions differ, request by request."
+W5 = "Half of its decisions take as long as the model's, within 25 %."
 CLAIMS = (
-    Claim(
-        "W4", "Ratebed", "A real Redis over five cities decides as its model does: at most 5 % of the decisions "
-        "differ, request by request.", ("redis-wan",), measure_w4, needs="mininet", testbed="mininet",
-        minimum_repetitions=FEWEST,
-    ),
-    Claim(
-        "W5", "Ratebed", "Half of its decisions take as long as the model's, within 25 %.", ("redis-wan",), measure_w5,
-        needs="mininet", testbed="mininet", minimum_repetitions=FEWEST,
-    ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "redis-wan", "A real Redis decides for five cities, beside its model", "ours", points, repetitions=REPETITIONS
+    Claim("W4", "Ratebed", W4, ("redis-wan",), measure_w4, **LIVE_CLAIM),
+    Claim("W5", "Ratebed", W5, ("redis-wan",), measure_w5, **LIVE_CLAIM),
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="New York (the server), London, Singapore, Sao Paulo, Sydney; the first minute of data set A. Redis is asked "
-    "for every request by its node, in New York too, and decides by GCRA in a script; centralised is the same protocol "
-    "as a node of ours. (c): 95 % intervals over repetitions. (d): bytes are those of the messages, of Redis' protocol "
-    "as of ours, without the headers of TCP, UDP and IP; errors are wrong admissions and wrong rejections together.",
-)  # fmt: skip
+NOTES = (
+    "New York (the server), London, Singapore, Sao Paulo, Sydney; the first minute of data set A. Redis is asked for "
+    "every request by its node, in New York too, and decides by GCRA in a script; centralised is the same protocol as "
+    "a node of ours. Error bars: 95 % intervals over repetitions. (d): bytes are those of the messages, of Redis' "
+    "protocol as of ours, without the headers of TCP, UDP and IP; errors are wrong admissions and wrong rejections "
+    "together."
+)
+TITLE = "A real Redis decides for five cities, beside its model"
+EXPERIMENT = Experiment("redis-wan", TITLE, "ours", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

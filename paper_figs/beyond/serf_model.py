@@ -8,22 +8,22 @@ pair.  A real agent's error is against the round trip that was measured before i
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from analysis.verdicts import Claim, Evidence, Tables, at_least
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
+from paper_figs.beyond.wan_runs import LIVE, LIVE_CLAIM, VIRTUAL
+from paper_figs.drawing import INK, curve, log_axis, marks, panels, rule
+from paper_figs.epulsar.estimates import point
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import log_axis, samples
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.keys import bar_key, key, key_above, rule_key
+from paper_figs.series import samples
+from paper_figs.style import Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, SparkFrame
 
-    from analysis.spark import Data
-
-VIRTUAL, LIVE = "virtual", "mininet"
 NODES = 8  # of the topology wan: its five cities in turn, so that three have two nodes
 ROUNDS = 180  # seconds, or probes a node
 EVERY = 15
@@ -31,7 +31,8 @@ BAND = (0.05, 0.95)  # of the model's errors
 INSIDE = 0.8  # ours, set before results: of the pairs of a run
 LIVE_RUNS = {"tiny": 1, "small": 5, "quick": 5, "paper": 10}  # each takes its three minutes
 MODEL_RUNS = 100  # of 20, a run like all others would find but 81 % of its pairs inside; of 100, 88 %
-FEWEST = 3
+SPREAD, MEDIAN = series("model, 5 to 95 % of runs", 4), series("model, median", 0, "", "--")
+REAL = {True: Style("real, inside", INK, ".", "-"), False: series("real, outside", 5, ".")}
 
 
 class Mixed(Experiment):
@@ -40,24 +41,16 @@ class Mixed(Experiment):
     def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
         """See ``Experiment``: each testbed's points with a number of repetitions of its own."""
         counts = {LIVE: self.repetitions[scale.name], VIRTUAL: 5 if scale.name == "tiny" else MODEL_RUNS}
-        found = self.points(scale, options)
-        return [
-            spec
-            for testbed, count in counts.items()
-            for spec in repeated([spec for spec in found if spec.testbed == testbed], count, seed)
-        ]
+        specs = self.points(scale, options)
+        of_testbeds = {testbed: [spec for spec in specs if spec.testbed == testbed] for testbed in counts}
+        return [spec for name, count in counts.items() for spec in repeated(of_testbeds[name], count, seed)]
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """One point, on both testbeds; nothing is offered, so system and workload are idle."""
     nodes, rounds, every = (3, 4, 2) if scale.name == "tiny" else (NODES, ROUNDS, EVERY)
-    return [
-        RunSpec(
-            system="static-split", workload="requests", topology="wan", topology_options={"nodes": nodes},
-            testbed=testbed, study="coordinates", study_options={"rounds": rounds, "every": every},
-        )
-        for testbed in (VIRTUAL, LIVE)
-    ]  # fmt: skip
+    spec = point("wan", {"nodes": nodes}, rounds=rounds, every=every)
+    return [msgspec.structs.replace(spec, testbed=testbed) for testbed in (VIRTUAL, LIVE)]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -73,18 +66,18 @@ def tables(data: "Data") -> FigureTables:
     return compared(collect(_errors(data), ["testbed", "repetition", "at_s", "pair"]))
 
 
-def compared(found: "pd.DataFrame") -> FigureTables:
+def compared(errors: "Frame") -> FigureTables:
     """The tables of ``tables``, from a row a run, read and pair."""
     keys = ["testbed", "repetition", "at_s"]
-    found = found.assign(size_ms=found.error_ms.abs())
-    times = found.groupby(keys, as_index=False).size_ms.mean().rename(columns={"size_ms": "mean_ms"})
-    last = found[found.at_s == found.at_s.max()]
+    errors = errors.assign(size_ms=errors.error_ms.abs())
+    times = errors.groupby(keys, as_index=False).size_ms.mean().rename(columns={"size_ms": "mean_ms"})
+    last = errors[errors.at_s == errors.at_s.max()]
     model, real = last[last.testbed == VIRTUAL], last[last.testbed != VIRTUAL]
     bands = model.groupby("pair", as_index=False).agg(
         rtt_ms=("rtt_ms", "mean"),
-        low_ms=("error_ms", lambda errors: errors.quantile(BAND[0])),
+        low_ms=("error_ms", lambda of_pair: of_pair.quantile(BAND[0])),
         median_ms=("error_ms", "median"),
-        high_ms=("error_ms", lambda errors: errors.quantile(BAND[1])),
+        high_ms=("error_ms", lambda of_pair: of_pair.quantile(BAND[1])),
     )
     pairs = real[["repetition", "pair", "rtt_ms", "estimated_ms", "error_ms"]].reset_index(drop=True)
     both = pairs.merge(bands, on="pair", suffixes=("", "_asked"), how="left")
@@ -95,7 +88,7 @@ def compared(found: "pd.DataFrame") -> FigureTables:
     return {"pairs": pairs, "bands": bands, "shares": shares, "times": times}
 
 
-def _errors(data: "Data") -> "DataFrame":
+def _errors(data: "Data") -> "SparkFrame":
     """A row a run, read and pair: testbed, repetition, at_s, pair, estimated_ms, error_ms.
 
     And rtt_ms: the round trip as it was measured, or, in virtual time, as the topology says.
@@ -106,10 +99,8 @@ def _errors(data: "Data") -> "DataFrame":
     both = data.samples.where(f.col("metric").isin(*names)).groupBy("run_id", "at_ns", "node")
     wide = both.pivot("metric", names).agg(f.first("value")).withColumnRenamed("node", "pair")
     there = data.paths.select("run_id", "source", "target", f.col("measured_delay_ns").alias("there_ns"))
-    back = data.paths.select(
-        "run_id", f.col("source").alias("target"), f.col("target").alias("source"),
-        f.col("measured_delay_ns").alias("back_ns"),
-    )  # fmt: skip
+    swapped = (f.col("target").alias("source"), f.col("source").alias("target"))
+    back = data.paths.select("run_id", *swapped, f.col("measured_delay_ns").alias("back_ns"))
     measured = there.join(back, ["run_id", "source", "target"]).select(
         "run_id",
         f.concat_ws(" ", "source", "target").alias("pair"),
@@ -117,72 +108,69 @@ def _errors(data: "Data") -> "DataFrame":
     )
     rtt_ms = f.coalesce("rtt_ns", "true_rtt_ns") / MILLISECOND_NS
     estimated_ms = f.col("estimated_rtt_ns") / MILLISECOND_NS
+    named = data.runs.select("run_id", "testbed", "repetition")
     return (
         wide.join(measured, ["run_id", "pair"], "left")
-        .join(data.runs.select("run_id", "testbed", "repetition"), "run_id")
-        .select(
-            "testbed", "repetition", (f.col("at_ns") / SECOND_NS).alias("at_s"), "pair", rtt_ms.alias("rtt_ms"),
-            estimated_ms.alias("estimated_ms"), (estimated_ms - rtt_ms).alias("error_ms"),
-        )
-    )  # fmt: skip
+        .join(named, "run_id")
+        .withColumns({"at_s": f.col("at_ns") / SECOND_NS, "rtt_ms": rtt_ms, "estimated_ms": estimated_ms})
+        .withColumn("error_ms", estimated_ms - rtt_ms)
+        .select("testbed", "repetition", "at_s", "pair", "rtt_ms", "estimated_ms", "error_ms")
+    )
 
 
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Estimates against round trips; errors by pair in the model's bands; errors over time."""
-    drawing, axes = panels(1, 3)
-    drawing.set_size_inches(10.5, 3.1)
-    _draw_estimates(axes[0][0], found["pairs"])
-    _draw_bands(axes[0][1], found["pairs"], found["bands"])
-    _draw_times(axes[0][2], found["times"])
-    titles = ("(a) estimates of real agents", "(b) errors in the model's bands", "(c) errors over time")
-    for panel, text in zip(axes[0], titles, strict=True):
-        letter(panel, text)
-        panel.legend(fontsize=6.5)
+    titles = ("estimates of real agents", "errors in the model's bands", "errors over time")
+    drawing, axes = panels(1, 3, titles, inches=(10.5, 3.4))
+    _draw_estimates(axes[0], tables["pairs"])
+    _draw_bands(axes[1], tables["pairs"], tables["bands"])
+    _draw_times(axes[2], tables["times"])
     return drawing
 
 
-def _draw_estimates(axes: "Axes", pairs: "pd.DataFrame") -> None:
+def _draw_estimates(axes: "Axes", pairs: "Frame") -> None:
     most = float(pairs.rtt_ms.max()) if len(pairs) else 1.0
-    axes.plot([0, most], [0, most], color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="exact")
-    axes.plot(pairs.rtt_ms, pairs.estimated_ms, "o", color=SERIES[0], markersize=3, alpha=0.5, label="a pair of a run")
-    axes.set_xlabel("round trip, measured (ms)")
-    axes.set_ylabel("estimated (ms)")
+    look = series("a pair of a run", 0, "o")
+    curve(axes, [0, most], [0, most], Style("", INK, "", ":"), width=0.8)
+    marks(axes, pairs.rtt_ms, pairs.estimated_ms, look, size=3, alpha=0.5)
+    axes.set(xlabel="round trip, measured (ms)", ylabel="estimated (ms)")
+    key_above(axes, [rule_key("exact", reference=True), key(look, line=False)])
 
 
-def _draw_bands(axes: "Axes", pairs: "pd.DataFrame", bands: "pd.DataFrame") -> None:
+def _draw_bands(axes: "Axes", pairs: "Frame", bands: "Frame") -> None:
     """Pairs in the order of their round trips; a bar each, and the real runs' errors as points."""
     order = bands.sort_values(["rtt_ms", "pair"], ignore_index=True)
     places = {pair: place for place, pair in enumerate(order.pair)}
-    axes.bar(order.index, order.high_ms - order.low_ms, bottom=order.low_ms, width=0.8, color=SERIES[4], alpha=0.45,
-             label="model, 5 to 95 % of runs")  # fmt: skip
-    axes.plot(order.index, order.median_ms, "_", color=SERIES[0], markersize=6, label="model, median")
-    for inside, colour, label in ((True, "#000000", "real, inside"), (False, SERIES[5], "real, outside")):
+    height = order.high_ms - order.low_ms
+    axes.bar(order.index, height, bottom=order.low_ms, width=0.8, color=SPREAD.colour, alpha=0.45)
+    marks(axes, order.index, order.median_ms, MEDIAN._replace(marker="_"), size=6)
+    for inside, look in REAL.items():
         part = pairs[(pairs.inside == inside) & pairs.pair.isin(places)]
-        axes.plot([places[pair] for pair in part.pair], part.error_ms, ".", color=colour, markersize=4, label=label)
-    axes.axhline(0, color="#555555", linewidth=0.6)
-    axes.grid(visible=False, axis="x")
+        marks(axes, [places[pair] for pair in part.pair], part.error_ms, look, size=4)
+    rule(axes, 0, reference=True)
     shown = list(range(0, len(order), max(1, len(order) // 6)))
     axes.set_xticks(shown, [f"{order.rtt_ms[place]:.0f}" for place in shown])
-    axes.set_xlabel("pairs, by round trip (ms)")
-    axes.set_ylabel("estimate − round trip (ms)")
+    axes.grid(visible=False, axis="x")
+    axes.set(xlabel="pairs, by round trip (ms)", ylabel="estimate − round trip (ms)")
+    real = [key(look, line=False) for look in REAL.values()]
+    key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN._replace(marker="_"), line=False), *real])
 
 
-def _draw_times(axes: "Axes", times: "pd.DataFrame") -> None:
+def _draw_times(axes: "Axes", times: "Frame") -> None:
+    log_axis(axes)
     model = times[times.testbed == VIRTUAL].groupby("at_s").mean_ms
     low, high = (model.quantile(share) for share in BAND)
-    axes.fill_between(low.index, low, high, color=SERIES[4], alpha=0.45, linewidth=0, label="model, 5 to 95 % of runs")
-    axes.plot(
-        model.median().index, model.median(), color=SERIES[0], linewidth=1.2, linestyle="--", label="model, median"
-    )
-    for number, (_, run) in enumerate(times[times.testbed != VIRTUAL].groupby("repetition")):
-        axes.plot(run.at_s, run.mean_ms, color="#000000", linewidth=0.8, marker=".", markersize=3,
-                  label="" if number else "a real run")  # fmt: skip
-    log_axis(axes)
-    axes.set_xlabel("since the agents began (s)")
-    axes.set_ylabel("mean error of the pairs (ms)")
+    axes.fill_between(low.index, low, high, color=SPREAD.colour, alpha=0.45, linewidth=0)
+    curve(axes, model.median().index, model.median(), MEDIAN)
+    run_look = REAL[True]._replace(label="a real run")
+    for _, run in times[times.testbed != VIRTUAL].groupby("repetition"):
+        curve(axes, run.at_s, run.mean_ms, run_look, width=0.8)
+        marks(axes, run.at_s, run.mean_ms, run_look, size=3)
+    axes.set(xlabel="since the agents began (s)", ylabel="mean error of the pairs (ms)")
+    key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN, marker=False), key(run_look)])
 
 
 # --- claims --------------------------------------------------------------------------------------
@@ -196,21 +184,22 @@ def measure_w6(tables: Tables) -> Evidence:
     return Evidence((at_least("share of a run's pairs inside the model's band", samples(shares.inside_share), INSIDE),))
 
 
-CLAIMS = (
-    Claim(
-        "W6", "Ratebed", "Real Serf agents err as their model does: after three minutes at least 80 % of a run's pairs "
-        "are off by what nine of ten modelled runs are off.", ("serf-model",), measure_w6, needs="mininet",
-        testbed="mininet", minimum_repetitions=FEWEST,
-        why="Errors of one run hang together: an agent that is misplaced is so for all its seven pairs. A few runs "
-        "tell little of their mean.",
-    ),
-)  # fmt: skip
+W6 = (
+    "Real Serf agents err as their model does: after three minutes at least 80 % of a run's pairs are off by what nine "
+    "of ten modelled runs are off."
+)
+WHY_W6 = (
+    "Errors of one run hang together: an agent that is misplaced is so for all its seven pairs. A few runs tell little "
+    "of their mean."
+)
+CLAIMS = (Claim("W6", "Ratebed", W6, ("serf-model",), measure_w6, **LIVE_CLAIM, why=WHY_W6),)
+NOTES = (
+    "Eight nodes in New York, London, Singapore, Sao Paulo, Sydney; Debian's Serf 0.9.4, profile lan. Real errors are "
+    "against round trips that were measured before each run. The model's band (5 to 95 % of runs, no interval of a "
+    "mean) is over 100 runs of other seeds: a further one of its own would find 88 % of its pairs inside. (c): every "
+    "15 seconds."
+)
 EXPERIMENT = Mixed(
     "serf-model", "Real coordinate agents beside their model", "ours; ePulsar 3.2, 5.3", points, repetitions=LIVE_RUNS
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Eight nodes in New York, London, Singapore, Sao Paulo, Sydney; Debian's Serf 0.9.4, profile lan. Real "
-    "errors are against round trips that were measured before each run. The model's band is over 100 runs of "
-    "other seeds: a further one of its own would find 88 % of its pairs inside. (c): every 15 seconds.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

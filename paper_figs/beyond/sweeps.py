@@ -6,11 +6,11 @@ from harness.experiment import Scale
 from paper_figs.beyond.limiters import CLOSED, LIMITERS, NEAR, PERIOD, order_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from paper_figs.kinds import Frame
 
 NODES = 8
-MEASURES = ("false_admit_share", "false_reject_share", "error_share", "lost_share", "excess_share",
-            "bytes_per_request", "messages_per_request", "p99_ms")  # fmt: skip
+_SHARES = tuple(f"{kind}_share" for kind in ("false_admit", "false_reject", "error", "lost", "excess"))
+MEASURES = (*_SHARES, "bytes_per_request", "messages_per_request", "p99_ms")
 SHOWN = tuple(name for name in LIMITERS if name != CLOSED)
 
 
@@ -30,33 +30,34 @@ class Sweep(NamedTuple):
 
 _PERIODIC = tuple(name for name in SHOWN if LIMITERS[name].period)
 _SENDING = tuple(name for name in SHOWN if name not in ("static-split", *NEAR))
+_OVERLAID = tuple(name for name in _SENDING if LIMITERS[name].overlay)
+_SPREAD = tuple(name for name in _SENDING if name != "centralised")
+_COUNTED = tuple(name for name in SHOWN if name not in NEAR)
 SWEEPS = (
     Sweep("period", "period of the protocol", PERIOD, ("300ms", "3s"), ("100ms", "300ms", "3s", "10s"), _PERIODIC),
-    Sweep("nodes", "nodes", NODES, (), (), tuple(name for name in SHOWN if name not in NEAR)),
-    Sweep("overlay", "overlay", "full-mesh", ("ring", "star"), ("random", "tree", "ring", "star"),
-          tuple(name for name in _SENDING if LIMITERS[name].overlay)),
+    Sweep("nodes", "nodes", NODES, (), (), _COUNTED),
+    Sweep("overlay", "overlay", "full-mesh", ("ring", "star"), ("random", "tree", "ring", "star"), _OVERLAID),
     Sweep("loss", "loss between cities", 0.0, (0.01, 0.1), (0.01, 0.03, 0.1, 0.3), _SENDING),
     Sweep("delay", "distances", 1.0, (0.25, 4.0), (0.0, 0.25, 0.5, 2.0, 4.0), _SENDING),
-    Sweep("skew", "clocks off by up to", "0ms", ("3s",), ("10ms", "100ms", "1s", "3s", "10s"),
-          tuple(name for name in _SENDING if name != "centralised")),
-)  # fmt: skip
+    Sweep("skew", "clocks off by up to", "0ms", ("3s",), ("10ms", "100ms", "1s", "3s", "10s"), _SPREAD),
+)
 
 
 def values_of(scale: Scale, sweep: Sweep) -> tuple[Any, ...]:
     """A sweep's values beside the base's; at tiny, the last alone."""
-    found: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
-    return found
+    values: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+    return values
 
 
 def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
     """Other numbers of nodes: half and half as many more, at the paper scale double and three times too."""
     half = max(1, nodes // 2)
     more = half + nodes
-    found: tuple[int, ...] = scale.pick(tiny=(half,), quick=(half, more), paper=(half, more, 2 * nodes, 3 * nodes))
-    return found
+    counts: tuple[int, ...] = scale.pick(tiny=(half,), quick=(half, more), paper=(half, more, 2 * nodes, 3 * nodes))
+    return counts
 
 
-def sweep_means(runs: "pd.DataFrame") -> "pd.DataFrame":
+def sweep_means(runs: "Frame") -> "Frame":
     """One row a sweep, value (as text), limiter and measure: mean, low, high, count.
 
     A run belongs to a sweep if it has the base's value of every other factor, or is of a limiter that has none.
@@ -76,15 +77,15 @@ def sweep_means(runs: "pd.DataFrame") -> "pd.DataFrame":
                 part = part[(part[other.column] == base) | (part[other.column] == "")]
         for (name, value), group in part.groupby(["name", sweep.column], sort=True):
             for measure in MEASURES:
-                found = t_interval([float(number) for number in group[measure].dropna()])
-                rows.append({"sweep": sweep.column, "name": name, "value": str(value), "measure": measure,
-                             "is_base": value in ("", base_value(runs, sweep)), "mean": found.mean, "low": found.low,
-                             "high": found.high, "count": found.count})  # fmt: skip
+                mean = t_interval([float(number) for number in group[measure].dropna()])
+                interval = mean.mean, mean.low, mean.high, mean.count
+                is_base = value in ("", base_value(runs, sweep))
+                rows.append([sweep.column, name, str(value), measure, is_base, *interval])
     columns = ["sweep", "name", "value", "measure", "is_base", "mean", "low", "high", "count"]
     return pd.DataFrame(rows, columns=columns).astype({"is_base": bool, "mean": float})
 
 
-def base_value(runs: "pd.DataFrame", sweep: Sweep) -> Any:
+def base_value(runs: "Frame", sweep: Sweep) -> Any:
     """What a factor is while others are varied."""
     if sweep.column != "nodes":
         return sweep.base

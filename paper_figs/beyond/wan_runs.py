@@ -21,18 +21,23 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, name_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import DataFrame
+    from paper_figs.kinds import Data, Frame, SparkFrame
 
-    from analysis.spark import Data
-
+NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
 VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
+LIVE_CLAIM: dict[str, Any] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
+FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
+
+
+def is_live(testbed: str) -> bool:
+    """Whether a run had real processes."""
+    return testbed != VIRTUAL
 
 
 def point(name: str, scale: Scale, testbed: str) -> RunSpec:
@@ -78,7 +83,7 @@ def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def points_of(data: "Data") -> "pd.DataFrame":
+def points_of(data: "Data") -> "Frame":
     """One row a run: run_id, name (as in ``limiters.name_of``: the oracle too), testbed, validity, repetition."""
     from analysis.spark import collect
 
@@ -89,7 +94,7 @@ def points_of(data: "Data") -> "pd.DataFrame":
     return raw[["run_id", "name", "testbed", "validity", "repetition"]]
 
 
-def runs_of(data: "Data") -> "pd.DataFrame":
+def runs_of(data: "Data") -> "Frame":
     """``points_of``, and what each run decided and what that cost; the oracle's runs are left out.
 
     Columns of ``limiting.precision`` and error_share (false admissions and rejections, of the requests), excess_tokens,
@@ -102,7 +107,7 @@ def runs_of(data: "Data") -> "pd.DataFrame":
     from analysis.metrics import percentiles
     from analysis.spark import collect
 
-    found = points_of(data)
+    runs = points_of(data)
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
     convergence = usage.convergence(data.samples, data.runs)
     frames = [
@@ -113,14 +118,14 @@ def runs_of(data: "Data") -> "pd.DataFrame":
         convergence.select("run_id", (f.col("convergence_ns") / 1e9).alias("convergence_s")),
     ]
     for frame in frames:
-        found = found.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    found["error_share"] = found.false_admit_share + found.false_reject_share
-    found["bytes_per_request"] = found.pop("sent_bytes").fillna(0) / found.offered_count
-    found = found[(found.name != "oracle") & found.offered_count.notna()]
-    return found.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    runs["error_share"] = runs.false_admit_share + runs.false_reject_share
+    runs["bytes_per_request"] = runs.pop("sent_bytes").fillna(0) / runs.offered_count
+    runs = runs[(runs.name != "oracle") & runs.offered_count.notna()]
+    return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _totals(samples: "DataFrame") -> "DataFrame":
+def _totals(samples: "SparkFrame") -> "SparkFrame":
     """run_id, sent_bytes of all nodes, REPLICA_COUNTS."""
     from pyspark.sql import functions as f
 
@@ -133,7 +138,7 @@ def _totals(samples: "DataFrame") -> "DataFrame":
     )
 
 
-def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
+def flips_of(data: "Data", pairs: "Frame") -> "Frame":
     """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
 
     ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
@@ -146,12 +151,12 @@ def flips_of(data: "Data", pairs: "pd.DataFrame") -> "pd.DataFrame":
     keys = ["virtual_run_id", "live_run_id", "testbed"]
     rows = [tuple(row) for row in pairs[keys].itertuples(index=False)]
     frame = data.spark.createDataFrame(rows, ", ".join(f"{key} string" for key in keys))
-    found = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
-    found["admitted_ratio"] = found.live_admitted_count / found.virtual_admitted_count
-    return found
+    flips = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
+    flips["admitted_ratio"] = flips.live_admitted_count / flips.virtual_admitted_count
+    return flips
 
 
-def twins(data: "Data") -> "pd.DataFrame":
+def twins(data: "Data") -> "Frame":
     """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
     import pandas as pd
 
@@ -163,16 +168,15 @@ def twins(data: "Data") -> "pd.DataFrame":
     return pairs.merge(named, on="live_run_id")
 
 
-def latency_curves(data: "Data") -> "pd.DataFrame":
+def latency_curves(data: "Data") -> "Frame":
     """Distribution functions of the decision latency: name, testbed, value_ms, share; over all repetitions."""
     from pyspark.sql import functions as f
 
     from analysis.spark import collect
 
     rows = data.latency_histogram.where("metric = 'decision_latency'").groupBy("run_id", "high_ns")
-    found = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")
-    found = found[found.name != "oracle"]
-    counts = found.groupby(["name", "testbed", "high_ns"], as_index=False)["count"].sum()
+    runs = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")
+    counts = runs[runs.name != "oracle"].groupby(["name", "testbed", "high_ns"], as_index=False)["count"].sum()
     by = counts.groupby(["name", "testbed"])["count"]
     counts["share"] = by.cumsum() / by.transform("sum")
     counts["value_ms"] = counts.high_ns / 1e6

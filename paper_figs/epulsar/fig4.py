@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import panels
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
-from paper_figs.epulsar.policies import ESTIMATING, GAME, bound_line, draw_policies, gap, legend
+from paper_figs.epulsar.policies import GAME, gap
+from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.published import GAME_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
-from paper_figs.style import letter, panels
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Drawing
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
-BOUND_MS = 100
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
@@ -34,22 +32,22 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     counts = scale.pick(tiny=(2, 8), quick=CITIES)
     if table is None:
         return [policies.point(scale, "us-cities", {"cities": count}, **GAME) for count in counts]
-    found = []
+    specs = []
     for count in sorted({min(count, len(table.places)) for count in counts}):
         topology, places = table.topology(count)
         access = {} if table.has_names else {"access": ACCESS}
-        found.append(policies.point(scale, topology, places, table.inputs, **GAME, **access))
-    return found
+        specs.append(policies.point(scale, topology, places, table.inputs, **GAME, **access))
+    return specs
 
 
 def tables(data: "Data") -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
-    found = policies.tables(data, FACTORS)
-    for frame in found.values():
+    frames = policies.tables(data, FACTORS)
+    for frame in frames.values():
         frame["cities"] = [_count(row.cities, row.sites) for row in frame.itertuples()]
         del frame["sites"]
         frame.sort_values(["cities", "repetition"], kind="stable", ignore_index=True, inplace=True)
-    return found
+    return frames
 
 
 def _count(cities: Any, sites: Any) -> int:
@@ -59,38 +57,15 @@ def _count(cities: Any, sites: Any) -> int:
     return int(sites if cities is None or cities != cities else cities)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """The paper's two panels, as one-way delays and as printed."""
-    drawing, axes = panels(2, 2, sharex=True)
-    drawing.set_size_inches(7.6, 5.2)
-    draw_four(axes, found["runs"], "cities", BOUND_MS)
-    bound_line(axes[0][0], BOUND_MS)
-    bound_line(axes[1][0], BOUND_MS, below=True)
-    for panel in axes[1]:
+    drawing, axes = panels(2, 2, TITLES, inches=(7.6, 5.2), share_x="col")
+    draw_four(axes, tables["runs"], "cities", GAME_BOUND_MS)
+    for panel in axes[2:]:
         panel.set_xlabel("cities")
-        panel.set_xticks(sorted(set(found["runs"].cities)))
-    legend(drawing)
+        panel.set_xticks(sorted(set(tables["runs"].cities)))
+    policy_key(drawing, f"bound, {GAME_BOUND_MS} ms")
     return drawing
-
-
-def draw_four(axes: Any, runs: "pd.DataFrame", x: str, bound_ms: float, printed: "pd.DataFrame | None" = None) -> None:
-    """Worst delay and violations over ``x``: above one way, below as printed (of the runs ``printed``, if given)."""
-    draw_policies(axes[0][0], runs, x, "true_worst_ms", hollow=True)
-    draw_policies(axes[0][1], runs, x, "true_violation_ratio", 100.0, hollow=True)
-    draw_policies(axes[0][0], runs, x, "estimated_worst_ms", policies=ESTIMATING)
-    draw_policies(axes[0][1], runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
-    printed = runs if printed is None else printed
-    draw_policies(axes[1][0], printed, x, "estimated_worst_ms", 2.0, policies=ESTIMATING)
-    draw_policies(axes[1][1], printed, x, "printed_violation_ratio", 100.0, policies=ESTIMATING)
-    titles = ("(a) worst case", "(b) violations", "(c) worst case, as printed", "(d) violations, as printed")
-    for panel, text in zip(axes.flat, titles, strict=True):
-        letter(panel, text)
-    for row, what in zip(axes, ("worst end-to-end delay (ms)", "worst sum of round trips (ms)"), strict=True):
-        row[0].set_ylabel(what)
-        row[1].set_ylabel(f"pairs above {bound_ms:g} ms (%)")
-    for panel in axes.flat:
-        top = 1.12 * max(panel.get_ylim()[1], 0.9)
-        panel.set_ylim(bottom=-0.03 * top, top=top)
 
 
 def measure_e4(tables: Tables) -> Evidence:
@@ -101,8 +76,8 @@ def measure_e4(tables: Tables) -> Evidence:
     for cities in sorted(set(runs.cities)):
         for measure, how in (("estimated_worst_ms", "estimated"), ("true_worst_ms", "true")):
             for other in ("all-pairs", "epulsar"):
-                found = samples(gap(runs, measure, "pulsar", other, cities=cities))
-                order.append(above(f"{cities} cities, {how}: pulsar minus {other}", found, 0.0, "ms"))
+                more_ms = samples(gap(runs, measure, "pulsar", other, cities=cities))
+                order.append(above(f"{cities} cities, {how}: pulsar minus {other}", more_ms, 0.0, "ms"))
         ours, theirs = (
             by_repetition(where(runs, cities=cities), "estimated_worst_ms", policy=policy)
             for policy in ("epulsar", "all-pairs")
@@ -125,8 +100,8 @@ def measure_e5(tables: Tables) -> Evidence:
         if not (here[here.policy != "optimal"][measure] > 0).any():
             continue
         for other in ("all-pairs", "epulsar"):
-            found = samples(100 * gap(here, measure, "pulsar", other))
-            order.append(above(f"{cities} cities, {how}: pulsar minus {other}", found, 0.0, "%"))
+            more_percent = samples(100 * gap(here, measure, "pulsar", other))
+            order.append(above(f"{cities} cities, {how}: pulsar minus {other}", more_percent, 0.0, "%"))
         if how != "true":
             apart = gap(here, measure, "epulsar", "all-pairs").abs()
             most = RATIO_TOLERANCE * by_repetition(here, measure, policy="pulsar")
@@ -137,29 +112,32 @@ def measure_e5(tables: Tables) -> Evidence:
     return Evidence(tuple(close), tuple(order))
 
 
+E4 = (
+    "MMOG: Pulsar's consistent hashing has the worst worst-case delay at every number of cities; ePulsar's is close to "
+    "AllPairs'."
+)
+WHY_E4 = (
+    "The order is the paper's. How close ePulsar is to AllPairs depends on the cities: on distances in the US its "
+    "worst case is a fifth to a quarter longer, because W(t, b) does not tell in which direction the farthest client "
+    "is (see placement-other-matrices: much closer on the world's cities)."
+)
+E5 = "MMOG: Pulsar's consistent hashing violates the bound for many pairs; AllPairs and ePulsar alike, and for fewer."
+WHY_E5 = (
+    "Violations that the paper speaks of come of sums of round trips, as its formulas are printed: in one-way delays "
+    "nobody violates 100 ms between these cities, wherever topics are (panel b; see placement-bound)."
+)
 CLAIMS = (
-    Claim(
-        "E4", "ePulsar, Fig. 4a", "MMOG: Pulsar's consistent hashing has the worst worst-case delay at every number "
-        "of cities; ePulsar's is close to AllPairs'.", ("epulsar-fig4",), measure_e4, substitute=True,
-        why="The order is the paper's. How close ePulsar is to AllPairs depends on the cities: on distances in the US "
-        "its worst case is a fifth to a quarter longer, because W(t, b) does not tell in which direction the farthest "
-        "client is (see placement-other-matrices: much closer on the world's cities).",
-    ),
-    Claim(
-        "E5", "ePulsar, Fig. 4b", "MMOG: Pulsar's consistent hashing violates the bound for many pairs; AllPairs and "
-        "ePulsar alike, and for fewer.", ("epulsar-fig4",), measure_e5, substitute=True,
-        why="Violations that the paper speaks of come of sums of round trips, as its formulas are printed: in one-way "
-        "delays nobody violates 100 ms between these cities, wherever topics are (panel b; see placement-bound).",
-    ),
-)  # fmt: skip
+    Claim("E4", "ePulsar, Fig. 4a", E4, ("epulsar-fig4",), measure_e4, substitute=True, why=WHY_E4),
+    Claim("E5", "ePulsar, Fig. 4b", E5, ("epulsar-fig4",), measure_e5, substitute=True, why=WHY_E5),
+)
+NOTES = (
+    "The paper gives neither its cities nor their numbers; delays are derived from distances unless --latency-table "
+    "gives measured ones. A run is one read of the coordinates after ten minutes and many random placements of 1024 "
+    "clients in 128 groups, for which every policy chooses a broker for each topic, whatever brokers carry (as in the "
+    "paper). Curves: means over placements, then over repetitions, with 95 % intervals. optimal (ours) knows the true "
+    "delays. (c) and (d): sums of round trips, as the formulas are printed, against the same bound."
+)
 EXPERIMENT = Experiment(
     "epulsar-fig4", "Placement policies for a game across cities", "ePulsar, Fig. 4", points, options=(OPTION,)
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The paper gives neither its cities nor their numbers; delays are derived from distances unless "
-    "--latency-table gives measured ones. A run is one read of the coordinates after ten minutes and many random "
-    "placements of 1024 clients in 128 groups, for which every policy chooses a broker for each topic, whatever "
-    "brokers carry (as in the paper). Curves: means over placements, then over repetitions. optimal (ours) knows the "
-    "true delays. (c) and (d): sums of round trips, as the formulas are printed, against the same bound.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import log_axis, panels
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.fig4 import draw_four
-from paper_figs.epulsar.policies import ACCESS, SWARMS, bound_line, legend
+from paper_figs.epulsar.policies import ACCESS, UAVS
+from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.published import SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.series import by_repetition, samples, where
-from paper_figs.style import letter, panels
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Drawing
 
 ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
-BOUND_MS = 40
 FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """A run a number of zones, with the access delay in the heights and without."""
     return [
-        policies.point(scale, "city-mec", {"sites": zones}, access=ACCESS, access_in_height=in_height, **SWARMS)
+        policies.point(scale, "city-mec", {"sites": zones}, access=ACCESS, access_in_height=in_height, **UAVS)
         for zones in scale.pick(tiny=(2, 8), quick=ZONES)
         for in_height in (True, False)
     ]
@@ -40,26 +38,17 @@ def tables(data: "Data") -> FigureTables:
     return policies.tables(data, FACTORS)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """The paper's two panels, with the access delay and one way, and as printed."""
-    drawing, axes = panels(2, 2, sharex=True)
-    drawing.set_size_inches(7.6, 5.2)
-    runs = found["runs"]
+    titles = (*TITLES[:2], *(f"{title}, without access" for title in TITLES[2:]))
+    drawing, axes = panels(2, 2, titles, inches=(7.6, 5.2), share_x="col")
+    runs = tables["runs"]
     in_height = runs.in_height.astype(bool)
-    draw_four(axes, runs[in_height], "zones", BOUND_MS, runs[~in_height])
-    titles = ("(a) worst case", "(b) violations", "(c) worst case, as printed, without access",
-              "(d) violations, as printed, without access")  # fmt: skip
-    for panel, text in zip(axes.flat, titles, strict=True):
-        letter(panel, text)
-    for panel in axes[:, 0]:
-        bound_line(panel, BOUND_MS)
-    for panel in axes[1]:
+    for panel in axes[2:]:
+        log_axis(panel, "x", at=sorted(set(runs.zones)))
         panel.set_xlabel("zones")
-        panel.set_xscale("log", base=2)
-        at = sorted(set(runs.zones))
-        panel.set_xticks(at, [str(zones) for zones in at])
-        panel.minorticks_off()
-    legend(drawing)
+    draw_four(axes, runs[in_height], "zones", SWARM_BOUND_MS, runs[~in_height])
+    policy_key(drawing, f"bound, {SWARM_BOUND_MS} ms")
     return drawing
 
 
@@ -72,27 +61,28 @@ def measure_e6(tables: Tables) -> Evidence:
         here = where(runs, zones=zones)
         for checks, how in ((exact, "estimated"), (direction, "true")):
             worst = samples(by_repetition(here, f"{how}_worst_max_ms"))
-            checks.append(below(f"{zones} zones, {how}: worst delay of all placements", worst, BOUND_MS, "ms"))
+            checks.append(below(f"{zones} zones, {how}: worst delay of all placements", worst, SWARM_BOUND_MS, "ms"))
             violated = samples(100 * by_repetition(here, f"{how}_violation_ratio"))
-            checks.append(at_most(f"{zones} zones, {how}: pairs above {BOUND_MS} ms", violated, 0.0, "%"))
+            checks.append(at_most(f"{zones} zones, {how}: pairs above {SWARM_BOUND_MS} ms", violated, 0.0, "%"))
     return Evidence(tuple(exact), tuple(direction))
 
 
-CLAIMS = (
-    Claim(
-        "E6", "ePulsar, Fig. 5", "UAV swarms: under ePulsar the worst-case delay stays under 40 ms and no pair "
-        "violates it, at every number of zones.", ("epulsar-fig5",), measure_e6,
-        why="Up to 16 zones, without exception. No more than nine places are equally far from each other in eight "
-        "dimensions, so that with 32 zones what is near seems far: at the scale paper, one of ten reads of the "
-        "coordinates put a zone nearer to another zone's broker than to its own, and its swarms there.",
-    ),
-)  # fmt: skip
+E6 = (
+    "UAV swarms: under ePulsar the worst-case delay stays under 40 ms and no pair violates it, at every number of "
+    "zones."
+)
+WHY_E6 = (
+    "Up to 16 zones, without exception. No more than nine places are equally far from each other in eight dimensions, "
+    "so that with 32 zones what is near seems far: at the scale paper, one of ten reads of the coordinates put a zone "
+    "nearer to another zone's broker than to its own, and its swarms there."
+)
+CLAIMS = (Claim("E6", "ePulsar, Fig. 5", E6, ("epulsar-fig5",), measure_e6, why=WHY_E6),)
+NOTES = (
+    "16 swarms of 8, all of a swarm in one zone; zones are 30 ms (round trip) apart. The paper gives neither the "
+    f"numbers of zones nor the access delay: here it is {ACCESS} one way at either end, so that no pair can do with "
+    "less than 16 ms. A run is one read of the coordinates after ten minutes and many random placements. Curves: means "
+    "over placements, then over repetitions, with 95 % intervals. Of Pulsar the paper says nothing here. (c) and (d): "
+    "sums of round trips as the formulas are printed, of clients at their gateways' coordinates as in the public code."
+)
 EXPERIMENT = Experiment("epulsar-fig5", "Placement policies for UAV swarms across zones", "ePulsar, Fig. 5", points)
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="16 swarms of 8, all of a swarm in one zone; zones are 30 ms (round trip) apart. The paper gives neither "
-    f"the numbers of zones nor the access delay: here it is {ACCESS} one way at either end, so that no pair can do "
-    "with less than 16 ms. A run is one read of the coordinates after ten minutes and many random placements. Curves: "
-    "means over placements, then over repetitions. Of Pulsar the paper says nothing here. (c) and (d): sums of round "
-    "trips as the formulas are printed, of clients at their gateways' coordinates as in the public code.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
+from paper_figs.epulsar.published import CODE_CENTROID_BYTES, CODE_PAIRS_8_KB, CODE_PAIRS_16_KB, REPORT_S
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, legend_above, log_axis, samples, steps, where, with_point
-from paper_figs.style import letter, panels, style_of
+from paper_figs.keys import key, legend_above
+from paper_figs.series import by_repetition, samples, steps, where, with_point
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values
-PERIOD_S = 5  # of the reports: the paper's other periods
 FROM_S = 3  # everybody is connected and located
-CODE_BYTES = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
-    "epulsar": dict.fromkeys(CLIENTS, 840),
-    "all-pairs": {8: 2_900, 16: 5_800},
+CODE_BYTES: dict[
+    str, dict[int, float]
+] = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
+    "epulsar": dict.fromkeys(CLIENTS, CODE_CENTROID_BYTES),
+    "all-pairs": {8: 1_000 * CODE_PAIRS_8_KB, 16: 1_000 * CODE_PAIRS_16_KB},
 }
 
 
@@ -41,8 +41,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
             system,
             ("static-topics", {"topics": count, "consumers": each - 1, "sites": 1, "rate_rps": 1.0}),
             ("city-mec", {"sites": 1}),
-            {"duration": f"{FROM_S + PERIOD_S}s"},
-            report=f"{PERIOD_S}s",
+            {"duration": f"{FROM_S + REPORT_S}s"},
+            report=f"{REPORT_S}s",
         )
         for system in SYSTEMS
         for count in topics
@@ -55,74 +55,62 @@ def tables(data: "Data") -> FigureTables:
     from pyspark.sql import functions as f
 
     reports = data.samples.where((f.col("metric") == "monitoring_bytes") & (f.col("at_ns") > FROM_S * SECOND_NS))
-    rate = (f.sum("value") / (1_000 * PERIOD_S)).alias("kBps")
+    rate = (f.sum("value") / (1_000 * REPORT_S)).alias("kBps")
     named = {"topics": "workload.topics", "consumers": "workload.consumers"}
-    found = with_point(data, reports.groupBy("run_id").agg(rate), named)
-    found["clients"] = found.consumers + 1
+    rates = with_point(data, reports.groupBy("run_id").agg(rate), named)
+    rates["clients"] = rates.consumers + 1
     columns = ["system", "topics", "clients", "repetition", "kBps"]
-    return {"rates": found[columns].sort_values(columns[:4], ignore_index=True)}
+    return {"rates": rates[columns].sort_values(columns[:4], ignore_index=True)}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """(a) over topics, a line each number of clients; (b) over clients, a line each number of topics."""
-    drawing, axes = panels(1, 2)
-    drawing.set_size_inches(8.4, 3.7)
-    rates = found["rates"]
-    _draw_lines(axes[0][0], rates, "topics", "clients", "clients each")
-    _draw_lines(axes[0][1], rates, "clients", "topics", "topics")
-    letter(axes[0][0], "(a) over topics")
-    letter(axes[0][1], "(b) over clients, logarithmic")
-    axes[0][0].set_ylim(bottom=0)
-    if len(rates):
-        axes[0][1].set_xscale("log", base=2)
-        log_axis(axes[0][1])
-    for panel, x, text in zip(
-        axes[0], ("topics", "clients"), ("topics of the broker", "clients of a topic"), strict=True
-    ):
-        panel.set_xticks(at := sorted(set(rates[x])), [str(value) for value in at])
-        panel.minorticks_off()
+    rates = tables["rates"]
+    drawing, axes = panels(1, 2, ("over topics", "over clients, logarithmic"), inches=(8.4, 3.7))
+    log_axis(axes[1])
+    log_axis(axes[1], "x", at=sorted(set(rates.clients)))
+    axes[0].set_xticks(sorted(set(rates.topics)))
+    _draw_lines(axes[0], rates, "topics", "clients", "clients each")
+    _draw_lines(axes[1], rates, "clients", "topics", "topics")
+    axes[0].set_ylim(bottom=0)
+    for panel, text in zip(axes, ("topics of the broker", "clients of a topic"), strict=True):
         panel.margins(x=0.2)
-        panel.set_xlabel(text)
-        panel.set_ylabel("to the store (kB/s)")
-    legend_above(drawing, axes[0][0])
+        panel.set(xlabel=text, ylabel="to the store (kB/s)")
+    entries = [key(look._replace(label=f"{look.label}, measured")) for look in map(style_of, SYSTEMS)]
+    legend_above(drawing, [*entries, *(key(_of_code(system), line=False) for system in SYSTEMS)])
     return drawing
 
 
-def _draw_lines(axes: "Axes", rates: "pd.DataFrame", x: str, line: str, unit: str) -> None:
+def _draw_lines(axes: "Axes", rates: "Frame", x: str, line: str, unit: str) -> None:
     """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
     for system in SYSTEMS:
-        style = style_of(system)
-        part = rates[rates.system == system]
+        look, part = style_of(system), rates[rates.system == system]
         values = sorted(set(part[line]))
-        ends = []
-        for number, value in enumerate(values):
-            mean = part[part[line] == value].groupby(x).kBps.mean()
-            axes.plot(mean.index, mean, color=style.colour, marker=style.marker, markersize=4, linewidth=1.2,
-                      linestyle=style.dashes, label="" if number else f"{style.label}, measured")  # fmt: skip
-            ends.append((value, (float(mean.index[-1]), float(mean.iloc[-1]))))
-        if not ends:
+        mean_lines(axes, part, x, "kBps", line, dict.fromkeys(values, look))
+        if not values:
             continue
         _draw_code(axes, system, x, sorted(set(part[x])), values[-1])
-        words: dict[str, Any] = {"fontsize": 6.5, "color": style.colour, "annotation_clip": False}
+        last = part[part[x] == part[x].max()].groupby(line).kBps.mean()
         if system == "epulsar" and line == "clients":  # they coincide
-            text = f"{style.label}: {values[0]} to {values[-1]} {unit}"
-            axes.annotate(text, (ends[-1][1][0], 0), xytext=(0, 5), textcoords="offset points", ha="right", **words)
+            words = f"{look.label}: {values[0]} to {values[-1]} {unit}"
+            label(axes, words, (part[x].max(), 0.0), look.colour, (0, 5), "right")
             continue
-        for value, end in ends:
-            axes.annotate(f"{value} {unit}", end, xytext=(6, 0), textcoords="offset points", va="center", **words)
+        for value, height in last.items():
+            label(axes, f"{value} {unit}", (part[x].max(), height), look.colour, (6, 0))
+
+
+def _of_code(system: str) -> Style:
+    look = style_of(system)
+    return look._replace(label=f"{look.label}, the public code's records", is_open=True)
 
 
 def _draw_code(axes: "Axes", system: str, x: str, values: list[int], other: int) -> None:
-    """Crosses, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
-    style = style_of(system)
-    at = []
+    """Open marks, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
     for value in values:
         topics, clients = (value, other) if x == "topics" else (other, value)
         if clients in CODE_BYTES[system]:
-            at.append((value, topics * CODE_BYTES[system][clients] / (1_000 * PERIOD_S)))
-    if at:
-        axes.plot(*zip(*at, strict=True), "x", color=style.colour, markersize=5,
-                  label=f"{style.label}, the public code's records")  # fmt: skip
+            kBps = topics * CODE_BYTES[system][clients] / (1_000 * REPORT_S)
+            marks(axes, [value], [kBps], _of_code(system), size=5.5)
 
 
 # --- the claim -----------------------------------------------------------------------------------
@@ -152,7 +140,7 @@ def measure_e7(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(growth))
 
 
-def _growth(pairs: "pd.DataFrame", ours: "pd.DataFrame", topics: list[int], clients: list[int]) -> list[Check]:
+def _growth(pairs: "Frame", ours: "Frame", topics: list[int], clients: list[int]) -> list[Check]:
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
     checks: list[Check] = []
     for each in clients:
@@ -169,28 +157,27 @@ def _growth(pairs: "pd.DataFrame", ours: "pd.DataFrame", topics: list[int], clie
     return checks
 
 
-def _slope(part: "pd.DataFrame", few: int, many: int) -> "pd.Series":
+def _slope(part: "Frame", few: int, many: int) -> "Series":
     """kB/s for each topic more, by repetition."""
     rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
-    slope: pd.Series = rise / (many - few)
+    slope: Series = rise / (many - few)
     return slope
 
 
-CLAIMS = (
-    Claim(
-        "E7", "ePulsar, Fig. 6", "What a broker reports grows with its topics, and under ePulsar does not depend on "
-        "the number of their clients; under AllPairs it grows with both, and faster.", ("epulsar-fig6",), measure_e7,
-        minimum_repetitions=2,  # nothing is random but digits of coordinates
-    ),
-)  # fmt: skip
+E7 = (
+    "What a broker reports grows with its topics, and under ePulsar does not depend on the number of their clients; "
+    "under AllPairs it grows with both, and faster."
+)
+# Nothing is random but digits of coordinates: two repetitions do.
+CLAIMS = (Claim("E7", "ePulsar, Fig. 6", E7, ("epulsar-fig6",), measure_e7, minimum_repetitions=2),)
+NOTES = (
+    "Bytes of the JSON that a broker writes into the store every 5 s, without the store's own protocol. One broker; of "
+    "a topic's clients one publishes and the others subscribe. Numbers of topics and clients are ours: the text has "
+    "none. Open marks: records of the form that the public code (an earlier version) writes, every 5 s instead of its "
+    "1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and AllPairs "
+    "reports less. Error bars: 95 % intervals over repetitions, of two repetitions only."
+)
 EXPERIMENT = Experiment(
     "epulsar-fig6", "What brokers report to the store", "ePulsar, Fig. 6", points, repetitions={"quick": 2, "paper": 5}
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Bytes of the JSON that a broker writes into the store every 5 s, without the store's own protocol. One "
-    "broker; of a topic's clients one publishes and the others subscribe. Numbers of topics and clients are ours: the "
-    "text has none. Crosses: records of the form that the public code (an earlier version) writes, every 5 s instead "
-    "of its 1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and "
-    "AllPairs reports less.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

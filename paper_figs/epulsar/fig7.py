@@ -11,42 +11,40 @@ from typing import TYPE_CHECKING, Any
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
+from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import of_metrics, placed
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, log_axis, samples, steps, where, with_point
-from paper_figs.style import SERIES, letter, panels, style_of
+from paper_figs.keys import key, key_above
+from paper_figs.series import by_repetition, samples, steps, where, with_point
+from paper_figs.style import Style, looks_of, series, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
-TOPICS, WAN_MS, EXECUTORS = 128, 40, 16  # of (a); of (b); of (a)
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
-    most = scale.pick(small=6, quick=TOPICS)
+    most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
         tiny=(10, WAN_MS), small=(10, 20, WAN_MS), quick=(10, WAN_MS, 80), paper=(5, 10, 20, WAN_MS, 80, 160)
     )
-    topics = scale.pick(tiny=(most,), small=(most,), quick=(16, 64, TOPICS), paper=(16, 32, 64, 96, TOPICS))
+    topics = scale.pick(tiny=(most,), small=(most,), quick=(16, 64, MOVED_TOPICS), paper=(16, 32, 64, 96, MOVED_TOPICS))
     executors = scale.pick(tiny=(1, EXECUTORS), quick=(1, 4, EXECUTORS), paper=(1, 2, 4, 8, EXECUTORS))
-    found = [_point(scale, system, most, one, EXECUTORS) for one in wan for system in SYSTEMS]
+    specs = [_point(scale, system, most, one, EXECUTORS) for one in wan for system in SYSTEMS]
     for count in topics:
-        found += [
+        specs += [
             _point(scale, "epulsar", count, WAN_MS, threads)
             for threads in executors
             if (count, threads) != (most, EXECUTORS)
         ]
         if count != most:
-            found.append(_point(scale, "pulsar", count, WAN_MS, 1))
-    return found
+            specs.append(_point(scale, "pulsar", count, WAN_MS, 1))
+    return specs
 
 
 def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) -> RunSpec:
@@ -65,69 +63,52 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
 def tables(data: "Data") -> FigureTables:
     """``migrations``: a row a run and metric: wan (ms), topics, executors, p50_ms, p95_ms, largest_ms, count."""
     metrics = of_metrics(data, (DOWNTIME, MIGRATION, WITH_WAIT))
-    found = with_point(data, metrics, FACTORS)
-    found["wan_ms"] = [float(str(text).removesuffix("ms")) for text in found.wan]
-    found["executors"] = found.executors.fillna(1).astype(int)
+    migrations = with_point(data, metrics, FACTORS)
+    migrations["wan_ms"] = [float(str(text).removesuffix("ms")) for text in migrations.wan]
+    migrations["executors"] = migrations.executors.fillna(1).astype(int)
     for name in ("p50", "p95", "largest"):
-        found[f"{name}_ms"] = found[name] / MILLISECOND_NS
-    return {"migrations": found.drop(columns=["wan", "p50", "p95", "largest", "total", "arrivals", "outcome"])}
+        migrations[f"{name}_ms"] = migrations[name] / MILLISECOND_NS
+    return {"migrations": migrations.drop(columns=["wan", "p50", "p95", "largest", "total", "arrivals", "outcome"])}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """(a) over the WAN's delay; (b) and (c) over the number of topics."""
-    drawing, axes = panels(1, 3)
-    migrations = found["migrations"]
-    _draw_downtime(axes[0][0], migrations)
-    letter(axes[0][0], f"(a) {migrations.topics.max()} topics, {EXECUTORS} executors")
-    for panel, metric, title in (
-        (axes[0][1], MIGRATION, "(b) per topic, (1) to (5)"),
-        (axes[0][2], WITH_WAIT, "(c) per topic, from the decision"),
-    ):
-        _draw_times(panel, migrations[migrations.metric == metric])
-        letter(panel, title)
-        panel.set_ylabel("median migration time (ms)")
-    axes[0][1].set_ylim(
-        0, 1.2 * float(migrations[(migrations.metric == MIGRATION) & (migrations.wan_ms == WAN_MS)].p50_ms.max())
-    )
-    log_axis(axes[0][2], (1, 3))
-    axes[0][1].legend(fontsize=6.5, loc="center")
+    migrations = tables["migrations"]
+    title = f"{migrations.topics.max()} topics, {EXECUTORS} executors"
+    drawing, axes = panels(1, 3, (title, "per topic, (1) to (5)", "per topic, from the decision"), inches=(10.5, 3.1))
+    _draw_downtime(axes[0], migrations)
+    log_axis(axes[2], steps=(1, 3))
+    for panel, metric in ((axes[1], MIGRATION), (axes[2], WITH_WAIT)):
+        _draw_times(panel, migrations[(migrations.metric == metric) & (migrations.wan_ms == WAN_MS)])
+    axes[1].set_ylim(0, 1.2 * axes[1].get_ylim()[1])
     return drawing
 
 
-def _draw_downtime(axes: "Axes", migrations: "pd.DataFrame") -> None:
-    """Median as a line, the worst client as a thin one."""
+def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
+    """Medians filled and joined; around them the worst client, open."""
     rows = migrations[(migrations.metric == DOWNTIME) & (migrations.topics == migrations.topics.max())]
-    for system in SYSTEMS:
-        style, part = style_of(system), rows[rows.system == system]
-        if system == "epulsar":
-            part = part[part.executors == EXECUTORS]
-        line = part.groupby("wan_ms")[["p50_ms", "largest_ms"]].mean()
-        axes.plot(line.index, line.p50_ms, color=style.colour, marker=style.marker, linestyle=style.dashes,
-                  markersize=4, label=f"{style.label}, median")  # fmt: skip
-        axes.plot(line.index, line.largest_ms, color=style.colour, linewidth=0.8, alpha=0.6, label="worst client")
+    rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
+    looks = looks_of(SYSTEMS)
+    for system, look in looks.items():
+        worst = rows[rows.system == system].groupby("wan_ms").largest_ms.mean()
+        marks(axes, worst.index, worst, look._replace(is_open=True), size=8)
+    mean_lines(axes, rows, "wan_ms", "p50_ms", "system", looks)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("one-way WAN delay to the load manager (ms)")
-    axes.set_ylabel("client downtime (ms)")
-    axes.legend(fontsize=6.5)
+    axes.set(xlabel="one-way WAN delay to the load manager (ms)", ylabel="client downtime (ms)")
+    worst_key = key(Style("worst client", GREY, "o", "-", is_open=True), line=False)
+    medians = [key(look._replace(label=f"{look.label}, median")) for look in looks.values()]
+    key_above(axes, [*medians, worst_key], columns=3)
 
 
-def _draw_times(axes: "Axes", rows: "pd.DataFrame") -> None:
-    rows = rows[rows.wan_ms == WAN_MS]
-    for i, (threads, part) in enumerate(rows[rows.system == "epulsar"].groupby("executors")):
-        line = part.groupby("topics").p50_ms.mean()
-        plural = "" if threads == 1 else "s"
-        axes.plot(
-            line.index,
-            line,
-            color=SERIES[i % len(SERIES)],
-            marker="o",
-            markersize=4,
-            label=f"ePulsar, {threads} executor{plural}",
-        )
-    pulsar, style = rows[rows.system == "pulsar"].groupby("topics").p50_ms.mean(), style_of("pulsar")
-    axes.plot(pulsar.index, pulsar, color=style.colour, marker=style.marker, linestyle=style.dashes, markersize=7,
-              markerfacecolor="none", label="Pulsar, sequential")  # fmt: skip
-    axes.set_xlabel("topics that move at once")
+def _draw_times(axes: "Axes", rows: "Frame") -> None:
+    """Lines set side by side, as some are equal: ePulsar's by executors, and Pulsar's."""
+    threads = sorted(set(rows[rows.system == "epulsar"].executors))
+    looks = {one: series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}
+    looks[0] = style_of("pulsar")._replace(label="Pulsar, sequential", is_open=True)
+    shown = rows.assign(line=[row.executors if row.system == "epulsar" else 0 for row in rows.itertuples()])
+    mean_lines(axes, shown, "topics", "p50_ms", "line", looks, apart_points=3.5)
+    axes.set(xlabel="topics that move at once", ylabel="median migration time (ms)")
+    key_above(axes, [key(look) for look in looks.values()])
 
 
 def measure_e8(tables: Tables) -> Evidence:
@@ -161,25 +142,23 @@ def measure_e9(tables: Tables) -> Evidence:
     )
 
 
+E8 = "Client downtime is far lower under ePulsar, and the gain grows with the WAN latency."
+E9 = "The time to migrate a topic falls with the number of executors, under ePulsar alone."
+WHY_E9 = (
+    'By the paper\'s own definition ("Release Topic" to "Release Complete") a migration does not get shorter '
+    "when others run beside it, panel (b); what is judged counts from the decision, panel (c)."
+)
 CLAIMS = (
-    Claim(
-        "E8", "5.7, Fig. 7a", "Client downtime is far lower under ePulsar, and the gain grows with the WAN latency.",
-        ("epulsar-fig7",), measure_e8, minimum_repetitions=2,
-    ),
-    Claim(
-        "E9", "5.7, Fig. 7b", "The time to migrate a topic falls with the number of executors, under ePulsar alone.",
-        ("epulsar-fig7",), measure_e9, minimum_repetitions=2,
-        why='By the paper\'s own definition ("Release Topic" to "Release Complete") a migration does not get shorter '
-        "when others run beside it, panel (b); what is judged counts from the decision, panel (c).",
-    ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "epulsar-fig7", "Migration overheads: client downtime, time of a migration", "ePulsar, Fig. 7", points,
-    repetitions={"quick": 2},
-)  # fmt: skip
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Two brokers in one place, load manager and store (1 ms a write) behind the WAN; one producer a topic, no "
-    "back-off in either system, as in the public code. Connecting is one round trip. Pulsar migrates one topic at a "
-    "time and lets clients look up again. Little is random here (phases), hence few repetitions.",
-)  # fmt: skip
+    Claim("E8", "5.7, Fig. 7a", E8, ("epulsar-fig7",), measure_e8, minimum_repetitions=2),
+    Claim("E9", "5.7, Fig. 7b", E9, ("epulsar-fig7",), measure_e9, minimum_repetitions=2, why=WHY_E9),
+)
+NOTES = (
+    "Two brokers in one place, load manager and store (1 ms a write) behind the WAN; one producer a topic, no back-off "
+    "in either system, as in the public code. Connecting is one round trip. Pulsar migrates one topic at a time and "
+    "lets clients look up again. Little is random here (phases), hence few repetitions, and 95 % intervals that hide "
+    "behind the marks. (b), (c): lines are set side by side, as some are equal: in (b) all, in (c) Pulsar's and that "
+    "of one executor."
+)
+TITLE = "Migration overheads: client downtime, time of a migration"
+EXPERIMENT = Experiment("epulsar-fig7", TITLE, "ePulsar, Fig. 7", points, repetitions={"quick": 2})
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -12,26 +12,32 @@ import msgspec
 from analysis.verdicts import Claim, Evidence, Tables, below
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.epulsar.estimates import draw_curve, point
+from paper_figs.drawing import log_axis, marks, panels, rule
+from paper_figs.epulsar.estimates import draw_columns, point
+from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import key, key_above, rule_key
 from paper_figs.series import by_repetition, plain, samples
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.style import series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Drawing
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
-QUERY_S = 5  # an agent is asked for its coordinate so often (ePulsar, 5.3)
 DELAY = "0ms"  # ours: to wait for an answer costs an agent nothing, but the machine that must delay it
-CPU_PERCENT, MEMORY_MB = 1.0, 15.0  # published
 MEBI = 1.048576  # MB, in which ps, top and docker count memory
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}  # runs take the time that they measure
 FEWEST = 3
+AGENT = series("an agent of a run", 0, "o")
+CPU = {"cpu_percent": series("mean", 0, "o")}
+MEMORY = {
+    "memory_mb": series("mean", 0, "o"),
+    "most_mb": series("at most", 5, "v", ":"),
+    "anonymous_mb": series("without the program's pages", 2, "s"),
+}
+LABELS = ("processor time (% of a core)", "resident memory (MB)", "bytes a second")
+TRAFFIC = {"sent_bytes": series("sent", 0, "o"), "received_bytes": series("received", 1, "s")}
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
@@ -56,10 +62,8 @@ def tables(data: "Data") -> FigureTables:
     from analysis.spark import collect
 
     factors = f.col("factors")
-    named = data.runs.select(
-        "run_id", "repetition", factors["topology.fanout"].alias("nodes"),
-        (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns"),
-    )  # fmt: skip
+    length_ns = (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns")
+    named = data.runs.select("run_id", "repetition", factors["topology.fanout"].alias("nodes"), length_ns)
     late = data.samples.join(named, "run_id").where(f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns")))
     of_agent = f.regexp_extract("node", "^serf-(.*)$", 1)
     agent = f.when(of_agent != "", of_agent).otherwise(f.col("node"))
@@ -77,7 +81,7 @@ def tables(data: "Data") -> FigureTables:
     def size_mb(name: str, aggregate: Any) -> Any:
         return aggregate(f.when(f.col("kind") == name, f.col("value"))) / 1e6
 
-    found = rows.groupBy("run_id", "nodes", "repetition", "agent").agg(
+    wide = rows.groupBy("run_id", "nodes", "repetition", "agent").agg(
         per_second("cpu_ns", 100 / SECOND_NS).alias("cpu_percent"),
         size_mb("rss_bytes", f.mean).alias("memory_mb"),
         size_mb("rss_bytes", f.max).alias("most_mb"),
@@ -86,63 +90,33 @@ def tables(data: "Data") -> FigureTables:
         per_second("received_bytes", 1.0).alias("received_bytes"),
     )
     keys = ["nodes", "repetition", "agent"]
-    agents = plain(collect(found.where("memory_mb is not null").drop("run_id"), keys), ["nodes"])
+    agents = plain(collect(wide.where("memory_mb is not null").drop("run_id"), keys), ["nodes"])
     agents = agents.sort_values(keys, ignore_index=True)
     runs = agents.drop(columns="agent").groupby(keys[:2], as_index=False).mean()
     return {"agents": agents, "runs": runs}
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Processor, memory, traffic of an agent, against the number of agents."""
-    drawing, axes = panels(1, 3)
-    runs, agents = found["runs"], found["agents"]
-    _draw_processor(axes[0][0], runs, agents)
-    _draw_memory(axes[0][1], runs, agents)
-    _draw_traffic(axes[0][2], runs)
-    titles = ("(a) processor", "(b) memory", "(c) traffic")
-    for panel, text in zip(axes[0], titles, strict=True):
-        letter(panel, text)
-        counts = sorted(set(runs.nodes))
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(counts, [str(count) for count in counts])
-        panel.minorticks_off()
-        panel.set_ylim(bottom=0)
+    drawing, axes = panels(1, 3, ("processor", "memory", "traffic"), inches=(10.5, 3.3))
+    runs, agents = tables["runs"], tables["agents"]
+    for panel, column, looks in zip(axes, ("cpu_percent", "memory_mb", ""), (CPU, MEMORY, TRAFFIC), strict=True):
+        log_axis(panel, "x", at=sorted(set(runs.nodes)))
+        if column:
+            marks(panel, agents.nodes, agents[column], AGENT, size=2, alpha=0.25)
+        draw_columns(panel, runs, "nodes", looks)
         panel.set_xlabel("agents")
-        if panel.get_legend_handles_labels()[0]:
-            between = {"loc": "center", "bbox_to_anchor": (0.5, 0.65)} if panel is axes[0][1] else {}
-            panel.legend(fontsize=6.5, **between)
+    rule(axes[0], AGENT_CPU_PERCENT, text=f"published: < {AGENT_CPU_PERCENT} %")
+    for unit in (1.0, MEBI):
+        rule(axes[1], AGENT_MEMORY_MB * unit)
+    for panel, text in zip(axes, LABELS, strict=True):
+        panel.set_ylabel(text)
+        panel.set_ylim(bottom=0)
+    key_above(axes[0], [key(AGENT, line=False), *map(key, CPU.values())])
+    published = rule_key(f"published: < {AGENT_MEMORY_MB} MB, or MiB")
+    key_above(axes[1], [*map(key, MEMORY.values()), published])
+    key_above(axes[2], [key(look) for look in TRAFFIC.values()])
     return drawing
-
-
-def _dots(axes: "Axes", agents: "pd.DataFrame", column: str) -> None:
-    axes.plot(agents.nodes, agents[column], ".", color=SERIES[0], alpha=0.25, markersize=3, label="an agent of a run")
-
-
-def _draw_processor(axes: "Axes", runs: "pd.DataFrame", agents: "pd.DataFrame") -> None:
-    _dots(axes, agents, "cpu_percent")
-    draw_curve(axes, runs, "nodes", "cpu_percent", color=SERIES[0], marker="o", label="mean")
-    axes.axhline(CPU_PERCENT, color="#000000", linewidth=0.9, linestyle="--", label=f"published: < {CPU_PERCENT:g} %")
-    axes.set_ylabel("processor time (% of a core)")
-
-
-def _draw_memory(axes: "Axes", runs: "pd.DataFrame", agents: "pd.DataFrame") -> None:
-    _dots(axes, agents, "memory_mb")
-    draw_curve(axes, runs, "nodes", "memory_mb", color=SERIES[0], marker="o", label="mean")
-    draw_curve(axes, runs, "nodes", "most_mb", color=SERIES[5], marker="v", linestyle=":", label="at most")
-    draw_curve(axes, runs, "nodes", "anonymous_mb", color=SERIES[2], marker="s", label="without the program's pages")
-    for unit, name, dashes in ((1.0, "MB", "--"), (MEBI, "MiB", ":")):
-        axes.axhline(MEMORY_MB * unit, color="#000000", linewidth=0.9, linestyle=dashes,
-                     label=f"published: < {MEMORY_MB:g} {name}")  # fmt: skip
-    axes.set_ylabel("resident memory (MB)")
-
-
-def _draw_traffic(axes: "Axes", runs: "pd.DataFrame") -> None:
-    for column, label, marker, colour in (
-        ("sent_bytes", "sent", "o", SERIES[0]),
-        ("received_bytes", "received", "s", SERIES[1]),
-    ):
-        draw_curve(axes, runs, "nodes", column, color=colour, marker=marker, label=label)
-    axes.set_ylabel("bytes a second")
 
 
 def measure_e3(tables: Tables) -> Evidence:
@@ -158,28 +132,28 @@ def measure_e3(tables: Tables) -> Evidence:
     for nodes in counts:
         cpu_percent = by_repetition(runs, "cpu_percent", nodes=nodes)
         memory_mb = by_repetition(runs, "memory_mb", nodes=nodes)
-        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), CPU_PERCENT, "%"))
-        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), MEMORY_MB, "MB"))
-        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), MEMORY_MB, "MiB"))
+        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), AGENT_CPU_PERCENT, "%"))
+        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), AGENT_MEMORY_MB, "MB"))
+        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), AGENT_MEMORY_MB, "MiB"))
     return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 
-CLAIMS = (
-    Claim(
-        "E3", "ePulsar, 5.3", "A coordinate agent takes less than 1 % of a processor and less than 15 MB of memory.",
-        ("epulsar-overhead",), measure_e3, needs="mininet", testbed="mininet", minimum_repetitions=FEWEST,
-        why="The processor time is far below. Resident memory settles at 15 MB of a million bytes each, and just above "
-        "where there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than "
-        "half of it are pages of the program, which all agents of a machine share.",
-    ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "epulsar-overhead", "What a coordinate agent costs", "ePulsar, 5.3", points, repetitions=REPETITIONS
+E3 = "A coordinate agent takes less than 1 % of a processor and less than 15 MB of memory."
+WHY_E3 = (
+    "The processor time is far below. Resident memory settles at 15 MB of a million bytes each, and just above where "
+    "there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than half of it "
+    "are pages of the program, which all agents of a machine share."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Real Serf agents (Debian's 0.9.4, profile lan) around a switch, without delays, each asked for its "
-    "coordinate every five seconds, over the second half of 90 seconds. Intervals: 95 % over repetitions. Processor "
-    "time is counted in ticks of 10 ms, memory once a second; bytes are those of the host's interface with all "
-    "headers. The paper says 2 to 128 nodes; 32 are what two cores carry beside the processes that measure links.",
-)  # fmt: skip
+LIVE: dict[str, Any] = {"needs": "mininet", "testbed": "mininet"}
+CLAIMS = (
+    Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, minimum_repetitions=FEWEST, why=WHY_E3),
+)
+NOTES = (
+    "Real Serf agents (Debian's 0.9.4, profile lan) around a switch, without delays, each asked for its coordinate "
+    "every five seconds, over the second half of 90 seconds. Error bars: 95 % intervals over repetitions. Processor"
+    " time is counted in ticks of 10 ms, memory once a second; bytes are those of the host's interface with all "
+    "headers. The paper says 2 to 128 nodes; 32 are what two cores carry beside the processes that measure links."
+)
+TITLE = "What a coordinate agent costs"
+EXPERIMENT = Experiment("epulsar-overhead", TITLE, "ePulsar, 5.3", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -12,19 +12,18 @@ output rate at which the p95 is below ``KNEE`` times the idle one; *strongly cor
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import Claim, Evidence, Tables, above, at_least
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.units import MILLISECOND_NS
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
+from paper_figs.epulsar.published import KNEE_KRPS
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, log_axis, plain, samples
-from paper_figs.style import SERIES, letter, panels
+from paper_figs.keys import key, key_above
+from paper_figs.series import by_repetition, plain, samples
+from paper_figs.style import SERIES, Style, series
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
     (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
@@ -48,13 +47,10 @@ PARAMETERS = {  # column -> label
     "size_bytes": "message size",
 }
 SWEPT = ("topic_rps", "consumers", "producers", "topics", "size_bytes")  # by the paper, one by one
-FACTORS = {
-    "topics": "workload.topics", "producers": "workload.producers", "consumers": "workload.consumers",
-    "size_bytes": "workload.size_bytes", "rate_rps": "workload.rate_rps", "core_share": "study.core_share",
-}  # fmt: skip
 POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
-COUNTERS = ("span_ns", "span_in_count", "span_out_count", "span_out_bytes", "span_offered_count", "span_lost_count",
-            "span_cpu_ns")  # fmt: skip
+FACTORS = {**{name: f"workload.{name}" for name in POINT}, "core_share": "study.core_share"}
+SPANS = ("ns", "in_count", "out_count", "out_bytes", "offered_count", "lost_count", "cpu_ns")
+COUNTERS = tuple(f"span_{name}" for name in SPANS)
 QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
@@ -69,13 +65,18 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _spec(point: Sequence[int], duration: str) -> RunSpec:
     topics, producers, consumers, size_bytes, in_rps = point
-    workload = {"topics": topics, "producers": producers, "consumers": consumers, "size_bytes": size_bytes,
-                "rate_rps": in_rps / (topics * producers), "sites": 1}  # fmt: skip
+    values = (topics, producers, consumers, size_bytes, in_rps / (topics * producers))
     return RunSpec(  # nobody places the topics: the system is idle
-        system="pulsar", workload="static-topics", workload_options=workload, topology_options={"brokers": 1},
-        testbed="mininet", calibration="small", slo=CALIBRATED, study="profile",
+        system="pulsar",
+        workload="static-topics",
+        workload_options={**dict(zip(POINT, values, strict=True)), "sites": 1},
+        topology_options={"brokers": 1},
+        testbed="mininet",
+        calibration="small",
+        slo=CALIBRATED,
+        study="profile",
         study_options={"duration": duration, "warm_up": WARM_UP, "core_share": CORE_SHARE},
-    )  # fmt: skip
+    )
 
 
 def tables(data: "Data") -> FigureTables:
@@ -107,7 +108,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": frame, "correlations": correlations(frame), "knee": knee(frame)}
 
 
-def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
+def correlations(runs: "Frame") -> "Frame":
     """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
 
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
@@ -126,117 +127,104 @@ def correlations(runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
 
 
-def over_repetitions(runs: "pd.DataFrame") -> "pd.DataFrame":
+def over_repetitions(runs: "Frame") -> "Frame":
     """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
     import numpy as np
 
-    found = runs.assign(p95_ms=np.log(runs.p95_ms)).groupby(POINT, as_index=False).mean(numeric_only=True)
-    return found.assign(p95_ms=np.exp(found.p95_ms)).sort_values("out_rps", ignore_index=True)
+    means = runs.assign(p95_ms=np.log(runs.p95_ms)).groupby(POINT, as_index=False).mean(numeric_only=True)
+    return means.assign(p95_ms=np.exp(means.p95_ms)).sort_values("out_rps", ignore_index=True)
 
 
-def knee(runs: "pd.DataFrame") -> "pd.DataFrame":
+def knee(runs: "Frame") -> "Frame":
     """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
     import pandas as pd
 
-    found = over_repetitions(runs)
-    idle_ms = float(found.p95_ms.iloc[0])
-    knee_rps = float(found[found.p95_ms < KNEE * idle_ms].out_rps.max())
-    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(found.out_rps.max())]})
+    means = over_repetitions(runs)
+    idle_ms = float(means.p95_ms.iloc[0])
+    knee_rps = float(means[means.p95_ms < KNEE * idle_ms].out_rps.max())
+    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(means.out_rps.max())]})
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """The p95 over the output rate, the correlations, and how full the broker was."""
-    drawing, axes = panels(1, 3)
-    _draw_latency(axes[0][0], found["runs"], found["knee"])
-    letter(axes[0][0], "(a) the broker's output; numbers: consumers of a topic")
-    _draw_correlations(axes[0][1], found["correlations"])
-    letter(axes[0][1], "(b) rank correlation with the p95")
-    _draw_processor(axes[0][2], found["runs"])
-    letter(axes[0][2], "(c) processor time")
+    titles = ("the broker's output; numbers: consumers of a topic", "rank correlation with the p95", "processor time")
+    drawing, axes = panels(1, 3, titles, inches=(10.8, 3.4))
+    _draw_latency(axes[0], tables["runs"], tables["knee"])
+    _draw_correlations(axes[1], tables["correlations"])
+    _draw_processor(axes[2], tables["runs"])
     return drawing
 
 
-def _draw_latency(axes: "Axes", runs: "pd.DataFrame", knees: "pd.DataFrame") -> None:
-    """Repetitions are small marks, their geometric mean is a large one."""
-    from matplotlib.lines import Line2D
+def _look(topics: int, size_bytes: int) -> Style:
+    return Style("", COLOURS[topics], MARKERS[size_bytes], "-")
 
-    for frame, size, alpha in ((runs, 2.5, 0.45), (over_repetitions(runs), 6.0, 1.0)):
-        for row in frame.itertuples():
-            axes.plot(row.out_rps, row.p95_ms, MARKERS[int(row.size_bytes)], color=COLOURS[int(row.topics)],
-                      markersize=size, alpha=alpha)  # fmt: skip
-    for row in over_repetitions(runs).itertuples():
-        axes.annotate(f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), xytext=(5, 0), textcoords="offset points",
-                      va="center", fontsize=5)  # fmt: skip
-    knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
-    axes.axvline(knee_rps, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    axes.axhline(KNEE * idle_ms, color="#555555", linewidth=0.8, linestyle=":")
-    axes.annotate(
-        f"knee: {knee_rps:,.0f}/s", (knee_rps, 0.97), xycoords=("data", "axes fraction"), ha="right", va="top",
-        xytext=(-2, 0), textcoords="offset points", fontsize=6, color="#555555", rotation=90,
-    )  # fmt: skip
-    axes.annotate(f"{KNEE:g} x idle", (0.99, KNEE * idle_ms), xycoords=("axes fraction", "data"), ha="right",
-                  va="bottom", fontsize=6, color="#555555")  # fmt: skip
+
+def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
+    """Repetitions are small marks, their geometric mean is a large one."""
+    means = over_repetitions(runs)
     _log_rates(axes)
-    log_axis(axes, (1,))
+    log_axis(axes, steps=(1,))
+    for frame, size, alpha in ((runs, 2.5, 0.45), (means, 6.0, 1.0)):
+        for row in frame.itertuples():
+            marks(axes, [row.out_rps], [row.p95_ms], _look(int(row.topics), int(row.size_bytes)), size, alpha)
+    for row in means.itertuples():
+        label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), points=(5, 0), size=5)
+    knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
+    rule(axes, knee_rps, "x", text=f"knee: {knee_rps:,.0f}/s")
+    rule(axes, KNEE * idle_ms, reference=True, text=f"{KNEE:g} x idle")
     axes.set_ylabel("p95 end-to-end latency (ms)")
-    handles = [Line2D([], [], color=colour, marker="o", linestyle="none", markersize=4, label=f"topics: {topics}")
-               for topics, colour in COLOURS.items()]  # fmt: skip
-    handles += [Line2D([], [], color="#555555", marker=marker, linestyle="none", markersize=4, label=f"{size:,} B")
-                for size, marker in MARKERS.items()]  # fmt: skip
-    axes.legend(handles=handles, fontsize=6, loc="upper left")
+    by_topics = [key(Style(f"topics: {topics}", colour, "o", "-"), line=False) for topics, colour in COLOURS.items()]
+    by_size = [key(Style(f"{size:,} B", GREY, marker, "-"), line=False) for size, marker in MARKERS.items()]
+    key_above(axes, [*by_topics, *by_size], columns=3)
 
 
 def _log_rates(axes: "Axes") -> None:
-    """A log x axis of output rates, with plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=[1, 3]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    log_axis(axes, "x", steps=(1, 3))
     axes.set_xlabel("messages out (1/s)")
 
 
-def _draw_correlations(axes: "Axes", found: "pd.DataFrame") -> None:
-    """Bars of the mean |rho| over repetitions; whiskers: the least and the largest."""
-    size = found.assign(rho=found.rho.abs()).groupby("parameter").rho.agg(["mean", "min", "max"])
-    size = size.reindex(list(PARAMETERS)).dropna().sort_values("mean")
-    places = range(len(size))
-    colours = [SERIES[0] if parameter == "out_rps" else "#999999" for parameter in size.index]
-    whiskers = [size["mean"] - size["min"], size["max"] - size["mean"]]
-    axes.barh(places, size["mean"], color=colours, xerr=whiskers, error_kw={"linewidth": 0.8, "capsize": 2})
-    axes.set_yticks(places, [PARAMETERS[parameter] for parameter in size.index], fontsize=7)
-    axes.axvline(STRONG, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
+def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
+    """Bars of the mean |rho| over repetitions with 95 % intervals, the largest at the top."""
+    sizes = rhos.assign(size=rhos.rho.abs()).dropna().groupby("parameter")["size"].apply(list).to_dict()
+    intervals = {parameter: t_interval(sizes[parameter]) for parameter in PARAMETERS if parameter in sizes}
+    order = sorted(intervals, key=lambda parameter: -intervals[parameter].mean)
+    for place, parameter in enumerate(order):
+        look = Style("", SERIES[0] if parameter == "out_rps" else "#999999", "", "-")
+        interval_bars(axes, [place], [intervals[parameter]], look, width=0.75, lying=True)
+    categories(axes, [PARAMETERS[parameter] for parameter in order], "y")
+    rule(axes, STRONG, "x")
     axes.set_xlim(0, 1)
-    axes.set_xlabel("|Spearman's rho|")
+    axes.set_xlabel("|Spearman's rho|; dashed: strong")
     axes.set_axisbelow(True)
 
 
-def _draw_processor(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_processor(axes: "Axes", runs: "Frame") -> None:
     """The broker's and, all together, its clients'."""
-    for column, label, colour, marker in (("broker_cores", "broker", SERIES[0], "o"),
-                                          ("clients_cores", "all clients", "#999999", "^")):  # fmt: skip
-        axes.plot(runs.out_rps, runs[column], marker, color=colour, markersize=3, label=label)
-    axes.axhline(runs.core_share.max(), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)), label="broker's share")
+    clients = Style("all clients", "#999999", "^", "-")
+    looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}
     _log_rates(axes)
+    for column, look in looks.items():
+        marks(axes, runs.out_rps, runs[column], look, size=3)
+    rule(axes, float(runs.core_share.max()), text="broker's share")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("cores in use")
-    axes.legend(fontsize=6)
+    key_above(axes, [key(look, line=False) for look in looks.values()])
 
 
 def measure_e12(tables: Tables) -> Evidence:
     """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
     import numpy as np
 
-    found, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
-    rho = {parameter: by_repetition(found, "rho", parameter=parameter) for parameter in PARAMETERS}
+    rhos, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
+    rho = {parameter: by_repetition(rhos, "rho", parameter=parameter) for parameter in PARAMETERS}
     ours = rho["out_rps"].abs()
     leads = {name: ours - rho[name].abs() for name in PARAMETERS if name != "out_rps"}
-    exact = [above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(lead))
-             for name, lead in leads.items() if name not in SWEPT]  # fmt: skip
-    direction = [
-        above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(leads[name])) for name in SWEPT
-    ]
+    leading = {
+        name: above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(lead))
+        for name, lead in leads.items()
+    }
+    exact = [check for name, check in leading.items() if name not in SWEPT]
+    direction = [leading[name] for name in SWEPT]
     exact.append(at_least("rho of messages out", samples(rho["out_rps"]), STRONG))
     by_output = runs.sort_values("offered_rps").groupby("repetition").p95_ms
     rise = np.log2(by_output.last() / by_output.first())
@@ -244,22 +232,20 @@ def measure_e12(tables: Tables) -> Evidence:
     return Evidence((*direction, *exact), tuple(direction))
 
 
-CLAIMS = (
-    Claim(
-        "E12", "5.4", "Of all traffic parameters the aggregate output message rate of a broker is the one most "
-        "correlated with the p95 end-to-end latency, with a knee beyond which latency deteriorates.",
-        ("epulsar-profile",), measure_e12, needs="mininet or local", testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
-    ),
-)  # fmt: skip
-EXPERIMENT = Experiment(
-    "epulsar-profile", "Profile of a broker's data plane", "ePulsar, 5.4", points, repetitions=REPETITIONS
+E12 = (
+    "Of all traffic parameters the aggregate output message rate of a broker is the one most correlated with the p95 "
+    "end-to-end latency, with a knee beyond which latency deteriorates."
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "
-    "cores with a bookie that stores every message (knee at 1,500,000 msg/s). So the knee is this broker's; what is "
-    "compared is the order of the parameters. Open loop: latency counts from the intended instant. Messages out are "
-    "those that consumers got, so beyond the knee they stay at what the broker can give. The quota stops the broker "
-    "for up to 3 ms at a time. Small marks: repetitions; whiskers: the least and the largest of them.",
-)  # fmt: skip
+LIVE: dict[str, Any] = {"needs": "mininet or local", "testbed": "mininet"}
+CLAIMS = (Claim("E12", "5.4", E12, ("epulsar-profile",), measure_e12, **LIVE, minimum_repetitions=MINIMUM_REPETITIONS),)
+NOTES = (
+    "Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "
+    f"cores with a bookie that stores every message (knee at {1_000 * KNEE_KRPS:,} msg/s). So the knee is this "
+    "broker's; what is compared is the order of the parameters. Open loop: latency counts from the intended "
+    "instant. Messages out are those that consumers got, so beyond the knee they stay at what the broker can give. "
+    "The quota stops the broker for up to 3 ms at a time. (a): small marks are repetitions. (b): error bars are 95 "
+    "% intervals over repetitions."
+)
+TITLE = "Profile of a broker's data plane"
+EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

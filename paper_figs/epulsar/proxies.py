@@ -10,51 +10,47 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.epulsar.estimates import draw_curve, draw_each, errors, point
+from paper_figs.drawing import log_axis, mean_lines, panels, rule
+from paper_figs.epulsar.estimates import draw_each, errors, point
+from paper_figs.epulsar.published import REPORT_S
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.series import by_repetition, log_axis, samples, with_point
-from paper_figs.style import letter, panels
+from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.series import by_repetition, samples, with_point
+from paper_figs.style import Style
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame, Series
 
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
 STILL_S, MOBILE_S = 600, 600  # the agents settle, then clients move
-EVERY_S = 5  # clients tell their coordinates every 5 s (5.2)
+EVERY_S = REPORT_S  # clients tell their coordinates
 SHOWN_FROM_S = 300
 FLOOR = 1e-3  # ms and ms/s: less is of no interest
-SIDES = {  # proxied, mobile -> colour, dashes, label
-    (False, True): ("#D55E00", "-", "clients in the cluster, mobile"),
-    (False, False): ("#E69F00", "--", "clients in the cluster, standing"),
-    (True, True): ("#009E73", "-", "behind proxies, mobile"),
-    (True, False): ("#56B4E9", ":", "behind proxies, standing"),
+SIDES = {  # proxied, mobile
+    (False, True): Style("clients in the cluster, mobile", "#D55E00", "o", "-"),
+    (False, False): Style("clients in the cluster, standing", "#E69F00", "", "--"),
+    (True, True): Style("behind proxies, mobile", "#009E73", "D", "-"),
+    (True, False): Style("behind proxies, standing", "#56B4E9", "", ":"),
 }
 
 
 def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """In the cluster and behind proxies, standing and mobile; then more clients, fewer, and other handovers."""
     if scale.physics == "small":
-        return [_point(proxied, handover, 4, still=90, rounds=180, sites=2) for proxied in (False, True)
-                for handover in ("", "30s")]  # fmt: skip
+        pairs = [(proxied, handover) for proxied in (False, True) for handover in ("", "30s")]
+        return [_point(proxied, handover, 4, still=90, rounds=180, sites=2) for proxied, handover in pairs]
     specs = [_point(proxied, handover, CLIENTS) for proxied in (False, True) for handover in ("", HANDOVER)]
-    others = scale.pick(tiny=(), quick=[(count, HANDOVER) for count in OTHER_CLIENTS] +
-                        [(CLIENTS, handover) for handover in OTHER_HANDOVERS])  # fmt: skip
+    others = [(count, HANDOVER) for count in OTHER_CLIENTS] + [(CLIENTS, handover) for handover in OTHER_HANDOVERS]
+    others = scale.pick(tiny=[], quick=others)
     return specs + [_point(proxied, handover, count) for count, handover in others for proxied in (False, True)]
 
 
 def _point(
     proxied: bool, handover: str, clients: int, still: int = STILL_S, rounds: int = STILL_S + MOBILE_S, sites: int = 4
 ) -> RunSpec:
-    first = min(SHOWN_FROM_S, still // 2)
-    return point(
-        "city-mec", {"sites": sites}, clients=clients, proxied=proxied, handover=handover, still=still, rounds=rounds,
-        first=first, every=EVERY_S,
-    )  # fmt: skip
+    study = {"clients": clients, "proxied": proxied, "handover": handover, "still": still, "rounds": rounds}
+    return point("city-mec", {"sites": sites}, **study, first=min(SHOWN_FROM_S, still // 2), every=EVERY_S)
 
 
 def tables(data: "Data") -> FigureTables:
@@ -67,8 +63,7 @@ def tables(data: "Data") -> FigureTables:
 
     from analysis.spark import computed_once
 
-    factors = {"proxied": "study.proxied", "clients": "study.clients", "handover": "study.handover",
-               "still": "study.still"}  # fmt: skip
+    factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
     static = data.samples.where((f.col("metric") == "shift_ns") & ~f.col("node").startswith("client"))
     shifts = static.select(
@@ -87,16 +82,16 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": _told(runs), "curves": _told(curves)}
 
 
-def _base(runs: "pd.DataFrame") -> int:
+def _base(runs: "Frame") -> int:
     """The number of clients that is judged, or the only one there is."""
     return CLIENTS if CLIENTS in set(runs.clients) else int(runs.clients.min())
 
 
-def _handover(runs: "pd.DataFrame") -> str:
+def _handover(runs: "Frame") -> str:
     return HANDOVER if HANDOVER in set(runs.handover) else str(runs.handover.max())
 
 
-def _told(frame: "pd.DataFrame") -> "pd.DataFrame":
+def _told(frame: "Frame") -> "Frame":
     """Without what all figures' points have; handovers as seconds, 0 where there are none."""
     told = frame.drop(columns=["arrivals", "system", "outcome", "run_id"], errors="ignore").copy()
     told["handover_s"] = [float(str(text).removesuffix("s") or 0) for text in told.handover]
@@ -104,56 +99,42 @@ def _told(frame: "pd.DataFrame") -> "pd.DataFrame":
     return told.drop(columns="handover").reset_index(drop=True)
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """Errors and movement over time; errors over the time between handovers and over the number of clients."""
-    drawing, axes = panels(2, 2)
-    runs, curves = found["runs"], found["curves"]
-    for panel, column, label in (
-        (axes[0][0], "error_ms", "error, client to broker (ms)"),
-        (axes[0][1], "shift_ms_per_s", "movement (ms/s)"),
+    runs, curves = tables["runs"], tables["curves"]
+    names = ("estimates, mean over pairs", "coordinates of agents that stand still")
+    drawing, axes = panels(2, 2, (*names, "time between handovers", "number of clients"), inches=(7.6, 5.6))
+    for panel, column, text in (
+        (axes[0], "error_ms", "error, client to broker (ms)"),
+        (axes[1], "shift_ms_per_s", "movement (ms/s)"),
     ):
-        for (proxied, mobile), (colour, dashes, name) in SIDES.items():
-            part = curves[(curves.proxied == proxied) & (curves.mobile == mobile)]
-            draw_each(panel, part, "at_s", column, color=colour, linestyle=dashes, label=name, linewidth=1.4)
-        log_axis(panel, (1,))
+        log_axis(panel, steps=(1,))
+        for (proxied, mobile), look in SIDES.items():
+            draw_each(panel, curves[(curves.proxied == proxied) & (curves.mobile == mobile)], "at_s", column, look)
         panel.set_ylim(bottom=max(FLOOR, panel.get_ylim()[0]))
-        panel.set_xlabel("since the agents began (s)")
-        panel.set_ylabel(label)
+        panel.set(xlabel="since the agents began (s)", ylabel=text)
         if len(runs):
-            panel.axvline(float(runs.still.max()), color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    _draw_sweep(axes[1][0], runs[runs.clients == _base(runs)] if len(runs) else runs, "handover_s")
-    axes[1][0].set_xlabel("mean time between a client's handovers (s)")
-    judged = runs[runs.handover_s == float(_seconds(runs))] if len(runs) else runs
-    _draw_sweep(axes[1][1], judged, "clients")
-    axes[1][1].set_xlabel("clients")
-    titles = (
-        "(a) estimates, mean over pairs",
-        "(b) coordinates of agents that stand still",
-        "(c) time between handovers",
-        "(d) number of clients",
-    )
-    for panel, text in zip(axes.flat, titles, strict=True):
-        letter(panel, text)
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=2, fontsize=7)
+            rule(panel, float(runs.still.max()), "x")
+    _draw_sweep(axes[2], runs[runs.clients == _base(runs)] if len(runs) else runs, "handover_s")
+    axes[2].set_xlabel("mean time between a client's handovers (s)")
+    _draw_sweep(axes[3], runs[runs.handover_s == _seconds(runs)] if len(runs) else runs, "clients")
+    axes[3].set_xlabel("clients")
+    lines = [key(look, marker=look.dashes == "-") for look in SIDES.values()]
+    legend_above(drawing, [*lines, rule_key("clients begin to move")], columns=3)
     return drawing
 
 
-def _seconds(runs: "pd.DataFrame") -> float:
+def _seconds(runs: "Frame") -> float:
     """The time between handovers that is judged, or the longest there is."""
     judged = float(HANDOVER.removesuffix("s"))
     return judged if judged in set(runs.handover_s) else float(runs.handover_s.max())
 
 
-def _draw_sweep(axes: "Axes", runs: "pd.DataFrame", x: str) -> None:
-    for proxied, marker in ((False, "o"), (True, "D")):
-        part = runs[(runs.proxied == proxied) & runs.mobile] if len(runs) else runs
-        colour, _, label = SIDES[proxied, True]
-        draw_curve(axes, part, x, "error_ms", color=colour, marker=marker, label=label)
-    at = sorted(set(runs[runs.mobile][x])) if len(runs) else []
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(at, [f"{value:g}" for value in at])
-    axes.minorticks_off()
+def _draw_sweep(axes: "Axes", runs: "Frame", x: str) -> None:
+    mobile = runs[runs.mobile.astype(bool)]
+    log_axis(axes, "x", at=sorted(set(mobile[x])))
+    looks = {str(proxied): SIDES[proxied, True] for proxied in (False, True)}
+    mean_lines(axes, mobile.assign(side=mobile.proxied.astype(bool).astype(str)), x, "error_ms", "side", looks)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("error, client to broker (ms)")
 
@@ -163,7 +144,7 @@ def measure_e13(tables: Tables) -> Evidence:
     runs = tables["epulsar-proxies/runs"]
     seconds, judged = float(HANDOVER.removesuffix("s")), runs[runs.clients == CLIENTS]
 
-    def of(value: str, proxied: bool, mobile: bool) -> "pd.Series":
+    def of(value: str, proxied: bool, mobile: bool) -> "Series":
         return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
 
     worse: list[Check] = []
@@ -185,24 +166,25 @@ def measure_e13(tables: Tables) -> Evidence:
     return Evidence((*worse, *stable), tuple(worse))
 
 
-CLAIMS = (
-    Claim(
-        "E13", "ePulsar, Section 4", "Mobile clients inside the cluster of coordinate agents make the estimates "
-        "unstable; with proxies at the gateways instead they are stable.", ("epulsar-proxies",), measure_e13,
-        why="Agents that stand still do not notice clients without agents: that mobility leaves them alone behind "
-        "proxies follows from the design.",
-    ),
-)  # fmt: skip
+E13 = (
+    "Mobile clients inside the cluster of coordinate agents make the estimates unstable; with proxies at the gateways "
+    "instead they are stable."
+)
+WHY_E13 = (
+    "Agents that stand still do not notice clients without agents: that mobility leaves them alone behind proxies "
+    "follows from the design."
+)
+CLAIMS = (Claim("E13", "ePulsar, Section 4", E13, ("epulsar-proxies",), measure_e13, why=WHY_E13),)
+NOTES = (
+    "The paper states this and shows no data; all numbers of the set-up are ours but the network (5.8.1: sites 30 "
+    "ms apart, a cloud 40 ms away one way). Static agents: a broker and a proxy a site, and one in the cloud; "
+    "clients have 8 ms of access, one way. They stand for ten minutes (dashed line), then hand over, each at times "
+    "of its own. Behind a proxy a client's estimate changes in the instant of its handover; in practice it is told "
+    "at its next report. (a), (b): thin lines are repetitions, thick ones their medians. About one cluster of "
+    "static agents in eight folds wrongly: its estimates are off by a few ms for long, whatever clients do. (c), "
+    "(d): over the ten minutes with handovers, 95 % intervals over repetitions."
+)
 EXPERIMENT = Experiment(
     "epulsar-proxies", "Mobile clients in the cluster of agents, or behind proxies", "ePulsar, Section 4", points
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The paper states this and shows no data; all numbers of the set-up are ours but the network (5.8.1: sites "
-    "30 ms apart, a cloud 40 ms away one way). Static agents: a broker and a proxy a site, and one in the "
-    "cloud; clients have 8 ms of access, one way. They stand for ten minutes (dashed line), then hand over, "
-    "each at times of its own. Behind a proxy a client's estimate changes in the instant of its handover; in "
-    "practice it is told at its next report. (a), (b): thin lines are repetitions, thick ones their medians. "
-    "About one cluster of static agents in eight folds wrongly: its estimates are off by a few ms for long, "
-    "whatever clients do. (c), (d): over the ten minutes with handovers, 95 % intervals over repetitions.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 from harness.experiment import RunSpec
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, SparkFrame
 
 
 def placed(
@@ -32,7 +30,7 @@ def placed(
     )
 
 
-def of_metrics(data: "Data", metrics: Sequence[str]) -> "DataFrame":
+def of_metrics(data: "Data", metrics: Sequence[str]) -> "SparkFrame":
     """Of each run and metric, a row each: run_id, metric, count, p50, p95, largest and total of its samples."""
     from pyspark.sql import functions as f
 

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drawing import INK, curve, panels, title
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.series import by_repetition, plain, samples
-from paper_figs.style import letter, panels, style_of
+from paper_figs.style import Style, style_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Axes, Data, Drawing, Frame
 
 SITES, TOPICS = 4, 8
 FROM_S, UNTIL_S, END_S = 40, 70, 150
@@ -62,6 +60,9 @@ SCENARIOS = {
     "noise": Scenario("a broker's link\nloses 20 % of packets", (FROM_S, UNTIL_S), _for_a_while(
         "link-loss", {"loss_probability": 0.2}, {"loss_probability": 0.0}, a="broker1", b="site1")),
 }  # fmt: skip
+MEAN = style_of("epulsar")._replace(label="mean")
+EACH = MEAN._replace(label="each repetition, thin")
+UNDISTURBED = Style("undisturbed, mean", INK, "", ":")
 DISTURBED = tuple(key for key in SCENARIOS if key != CALM)
 MUST_DIP = ("cold", "detour")  # whose errors turn the order of brokers around for certain
 
@@ -70,20 +71,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(SCENARIOS))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
-    return [
-        placed(
-            "epulsar",
-            ("static-topics", load),
-            ("city-mec", {"sites": SITES}),
-            {
-                "duration": f"{END_S}s",
-                "window": f"{STEP_S}s",
-                "warm_up_rounds": SCENARIOS[key].warm_up_rounds,
-                "faults": list(SCENARIOS[key].faults),
-            },
-        )
-        for key in chosen
-    ]
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
+    chosen = [SCENARIOS[key] for key in chosen]
+    studies = [{**times, "warm_up_rounds": one.warm_up_rounds, "faults": list(one.faults)} for one in chosen]
+    offered, city = ("static-topics", load), ("city-mec", {"sites": SITES})
+    return [placed("epulsar", offered, city, study) for study in studies]
 
 
 def tables(data: "Data") -> FigureTables:
@@ -112,19 +104,20 @@ def tables(data: "Data") -> FigureTables:
     shares = sums.select("run_id", "t_s", (1 - f.col("late_pair_count") / f.col("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
     whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
-    found = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
-    found["scenario"] = [_scenario(*key) for key in zip(found.faults, found.warm_up_rounds, strict=True)]
+    shown = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
+    shown["scenario"] = [_scenario(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
-    curves = found[columns].sort_values(columns[:3], ignore_index=True)
+    curves = shown[columns].sort_values(columns[:3], ignore_index=True)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
 def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
     wanted = json.dumps([faults, warm_up_rounds])
-    return next(key for key, of in SCENARIOS.items() if json.dumps([list(of.faults), of.warm_up_rounds]) == wanted)
+    known = {json.dumps([list(scenario.faults), scenario.warm_up_rounds]): key for key, scenario in SCENARIOS.items()}
+    return known[wanted]
 
 
-def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
+def recovery(curves: "Frame") -> "Frame":
     """A row a disturbed run that has an undisturbed one beside it: scenario, repetition, dip, last, back_s, ...
 
     Of ``best``: dip, how far it falls below the undisturbed run, at most; last, over the last seconds, divided by the
@@ -153,62 +146,49 @@ def recovery(curves: "pd.DataFrame") -> "pd.DataFrame":
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(found: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> "Drawing":
     """A column a scenario; above the topics on their best broker, below the messages within the bound."""
-    curves = found["curves"]
+    curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in DISTURBED if key in set(curves.scenario)]
-    drawing, axes = panels(2, max(1, len(scenarios)), sharex=True, sharey=True)
-    drawing.set_size_inches(2.5 * max(1, len(scenarios)) + 0.6, 4.0)
+    columns = max(1, len(scenarios))
+    drawing, axes = panels(2, columns, inches=(2.5 * columns + 0.6, 4.5), share_x=True, share_y=True)
     usual = curves[curves.scenario == CALM]
-    for number, (column, scenario) in enumerate(zip(axes.T, scenarios, strict=False)):
-        part = curves[curves.scenario == scenario]
+    for number, scenario in enumerate(scenarios):
+        part, column = curves[curves.scenario == scenario], axes[number::columns]
         for panel, value in zip(column, ("best", "in_bound"), strict=True):
             _draw_share(panel, part, usual, value, SCENARIOS[scenario].span_s)
-        _note(column[0], found["recovery"][found["recovery"].scenario == scenario])
-        letter(column[0], f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
+        title(column[0], f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
+        title(column[1], _words(back[back.scenario == scenario]))
         column[1].set_xlabel("time (s)")
-    axes[0][0].set_ylabel("topics on their\nbest broker (%)")
-    axes[1][0].set_ylabel("messages within\nthe bound (%)")
-    axes[0][0].set_ylim(-3, 106)
-    drawing.legend(handles=_handles(), loc="outside lower center", ncols=4, fontsize=7)
+    axes[0].set_ylabel("topics on their\nbest broker (%)")
+    axes[columns].set_ylabel("messages within\nthe bound (%)")
+    axes[0].set_ylim(-3, 106)
+    disturbed = bar_key(Style("estimates are disturbed", "#dddddd", "", "-"))
+    legend_above(drawing, [*(key(look, marker=False) for look in (MEAN, EACH, UNDISTURBED)), disturbed], below=True)
     return drawing
 
 
-def _draw_share(axes: "Axes", part: "pd.DataFrame", usual: "pd.DataFrame", value: str, span_s: tuple[int, int]) -> None:
+def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s: tuple[int, int]) -> None:
     """Each repetition thin, their mean thick."""
-    colour = style_of("epulsar").colour
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
-    for _, one in part.groupby("repetition"):
-        axes.plot(one.t_s, 100 * one[value], color=colour, linewidth=0.5, alpha=0.5)
-    for frame, paint, dashes, width in ((usual, "#000000", ":", 1.0), (part, colour, "-", 1.8)):
+    for _, run in part.groupby("repetition"):
+        curve(axes, run.t_s, 100 * run[value], EACH, width=0.5, alpha=0.5)
+    for frame, look, width in ((usual, UNDISTURBED, 1.0), (part, MEAN, 1.8)):
         mean = 100 * frame.groupby("t_s")[value].mean()
-        axes.plot(mean.index, mean, color=paint, linestyle=dashes, linewidth=width)
+        curve(axes, mean.index, mean, look, width=width)
     axes.set_xticks(range(0, END_S + 1, 30))
 
 
-def _note(axes: "Axes", back: "pd.DataFrame") -> None:
-    """How far down, and how long it takes."""
+def _words(back: "Frame") -> str:
+    """How far down topics on their best broker are, and how long it takes."""
     if back.empty:
-        return
+        return ""
     late = int(back.back_s.isna().sum())
-    text = f"down by {100 * back.dip.mean():.0f} points,\nback {back.back_s.median():.0f} s after its end (median)"
-    text += f",\n{late} of {len(back)} not by the end" if late else ""
-    axes.annotate(text, (0.97, 0.06), xycoords="axes fraction", ha="right", va="bottom", fontsize=6.5,
-                  bbox={"facecolor": "#ffffff", "alpha": 0.75, "pad": 0.5, "linewidth": 0})  # fmt: skip
-
-
-def _handles() -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    colour = style_of("epulsar").colour
-    return [
-        Line2D([], [], color=colour, linewidth=1.8, label="mean"),
-        Line2D([], [], color=colour, linewidth=0.5, alpha=0.5, label="each repetition"),
-        Line2D([], [], color="#000000", linestyle=":", linewidth=1.0, label="undisturbed, mean"),
-        Patch(color="#dddddd", label="estimates are disturbed"),
-    ]
+    text = (
+        f"topics: down by {100 * back.dip.mean():.0f} points,\nback {back.back_s.median():.0f} s after its end (median)"
+    )
+    return text + (f",\n{late} of {len(back)} not by the end" if late else "")
 
 
 # --- the claim -----------------------------------------------------------------------------------
@@ -234,27 +214,27 @@ def measure_e14(tables: Tables) -> Evidence:
     return Evidence((*dips, *returns), tuple(dips))
 
 
-def _of(back: "pd.DataFrame", value: str, scenario: str) -> list[float]:
+def _of(back: "Frame", value: str, scenario: str) -> list[float]:
     return samples(by_repetition(back, value, scenario=scenario))
 
 
-CLAIMS = (
-    Claim(
-        "E14", "ePulsar, Section 5.3", "Transient errors of the estimates cause placements that are worse for a while, "
-        "and that mend without outside help.", ("epulsar-transient",), measure_e14,
-        why="After half a minute of packet loss some runs take a minute until all is as before: the last seconds of "
-        "the run, by which it should be, do not wait for them. All runs come back.",
-    ),
-)  # fmt: skip
+E14 = (
+    "Transient errors of the estimates cause placements that are worse for a while, and that mend without outside help."
+)
+WHY_E14 = (
+    "After half a minute of packet loss some runs take a minute until all is as before: the last seconds of the "
+    "run, by which it should be, do not wait for them. All runs come back."
+)
+CLAIMS = (Claim("E14", "ePulsar, Section 5.3", E14, ("epulsar-transient",), measure_e14, why=WHY_E14),)
+NOTES = (
+    "The paper only says it; scenarios are ours. Four sites 30 ms (round trip) apart with a broker each, eight topics, "
+    "the two clients of each at one site: only the broker there is within the bound of 40 ms (16 ms, any other 46 ms). "
+    "(a) no warm-up instead of 600 probes each; (b) the agents of all four brokers crash; (c) for 30 s what broker 1 "
+    "and its agent send takes a way over the cloud; (d) for 30 s the link of broker 1 loses 20 % of packets, which are "
+    "sent again after 200 ms and more, so that probes are late. Messages of the topics are not disturbed. In every run "
+    "the first placements are by guess: the load manager knows no broker's place yet. Thin lines are repetitions."
+)
 EXPERIMENT = Experiment(
     "epulsar-transient", "Placements while estimates are wrong, and afterwards", "ePulsar, Section 5.3", points
 )
-FIGURE = Figure(
-    EXPERIMENT, tables, draw, CLAIMS,
-    notes="The paper only says it; scenarios are ours. Four sites 30 ms (round trip) apart with a broker each, eight "
-    "topics, the two clients of each at one site: only the broker there is within the bound of 40 ms (16 ms, "
-    "any other 46 ms). (a) no warm-up instead of 600 probes each; (b) the agents of all four brokers crash; (c) for "
-    "30 s what broker 1 and its agent send takes a way over the cloud; (d) for 30 s the link of broker 1 loses 20 % of "
-    "packets, which are sent again after 200 ms and more, so that probes are late. Messages of the topics are not "
-    "disturbed. In every run the first placements are by guess: the load manager knows no broker's place yet.",
-)  # fmt: skip
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

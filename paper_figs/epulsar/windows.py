@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from core.units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.spark import Data
+    from paper_figs.kinds import Data, Frame
 
 METRICS = (
     "message_count",
@@ -23,7 +21,7 @@ AFTER_HANDOVER_S = 2.0  # an excursion that a handover causes begins within so m
 AFTER_MIGRATION_S = 5.0  # and ends within so much of the migration that it causes
 
 
-def windows(data: "Data") -> "pd.DataFrame":
+def windows(data: "Data") -> "Frame":
     """A row a run, topic and second: run_id, topic, second, ``METRICS`` and max_ms, mean_ms."""
     from pyspark.sql import functions as f
 
@@ -33,13 +31,13 @@ def windows(data: "Data") -> "pd.DataFrame":
     by_second = mine.withColumn("second", (f.col("at_ns") / SECOND_NS).cast("int"))
     key = ["run_id", "topic", "second"]
     nodes = by_second.groupBy(*key).pivot("metric", list(METRICS)).agg(f.first("value"))
-    found = collect(nodes.where(f.col("pair_count").isNotNull()), key)  # live brokers count messages, too
+    seconds = collect(nodes.where(f.col("pair_count").isNotNull()), key)  # live brokers count messages, too
     for name in ("max", "mean"):
-        found[f"{name}_ms"] = found[f"latency_{name}_ns"] / MILLISECOND_NS
-    return found.drop(columns=["latency_max_ns", "latency_mean_ns"])
+        seconds[f"{name}_ms"] = seconds[f"latency_{name}_ns"] / MILLISECOND_NS
+    return seconds.drop(columns=["latency_max_ns", "latency_mean_ns"])
 
 
-def events(data: "Data", *kinds: str) -> "pd.DataFrame":
+def events(data: "Data", *kinds: str) -> "Frame":
     """Decisions of these kinds: run_id, kind, at_s, duration_s and the words of the note, first, second, third."""
     from pyspark.sql import functions as f
 
@@ -47,12 +45,12 @@ def events(data: "Data", *kinds: str) -> "pd.DataFrame":
 
     columns = ("run_id", "at_ns", "kind", "note")
     mine = data.decisions.where(f.col("kind").isin(*kinds)).select(*columns, "duration_ns")
-    found = collect(mine, columns)
-    words = found.note.str.split(" ", expand=True).reindex(columns=range(3))
+    changes = collect(mine, columns)
+    words = changes.note.str.split(" ", expand=True).reindex(columns=range(3))
     for i, name in enumerate(("first", "second", "third")):
-        found[name] = words[i]
-    found["at_s"], found["duration_s"] = found.at_ns / SECOND_NS, found.duration_ns / SECOND_NS
-    return found.drop(columns=["at_ns", "duration_ns", "note"])
+        changes[name] = words[i]
+    changes["at_s"], changes["duration_s"] = changes.at_ns / SECOND_NS, changes.duration_ns / SECOND_NS
+    return changes.drop(columns=["at_ns", "duration_ns", "note"])
 
 
 class Excursion(NamedTuple):
@@ -64,20 +62,20 @@ class Excursion(NamedTuple):
 
 def excursions(late: Iterable[tuple[int, float]], until_s: int) -> list[Excursion]:
     """Of ``late``, seconds and counts of late messages in order; what lasts to the end of the run is left out."""
-    found: list[Excursion] = []
+    spells: list[Excursion] = []
     start, last = None, -1
     for second, count in late:
         if count > 0:
             if start is not None and second > last + 1:
-                found.append(Excursion(start, last + 1))
+                spells.append(Excursion(start, last + 1))
                 start = None
             start, last = (second if start is None else start), second
         elif start is not None:
-            found.append(Excursion(start, last + 1))
+            spells.append(Excursion(start, last + 1))
             start = None
     if start is not None and last + 1 < until_s:
-        found.append(Excursion(start, last + 1))
-    return found
+        spells.append(Excursion(start, last + 1))
+    return spells
 
 
 def starts_at(excursion: Excursion, changes_s: Iterable[float]) -> bool:

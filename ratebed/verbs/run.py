@@ -82,6 +82,9 @@ def _run(
     if matrix and not request.keys:
         return produce_points(read_matrix(Path(matrix), request.seed), request)
     if request.extra_system and workload and not request.keys:
+        places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
+        places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]
+        settings = [*settings, *places]
         points = ad_hoc(request.extra_system, workload, topology, settings, repetitions, request.seed)
         return produce_points(points, request)
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

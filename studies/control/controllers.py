@@ -7,6 +7,7 @@ from systems.api import SetBucket, System
 from testbed.brokers.launcher import Brokers
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.planes import ControlAt, Surroundings
 
 LEAD_NS = 4 * SECOND_NS  # to introduce the nodes to each other and to their brokers
 
@@ -26,11 +27,8 @@ class Controllers:
 
     def start(self, begin_ns: int) -> None:
         """Introduce everybody; the nodes begin at an instant of CLOCK_REALTIME."""
-        self._fleet.services.update(
-            {broker.name: [broker.control_port, self._brokers.token] for broker in self._brokers},
-            topic=[self._topic],
-            begin=[begin_ns],
-        )
+        brokers = {broker.name: ControlAt(broker.control_port, self._brokers.token) for broker in self._brokers}
+        self._fleet.surroundings = Surroundings(brokers=brokers, topic=self._topic)
         self._fleet.connect()
         self._fleet.go(begin_ns, {})
 

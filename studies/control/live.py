@@ -6,6 +6,7 @@ from studies.control.controllers import Controllers
 from studies.distribution.live import check_real, deployed
 from testbed.api import Testbed
 from testbed.hosts.site import Site
+from testbed.servers import check_servers
 
 
 def run(site: Site, asked: Controlling) -> Controlled:
@@ -29,6 +30,7 @@ def run(site: Site, asked: Controlling) -> Controlled:
 def check(testbed: Testbed, asked: Controlling) -> None:
     """SpecError for what real brokers cannot do."""
     check_real(testbed, asked.deployed)
+    check_servers(asked.system, testbed.name, is_real=True, commands=True)
 
 
 BODY = LiveBody(run, check)

@@ -24,12 +24,12 @@ from core.records import Envelope, Float64, Int32, Int64, Schedule
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.live import LiveDeployment
+from studies.distribution.window import Window
 from studies.distribution.windows import measured
 from systems.api import UNASSIGNED
 from testbed.api import Testbed
-from testbed.brokers.publish_load import ABSENT
-from testbed.brokers.window import Window
 from testbed.topologies.topology import srtm_lan
+from testbed.trust.accounts import ABSENT
 
 PUBLISHER_RPS = 10.0  # SRTM VI
 QUIET_RPS, SLO_RPS = 100, 1_000  # ours; the second is a topic of the scale small

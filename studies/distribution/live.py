@@ -20,6 +20,7 @@ from core.units import SECOND_NS
 from studies.api import LiveBody
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
 from studies.distribution.search import searched
+from studies.distribution.window import Window, Written, put_together
 from studies.distribution.windows import TopicWindows, sub_buckets
 from systems.api import UNASSIGNED
 from systems.parts.assignment import rates_of
@@ -28,7 +29,6 @@ from testbed.brokers.counts import Counts
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.model import load_calibration
 from testbed.brokers.traffic import Publishers, Subscribers
-from testbed.brokers.window import Window, put_together
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
 from testbed.hosts.site import Site, explained
 from testbed.play import Observer, Play, Progress
@@ -253,16 +253,8 @@ class LiveDeployment(TopicWindows):
         epoch_ns = play.epoch_ns - start_ns
         deliveries = self.subscribers.collect()
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
-        window = put_together(
-            block,
-            start_ns,
-            epoch_ns,
-            self._assignment,
-            sent,
-            [found for found, _ in rows],
-            parts,
-            deliveries.of(self.topic, self._first_tag),
-        )
+        written = Written(sent, [passed for passed, _ in rows], deliveries.of(self.topic, self._first_tag))
+        window = put_together(block, start_ns, epoch_ns, self._assignment, written, parts)
         self._last = window
         found = window.account
         lateness = [window.lateness_ns()]
@@ -281,10 +273,8 @@ class LiveDeployment(TopicWindows):
         """What became of the messages of a topic that a broker carried already."""
         tag = self._first_tag + number + 1
         here = Block(block.at_ns, np.zeros(len(block.at_ns), np.int32), block.count, block.size_bytes)
-        return put_together(
-            here, start_ns, epoch_ns, np.full(1, number, np.int32), self.publishers.collect(tag), [], [],
-            deliveries.of(_other_topic(number), tag),
-        )  # fmt: skip
+        written = Written(self.publishers.collect(tag), [], deliveries.of(_other_topic(number), tag))
+        return put_together(here, start_ns, epoch_ns, np.full(1, number, np.int32), written, [])
 
     def _account(self, start_ns: int, found: DeliveryAccount, dropped_rows: int, out_of_order_count: int) -> None:
         assert found.accounted_count == found.offered_count, "every message has one fate"

@@ -5,7 +5,7 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,7 +28,9 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
+from testbed.servers import check_servers
 from testbed.topologies.topology import Topology
+from testbed.trust.answers import AnswerAccount, account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
@@ -42,12 +44,15 @@ class LiveRequestJournal(RequestJournal):
     """A request run with real processes.
 
     ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
-    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.
+    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked
+    before they decided.  ``lost_servers``: that ended by no fault.
     """
 
     users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
     epoch_ns: int = 0
+    answers: AnswerAccount | None = None
+    lost_servers: tuple[str, ...] = ()
 
     def lateness_ns(self) -> list[int]:
         """How late each request was sent."""
@@ -108,8 +113,8 @@ class _Users:
             path = self._folder / f"{host}.users.npz"
             agent.ask("collect", LOAD_S, path=self._site.place(host, path))
             self._site.fetch(host, path)
-            with np.load(path) as found:
-                rows += found["rows"].tolist()
+            with np.load(path) as file:
+                rows += file["rows"].tolist()
         return rows
 
     def stop(self) -> None:
@@ -165,8 +170,9 @@ class _Run:
         self._fleet.check()
         self._users.check()
 
-    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
-        """What nodes and users have written down."""
+    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int) -> LiveRequestJournal:
+        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers."""
+        lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
         states, journal = self._fleet.states(), self.journal
         statuses = self._fleet.statuses("finish")
         now_ns = self.now_ns()
@@ -174,21 +180,25 @@ class _Run:
             records = self._fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
             journal.commands += [(at_ns, name, command) for at_ns, command in records.commands]
-            journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict in records.verdicts})
+            journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict, _ in records.verdicts})
+            unanswered.update(number for _, number, _, alone in records.verdicts if alone)
         if self._fleet.transport is Transport.DATAGRAM:
             once = [name for name in statuses if self._fleet.lives_count(name) == 1]
             journal.samples += _lost_on_the_way({name: statuses[name] for name in once}, now_ns)
-        journal.samples.sort(key=lambda row: row[:3])
         offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
         for _, node, request in sorted(offered, key=lambda row: row[0]):
             journal.offered[request.id] = node, request
         users = {}
-        for number, sent_ns, decided_ns, received_ns, admitted in self._users.collect():
+        for number, sent_ns, received_ns, decided_ns, admitted, alone in self._users.collect():
             users[number] = _instant(sent_ns), _instant(received_ns)
             if received_ns != NEVER:
                 verdict = Verdict.ADMIT if admitted else Verdict.REJECT
                 journal.verdicts[number] = decided_ns, journal.offered[number][0], verdict
-        return LiveRequestJournal(journal, users, states, self.epoch_ns)
+                unanswered.update([number] if alone else [])
+        journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
+        journal.samples.sort(key=lambda row: row[:3])
+        answers = _answers(journal, unanswered, timeout_ns)
+        return LiveRequestJournal(journal, users, states, self.epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -216,6 +226,7 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
     observer.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
     observer.findings.late(journal.lateness_ns())
     observer.findings.faulty = bool(journal.journal.faults)
+    observer.findings.answers, observer.findings.lost_agents = journal.answers, journal.lost_servers
     return replace(journal, evidence=observer.evidence())
 
 
@@ -238,7 +249,8 @@ def played(site: Site, asked: Limiting) -> LiveRequestJournal:
             users.start(offered)
         timeline = _Run(site, fleet, users, asked)
         timeline.carry_out(max((load[-1].at_ns for load in offered.values() if load), default=0))
-        journal = timeline.take_home(offered)
+        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
+        journal = timeline.take_home(offered, timeout_ns)
         if asked.compare_replicas:
             rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
             journal.journal.samples.extend(rows)
@@ -250,6 +262,7 @@ def check(testbed: Testbed, asked: Limiting) -> None:
     if not testbed.has_our_files and is_file(name_of(asked.system)):
         fix = "bring it into systems/, or use another testbed"
         raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
+    check_servers(asked.system, testbed.name, is_real=True)
     links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
     if links and not testbed.has_links:
         raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")
@@ -283,18 +296,24 @@ def _longest_delay_ns(topology: Topology) -> int:
     return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
 
 
-def _lost_on_the_way(found: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
+def _lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
     """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
     rows = []
-    for source, status in found.items():
+    for source, status in statuses.items():
         lost = sum(
-            count - found[target]["received_from"].get(source, 0)
+            count - statuses[target]["received_from"].get(source, 0)
             for target, count in status["sent_to"].items()
-            if target in found
+            if target in statuses
         )
         if lost > 0:
             rows.append((now_ns, source, "lost_count", float(lost)))
     return rows
+
+
+def _answers(journal: NodeJournal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
+    decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
+    alone = np.array([number in unanswered for number in journal.verdicts], bool)
+    return account_of_answers(decided_at_ns, alone, fault_windows(journal.faults, timeout_ns))
 
 
 def _instant(at_ns: int) -> int | None:

@@ -23,6 +23,7 @@ from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, read_verdict, request_frame
 
 NEVER = -1  # in the columns: an instant that did not come
+_NO_VERDICT = NEVER, NEVER, False, False
 _LENGTH_BYTES = 4
 _TOGETHER = 16  # requests sent at most before the loop looks at its sockets
 
@@ -53,7 +54,7 @@ class _Users:
     ids: list[int]
     at_ns: list[int]
     sent_at_ns: list[int] = field(default_factory=list)
-    verdicts: dict[int, tuple[int, int, bool]] = field(default_factory=dict)  # id -> received, decided, admitted
+    verdicts: dict[int, tuple[int, int, bool, bool]] = field(default_factory=dict)  # id -> the last four of a row
     connection: FrameSocket | None = None
 
 
@@ -93,14 +94,13 @@ class RequestHost:
         }
 
     def collect(self, path: str) -> None:
-        """Write int64 rows: id, instants sent, decided, received (``NEVER``: it did not come), whether admitted."""
+        """Write int64 rows: id, instants sent, received, decided (``NEVER``: not at all), admitted, unanswered."""
         rows = []
         for users in self._users:
             for number, request_id in enumerate(users.ids):
                 sent_ns = users.sent_at_ns[number] if number < len(users.sent_at_ns) else NEVER
-                received_ns, decided_ns, admitted = users.verdicts.get(request_id, (NEVER, NEVER, False))
-                rows.append((request_id, sent_ns, decided_ns, received_ns, admitted))
-        columns = np.array(rows, np.int64).reshape(-1, 5)
+                rows.append((request_id, sent_ns, *users.verdicts.get(request_id, _NO_VERDICT)))
+        columns = np.array(rows, np.int64).reshape(-1, 6)
         with open(f"{path}.part", "wb") as file:
             np.savez(file, rows=columns)
         os.replace(f"{path}.part", path)
@@ -143,8 +143,8 @@ class RequestHost:
 
     def _hear(self, users: _Users, frame: bytes) -> None:
         received_ns = self._clock.now_ns()
-        found = read_verdict(frame)
-        users.verdicts[found.request_id] = received_ns, found.decided_at_ns, found.verdict is Verdict.ADMIT
+        number, decided_ns, verdict, unanswered = read_verdict(frame)
+        users.verdicts[number] = received_ns, decided_ns, verdict is Verdict.ADMIT, unanswered
 
 
 def _sent_count(users: _Users) -> int:

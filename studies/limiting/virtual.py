@@ -1,9 +1,9 @@
 """Runs a limiter on a request workload in virtual time."""
 
-from core.errors import SpecError
 from core.units import SECOND_NS
 from studies.api import VirtualBody
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
+from testbed.servers import check_servers
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.boot import event_loop
 from testbed.virtual.scheduler import EventLoop
@@ -36,10 +36,7 @@ def run(asked: Limiting) -> RequestJournal:
 
 def check(asked: Limiting) -> None:
     """SpecError for a system that asks a real server."""
-    if asked.system.service:
-        raise SpecError(
-            f"system {asked.system.key} asks a real {asked.system.service}", "use --testbed mininet, or local"
-        )
+    check_servers(asked.system, "virtual", is_real=False)
 
 
 def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int) -> None:

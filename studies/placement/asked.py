@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from core.clients import ClientLoad, Happening, Joined, Moved
 from core.units import SECOND_NS
@@ -13,10 +13,8 @@ from systems.placement.options import Options
 from testbed.faults import Fault
 from testbed.topologies.places import EdgeSite, with_clients
 from testbed.topologies.topology import Topology
+from testbed.trust.accounts import Fate
 from testbed.trust.evidence import NOTHING, Evidence
-
-if TYPE_CHECKING:
-    from testbed.virtual.topic_kernel import Fate
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,8 @@ class PlacementJournal:
     samples: list[tuple[int, str, str, float]]
     spells: list[Spell]
     happenings: list[Happening]
-    fates: "dict[str, Fate]"
-    faults: list[tuple[int, Any]] = field(default_factory=list)
+    fates: dict[str, Fate]
+    faults: list[tuple[int, Fault]] = field(default_factory=list)
     messages: list[tuple[int, str, str, str, str]] = field(default_factory=list)  # at_ns, node, sent or got, peer, text
     evidence: Evidence = NOTHING
 

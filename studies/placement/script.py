@@ -1,17 +1,15 @@
 """What the processes of a live placement run are told before it: who does what and when, and where servers are.
 
-A file in the run's folder, so that nodes that are restarted read the same.
+A file that is brought to each host, so that nodes that are restarted read the same; beside it clients and brokers
+write down what they saw.
 """
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from core.clients import Role
 from systems.placement.messages import AtSite, Wanted
-
-SERVICE = "placement"  # among the services of a run: [path of the script]
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -48,7 +46,6 @@ class Script(msgspec.Struct, frozen=True):
 
     seed: int
     until_ns: int  # nothing is sent from then on
-    folder: str  # where clients and brokers write down what they saw
     token: str  # of the brokers' control ports
     topics: dict[str, TopicAt]
     clients: dict[str, tuple[Deed, ...]]
@@ -58,13 +55,35 @@ class Script(msgspec.Struct, frozen=True):
     session_ns: int
     serf: dict[str, tuple[str, int]]  # agent -> RPC address
 
+    def spans_ns(self, client: str, topic: str, role: Role) -> list[tuple[int, int]]:
+        """When a client is on a topic; what has no end ends with the run."""
+        spans: list[tuple[int, int]] = []
+        for deed in self.clients[client]:
+            if deed.topic == topic and deed.role is role:
+                if deed.wanted:
+                    spans.append((deed.at_ns, self.until_ns))
+                else:
+                    spans[-1] = spans[-1][0], deed.at_ns
+        return spans
+
 
 def write_script(path: Path, script: Script) -> None:
     """Write it, for the run's own user alone: there is a token in it."""
+    path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(msgspec.json.encode(script))
 
 
-def read_script(services: Mapping[str, Sequence[object]]) -> Script:
-    """The script of the run that a node belongs to."""
-    return msgspec.json.decode(Path(str(services[SERVICE][0])).read_bytes(), type=Script)
+def read_script(path: Path) -> Script:
+    """What ``write_script`` wrote."""
+    return msgspec.json.decode(path.read_bytes(), type=Script)
+
+
+def client_file(folder: Path, client: str) -> Path:
+    """Where a client writes down what it sent and got: an .npz."""
+    return folder / f"{client}.npz"
+
+
+def events_file(folder: Path, broker: str) -> Path:
+    """Where a broker's node writes down what its topics do: a line of JSON each."""
+    return folder / f"{broker}.events"

@@ -25,7 +25,7 @@ from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
 from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
-from testbed.virtual.topic_plane import TopicPlane
+from testbed.virtual.topic_plane import VirtualTopicPlane
 
 REPORT_NS = SECOND_NS  # the data plane tells brokers their rates
 
@@ -47,7 +47,7 @@ def run_placement(
     whole = with_clients(topology, load.homes, placing.access_ns)
     happenings = load.happenings(placing.duration_ns)
     brokers = whole.node_names("broker")
-    plane = TopicPlane(load, brokers, happenings)
+    plane = VirtualTopicPlane(load, brokers, happenings)
     loop = EventLoop(
         _boot(system, config, whole, placing),
         Network(whole, placing.seed, system.transport),

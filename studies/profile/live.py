@@ -6,50 +6,45 @@ where there are several, so that it, and not its clients, is what the load fills
 """
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from functools import reduce
+from operator import add
 
 import numpy as np
 
-from collectors import procfs
-from collectors.writer import read_logs
-from core.clients import ClientLoad, Joined, Role, TopicLoad
-from core.errors import MachineError, SpecError
+from core.clients import ClientLoad, Joined, Role, TopicLoad, instants
+from core.errors import MachineError
 from core.records import Block, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
 from studies.api import LiveBody
-from studies.profile.asked import Profiled, ProfileRequest, Profiling, Row, check_profiling
-from testbed.api import Testbed
+from studies.profile.asked import ROLES, Profiled, ProfileRequest, Profiling, Row, check_profiling
 from testbed.brokers.launcher import Brokers
-from testbed.brokers.publish_load import ABSENT, BODY_BYTES_MINIMUM
-from testbed.brokers.traffic import COLLECT_S, CONNECT_S, STATUS_S, Columns, Crew, Publishers
+from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
+from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
 from testbed.hosts.core_share import confined
+from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.process import python_agent
 from testbed.hosts.site import Program, Site
-from testbed.hosts.watch import Watch
-from testbed.trust.accounts import DeliveryAccount, account
-from testbed.trust.observed import Findings
-from testbed.virtual.topic_kernel import instants
-from testbed.virtual.topic_plane import Span
+from testbed.play import Observer, Play, Progress
+from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
+from testbed.trust.evidence import Evidence
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
 LEAD_OF_MESSAGE_NS = 20_000
 DRAIN_S, STILL_S = 30.0, 2.0  # at most; nothing came for so long: nothing will
 _ROOM = 1.1
 _SPARE_ROWS = 10_000
-_TICK_S = 0.1
 CLIENTS = "clients"  # a node of samples: all clients' processes
 
 
-def run_profile_live(site: Site, load: ClientLoad, profiling: Profiling) -> Profiled:
-    """Offer ``load``, whose clients all join at 0, to the site's only broker, and measure."""
-    return _Run(site, load, profiling).carry_out()
+def run(site: Site, asked: ProfileRequest) -> Profiled:
+    """Offer the load, whose clients all join at 0, to the site's only broker, and measure."""
+    return _Bench(site, asked.load, asked.profiling).carry_out()
 
 
-class _Run:
+class _Bench:
     """One run."""
 
     def __init__(self, site: Site, load: ClientLoad, profiling: Profiling):
@@ -58,30 +53,47 @@ class _Run:
         self._topics = list(load.topics)
         self._producers, self._consumers = _members(load)
         self._blocks = blocks_of(load, profiling.seed, profiling.duration_ns)
-        self._findings = Findings(profiling.scale_ns, site.verify())
+        self._observer = Observer(site, profiling.scale_ns)
+        self._findings = self._observer.findings
+        self._timeline = Play()
         self._begin_ns = 0  # CLOCK_REALTIME of the load's time 0
 
     def carry_out(self) -> Profiled:
         """Bring everybody up, play the load, take the records home."""
+        hosts = {role: [host.name for host in self._site.topology.hosts if host.role == role] for role in ROLES}
         with ExitStack() as stack:
-            own, others = _cores()
+            self._publishers = Publishers(self._site, hosts["publisher"])
+            self._subscribers = self._start_consumers(hosts["subscriber"])
+            own, others = self._cores()
             brokers = Brokers(self._site, [self._name], cores=own)
             stack.callback(brokers.close)
             self._broker = brokers.all[0]
             for topic in self._topics:
                 self._broker.client.open(topic.name, self._channels(topic))
-            hosts = {role: [host.name for host in self._site.topology.hosts if host.role == role]
-                     for role in ("publisher", "subscriber")}  # fmt: skip
-            self._publishers = Publishers(self._site, hosts["publisher"])
-            self._subscribers = self._start_consumers(hosts["subscriber"])
             for agent in (*self._publishers.agents.values(), *self._subscribers.agents.values()):
                 _pin(agent.pid, others)
             self._connect()
-            stack.enter_context(confined(self._site, self._broker.agent.pid, self._profiling.core_share))
-            with self._site.watched() as watch:
+            if self._is_here:
+                stack.enter_context(confined(self._site, self._broker.agent.pid, self._profiling.core_share))
+            with self._observer.watch:
                 cpu = self._play()
                 self._drain()
-                return self._taken_home(watch, cpu)
+                return self._taken_home(cpu)
+
+    @property
+    def _is_here(self) -> bool:
+        """Whether the hosts are on this machine, so that their processes can be pinned and confined."""
+        return all(isinstance(agent.process, PipedProcess) for agent in self._publishers.agents.values())
+
+    def _cores(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The broker's, the last one that we may use, and the clients'; none where there is no choice."""
+        usable = sorted(os.sched_getaffinity(0))
+        if self._is_here:
+            return ((usable[-1],), tuple(usable[:-1])) if len(usable) > 1 else ((), ())
+        share = self._profiling.core_share
+        confined_to = "" if share == 1 else f", nor confined to {share:g} of one"
+        self._site.notes.append(f"the broker is not pinned to a core of its machine{confined_to}")
+        return (), ()
 
     # --- who is there ----------------------------------------------------------------------------------
 
@@ -94,21 +106,20 @@ class _Run:
         messages = sum(block.message_count for block in self._blocks.values())
         command = python_agent("testbed.brokers.subscribe_host", str(int(messages * _ROOM) + _SPARE_ROWS))
         names = {number: f"subscribe-{_channel(number)}" for number in range(most)}
-        return Crew(
-            {name: self._site.start(hosts[k % len(hosts)], Program(name, command)) for k, name in names.items()}
-        )
+        started = {name: self._site.start(hosts[k % len(hosts)], Program(name, command)) for k, name in names.items()}
+        return Crew(self._site, started)
 
     def _connect(self) -> None:
         """Consumers first: a channel's messages wait for them, but latency would count."""
         for topic in self._topics:
             for number, channel in enumerate(self._channels(topic)):
                 agent = self._subscribers.agents[f"subscribe-{channel}"]
-                found = agent.ask(
+                answer = agent.ask(
                     "subscribe", CONNECT_S, brokers=[self._broker.nsqd], topic=topic.name, channel=channel
                 )
-                if found["failed"]:
-                    raise MachineError(f"{topic.name}, consumer {number}: {found['last_problem']}", "see the logs")
-        numbers = [number for its in self._producers.values() for number in its.values()]
+                if answer["failed"]:
+                    raise MachineError(f"{topic.name}, consumer {number}: {answer['last_problem']}", "see the logs")
+        numbers = [number for theirs in self._producers.values() for number in theirs.values()]
         failed = self._publishers.connect(dict.fromkeys(numbers, self._broker.ingress))
         if failed:
             raise MachineError(f"{len(failed)} producers cannot reach the broker", "see the logs")
@@ -118,82 +129,72 @@ class _Run:
     def _play(self) -> dict[str, float]:
         """Hand out the loads and wait until all is due; returns processor time in the measured span, by node."""
         messages = sum(block.message_count for block in self._blocks.values())
-        self._begin_ns = time.time_ns() + LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * messages
         for tag, topic in enumerate(self._topics, 1):
             self._publishers.bring(self._blocks[topic.name], tag)
+        self._begin_ns = self._timeline.begin(LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * messages)
+        for tag, topic in enumerate(self._topics, 1):
             self._publishers.load(self._begin_ns, topic.name, tag)
-        _sleep_until(self._begin_ns + self._profiling.warm_up_ns)
+        self._timeline.until(self._profiling.warm_up_ns)
         before = self._cpu_ns()
-        _sleep_until(self._begin_ns + self._profiling.duration_ns)
+        self._timeline.until(self._profiling.duration_ns)
         after = self._cpu_ns()
         self._findings.played(self._begin_ns, self._begin_ns + self._profiling.duration_ns)
         return {node: after[node] - before[node] for node in after}
 
     def _cpu_ns(self) -> dict[str, float]:
-        clients = [*self._publishers.agents.values(), *self._subscribers.agents.values()]
-        pids = {self._name: [self._broker.agent.pid], CLIENTS: [agent.pid for agent in clients]}
-        return {node: sum(procfs.process_counters(pid).get("cpu_ns", 0.0) for pid in its) for node, its in pids.items()}
+        """Processor time so far, as each process says."""
+        broker_ns = self._broker.client.stats()["cpu_ns"]
+        crews = (self._publishers, self._subscribers)
+        answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S, lambda name: {}).values()]
+        return {self._name: float(broker_ns), CLIENTS: float(sum(answer["cpu_ns"] for answer in answers))}
 
     def _drain(self) -> None:
         """Until every copy has come, or nothing comes any more."""
         wanted = sum(
             self._blocks[topic.name].message_count * len(self._consumers[topic.name]) for topic in self._topics
         )
-        came, until_s, since_s = -1, time.monotonic() + DRAIN_S, time.monotonic()
-        while time.monotonic() < until_s and time.monotonic() - since_s < STILL_S:
+        end_ns = self._timeline.now_ns() + int(DRAIN_S * SECOND_NS)
+
+        def progress() -> Progress:
             answers = self._subscribers.ask_all("status", STATUS_S, lambda name: {})
-            found = sum(answer["delivery_count"] for answer in answers.values())
-            if found >= wanted and self._publishers.done():
-                return
-            if found != came:
-                came, since_s = found, time.monotonic()
-            time.sleep(_TICK_S)
+            delivered = sum(answer["delivery_count"] for answer in answers.values())
+            at_rest = delivered >= wanted and self._publishers.done()
+            return Progress(delivered, at_rest, patience_ns=int(STILL_S * SECOND_NS))
+
+        self._timeline.drain(progress, lambda: end_ns)
 
     # --- the records -------------------------------------------------------------------------------------
 
-    def _taken_home(self, watch: Watch, cpu_ns: Mapping[str, float]) -> Profiled:
+    def _taken_home(self, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
-        got, dropped_rows, out_of_order_count = self._deliveries()
+        answers, got = self._subscribers.collect_all("deliveries")
         self._check_alive()
+        span_ns = self._profiling.warm_up_ns, self._profiling.duration_ns
         counts = dict.fromkeys(("in_count", "in_bytes", "out_count", "out_bytes", "offered_count", "lost_count"), 0)
-        latencies, fate = [np.empty(0, np.int64)], None
+        latencies, accounts = [np.empty(0, np.int64)], list[DeliveryAccount]()
         for tag, topic in enumerate(self._topics, 1):
-            rows, size = sent[topic.name], int(self._blocks[topic.name].size_bytes)
-            accepted = int(self._within(rows["acknowledged_at_ns"]).sum())
+            rows, block = sent[topic.name], self._blocks[topic.name]
+            intended_ns, _, _ = block.messages()
+            accepted = int(within(shifted(rows["acknowledged_at_ns"], self._begin_ns), span_ns).sum())
             counts["in_count"] += accepted
-            counts["in_bytes"] += accepted * size
-            due = self._within(rows["intended_at_ns"])
+            counts["in_bytes"] += accepted * int(block.size_bytes)
             for channel in self._channels(topic):
-                mine = _of(got[channel], topic.name, tag)
-                out = int(self._within(mine["received_at_ns"]).sum())
-                counts["out_count"] += out
-                counts["out_bytes"] += out * size
-                counts["offered_count"] += int(due.sum())
-                counts["lost_count"] += int((due & ~np.isin(rows["message"], mine["message"])).sum())
-                chosen = self._within(mine["intended_at_ns"])
-                latencies.append(mine["received_at_ns"][chosen] - mine["intended_at_ns"][chosen])
-                found = _fate(rows, mine)
-                fate = found if fate is None else fate + found
-            was_sent = rows["sent_at_ns"] != ABSENT
-            self._findings.late(rows["sent_at_ns"][was_sent] - rows["intended_at_ns"][was_sent])
-        if fate is not None:
-            self._findings.accounted(0, fate, {"dropped_rows": dropped_rows, "out_of_order": out_of_order_count})
-        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence(watch))
-
-    def _deliveries(self) -> tuple[dict[str, Columns], int, int]:
-        """The rows of each channel; rows without room; messages that overtook another."""
-        folder = self._publishers.folder
-        answers = self._subscribers.ask_all("collect", COLLECT_S, lambda name: {"path": str(folder / f"{name}.npz")})
-        found = {}
-        for name in answers:
-            with np.load(folder / f"{name}.npz") as columns:
-                found[name.removeprefix("subscribe-")] = {key: columns[key] for key in columns.files}
-        dropped = sum(answer["dropped_rows"] for answer in answers.values())
-        return (
-            found,
-            dropped,
-            sum(its["out_of_order_count"] for answer in answers.values() for its in answer["sequences"]),
-        )
+                mine = Deliveries([got[f"subscribe-{channel}"]]).of(topic.name, tag)
+                made = copies(intended_ns, mine["message"], mine["received_at_ns"] - self._begin_ns, span_ns)
+                counts["out_count"] += made.came_count
+                counts["out_bytes"] += made.came_count * int(block.size_bytes)
+                counts["offered_count"] += made.due_count
+                counts["lost_count"] += made.lost_count
+                latencies.append(made.latency_ns)
+                accounts.append(_account(rows, mine))
+            self._findings.late(lateness_ns(intended_ns[rows["message"]], shifted(rows["sent_at_ns"], self._begin_ns)))
+        if accounts:
+            beside = {
+                "dropped_rows": sum(answer["dropped_rows"] for answer in answers.values()),
+                "out_of_order": sum(each["out_of_order_count"] for a in answers.values() for each in a["sequences"]),
+            }
+            self._findings.accounted(0, reduce(add, accounts), beside)
+        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence())
 
     def _check_alive(self) -> None:
         """What is left of a run that lost a process is no profile."""
@@ -201,22 +202,16 @@ class _Run:
         if lost:
             raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
 
-    def _within(self, at_ns: Int64) -> Any:
-        """Which instants of CLOCK_REALTIME are in the measured span."""
-        first_ns = self._begin_ns + self._profiling.warm_up_ns
-        return (at_ns >= first_ns) & (at_ns < self._begin_ns + self._profiling.duration_ns)
-
     def _samples(self, counts: Mapping[str, int], cpu_ns: Mapping[str, float]) -> list[Row]:
         end_ns = self._profiling.duration_ns
         rows: list[Row] = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
         rows.append((end_ns, self._name, "span_ns", float(end_ns - self._profiling.warm_up_ns)))
         return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
 
-    def _evidence(self, watch: Watch) -> Any:
-        watch.stop()
+    def _evidence(self) -> Evidence:
+        self._observer.watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
-        self._findings.site_counters = self._site.counters()
-        return self._findings.evidence(watch.seen(), read_logs(self._site.folder / "logs"))
+        return self._observer.evidence()
 
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
@@ -229,9 +224,8 @@ def _block(topic: TopicLoad, producers: Mapping[str, int], seed: int, until_ns: 
     at_ns, publisher = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
     for client, number in producers.items():
         phase = generator(seed, "messages", topic.name, client).random()
-        found = instants(Span(0, until_ns), topic.rate_rps, phase, until_ns)
-        at_ns.append(found)
-        publisher.append(np.full(len(found), number, np.int32))
+        at_ns.append(instants(0, until_ns, topic.rate_rps, phase))
+        publisher.append(np.full(len(at_ns[-1]), number, np.int32))
     instants_ns, publishers = np.concatenate(at_ns), np.concatenate(publisher)
     order = np.lexsort((publishers, instants_ns))
     ones = np.ones(len(order), np.int32)
@@ -257,12 +251,6 @@ def _members(load: ClientLoad) -> tuple[dict[str, dict[str, int]], dict[str, lis
     return producers, consumers
 
 
-def _cores() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The broker's, the last one that we may use, and the clients'; none where there is no choice."""
-    usable = sorted(os.sched_getaffinity(0))
-    return ((usable[-1],), tuple(usable[:-1])) if len(usable) > 1 else ((), ())
-
-
 def _pin(pid: int, cores: Sequence[int]) -> None:
     """All threads that a process has; those that it makes later are born with their maker's cores."""
     for thread in os.listdir(f"/proc/{pid}/task") if cores else ():
@@ -271,20 +259,11 @@ def _pin(pid: int, cores: Sequence[int]) -> None:
 
 def _joined(parts: Sequence[Columns]) -> Columns:
     """The rows of all publishers' hosts."""
-    names = ("message", "intended_at_ns", "sent_at_ns", "acknowledged_at_ns")
+    names = ("message", "sent_at_ns", "acknowledged_at_ns")
     return {name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in parts)]) for name in names}
 
 
-def _of(rows: Columns, topic: str, tag: int) -> Columns:
-    """What came of one topic's load."""
-    names = rows["topics"].tolist()
-    mine = np.zeros(len(rows["tag"]), bool)
-    if topic in names:
-        mine = (rows["topic"] == names.index(topic)) & (rows["tag"] == tag)
-    return {name: rows[name][mine] for name in ("message", "intended_at_ns", "received_at_ns")}
-
-
-def _fate(sent: Columns, got: Columns) -> DeliveryAccount:
+def _account(sent: Columns, got: Mapping[str, Int64]) -> DeliveryAccount:
     """Of one topic and consumer."""
     return account(
         np.sort(sent["message"]),
@@ -294,21 +273,4 @@ def _fate(sent: Columns, got: Columns) -> DeliveryAccount:
     )
 
 
-def _sleep_until(at_ns: int) -> None:
-    left_ns = at_ns - time.time_ns()
-    if left_ns > 0:
-        time.sleep(left_ns / SECOND_NS)
-
-
-def run(site: Site, asked: ProfileRequest) -> Profiled:
-    """See ``run_profile_live``."""
-    return run_profile_live(site, asked.load, asked.profiling)
-
-
-def check(testbed: Testbed, asked: ProfileRequest) -> None:
-    """SpecError where no broker can be profiled."""
-    if not testbed.has_our_files:
-        raise SpecError(f"testbed {testbed.name} runs no profiles", "use --testbed mininet, or local")
-
-
-BODY = LiveBody(run, check)
+BODY = LiveBody(run)

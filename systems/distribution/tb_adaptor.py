@@ -224,4 +224,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(TopicStatistics, NewLimit),
     inputs=(Report,),
+    plane="testbed.brokers.plane:bucket_plane",
 )

@@ -70,7 +70,7 @@ class CentralState(Message):
     full_at_ticks: dict[str, int] = field(default_factory=dict)
 
 
-class Server:
+class TokenServer:
     """One GCRA instant a user; full buckets are forgotten."""
 
     def __init__(self, limit: Limit):
@@ -95,6 +95,11 @@ class Server:
         self._sweep_at = max(_SWEEP_MINIMUM, 2 * len(self.full_at_ticks))
 
 
+def timeout_ns(config: Config) -> int:
+    """How long a node waits; SpecError where that is no span."""
+    return span_ns("centralised", "timeout", config.timeout)
+
+
 class CentralisedNode:
     """The server, or a node that asks it.
 
@@ -108,9 +113,8 @@ class CentralisedNode:
     def __init__(self, node_id: str, server: str, config: Config):
         self.node_id, self.server_id = node_id, server
         self.limit = limit_of(config.capacity, config.rate)
-        timeout_ns = span_ns("centralised", "timeout", config.timeout)
-        self.questions = Questions(timeout_ns, FAILURES[config.on_failure])
-        self.server = Server(self.limit)
+        self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
+        self.server = TokenServer(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -173,4 +177,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(TokenRequest, Answer, CentralState),
     transport=Transport.STREAM,
+    timeout_ns=timeout_ns,
 )

@@ -4,7 +4,7 @@ What Envoy's rate limit service, Stripe's and many others' limiters come to.  Ag
 model, it shows what a real server adds: its network stack, its event loop, its clock of microseconds.
 
 The nodes are ordinary ones, and what they ask goes over their data plane: a command ``Evaluate``, and a
-report ``Evaluated``.  Only a live testbed has the server (``System.service``): virtual time refuses to run this.
+report ``Evaluated``.  Only a live testbed has the server (``System.servers``): virtual time refuses to run this.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,11 @@ from systems.api import (
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.questions import TIMER, Questions
+from systems.parts.scripts import Evaluate, Evaluated
 
 FAILURES = {"open": Verdict.ADMIT, "closed": Verdict.REJECT}
 EXACT = 2**53  # the integers that a Lua number, a double, holds exactly
-LONGEST_RUN_US = 24 * 3_600 * 10**6  # since the service's origin: what stays exact
+LONGEST_RUN_US = 24 * 3_600 * 10**6  # since the server's origin: what stays exact
 
 # KEYS: the user's.  ARGV: ticks a microsecond, ticks a token, capacity, cost, origin in s of the server's clock.
 # The value is the instant, in ticks since the origin, at which the bucket is full again.  Every quantity is an
@@ -62,23 +63,6 @@ class Config:
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"
 
 
-@dataclass(frozen=True)
-class Evaluate:
-    """A command: run ``SCRIPT`` on the user's key with these arguments, and the service's origin as the last."""
-
-    request_id: int
-    user: str
-    arguments: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """A report: the script's answer."""
-
-    request_id: int
-    admitted: bool
-
-
 def script_limit(capacity: int, rate: str) -> tuple[int, int]:
     """Ticks a microsecond and ticks a token; SpecError where a day's instants outgrow a double's integers."""
     limit = limit_of(capacity, rate)
@@ -90,6 +74,11 @@ def script_limit(capacity: int, rate: str) -> tuple[int, int]:
     return ticks_per_us, token_ticks
 
 
+def timeout_ns(config: Config) -> int:
+    """How long a node waits; SpecError where that is no span."""
+    return span_ns("redis-gcra", "timeout", config.timeout)
+
+
 class RedisNode:
     """Asks for every request, at the server's own node too, and waits at most ``timeout``.
 
@@ -99,14 +88,13 @@ class RedisNode:
     def __init__(self, node_id: str, config: Config):
         self.node_id = node_id
         self.arguments = (*script_limit(config.capacity, config.rate), config.capacity)
-        timeout_ns = span_ns("redis-gcra", "timeout", config.timeout)
-        self.questions = Questions(timeout_ns, FAILURES[config.on_failure])
+        self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
         match event:
             case Arrival(request):
-                ask = Actuate(Evaluate(request.id, request.user, (*self.arguments, request.cost)))
+                ask = Actuate(Evaluate(request.id, SCRIPT, request.user, (*self.arguments, request.cost)))
                 return [ask, *self.questions.asked(request.id, now_ns)]
             case Report(Evaluated(request_id, admitted)):
                 return self.questions.answered(request_id, Verdict.ADMIT if admitted else Verdict.REJECT)
@@ -138,5 +126,8 @@ SYSTEM = System(
     config=Config,
     nodes=nodes,
     inputs=(Arrival, Evaluated),
-    service="redis",
+    servers=("redis",),
+    plane="testbed.servers.redis:redis_plane",
+    beside=lambda config: config.server,
+    timeout_ns=timeout_ns,
 )

@@ -35,10 +35,7 @@ class Questions:
 
     def answered(self, request_id: int, verdict: Verdict) -> list[Effect]:
         """The verdict, unless it was given already."""
-        if request_id not in self.waiting:
-            return []
-        self.waiting.remove(request_id)
-        return [Decide(request_id, verdict)]
+        return self._decided(request_id, verdict, unanswered=False)
 
     def rung(self, now_ns: int) -> list[Effect]:
         """The timer rang: decide those that waited too long."""
@@ -47,7 +44,7 @@ class Questions:
         effects: list[Effect] = []
         while self._deadlines and (self._deadlines[0][0] <= now_ns or self._deadlines[0][1] not in self.waiting):
             _, request_id = self._deadlines.popleft()
-            effects += self.answered(request_id, self.on_failure)
+            effects += self._decided(request_id, self.on_failure, unanswered=True)
         if self._deadlines:
             effects.append(SetTimer(TIMER, self._deadlines[0][0]))
         return effects
@@ -59,6 +56,12 @@ class Questions:
     def allocated_bytes(self) -> int:
         """What they take."""
         return getsizeof(self.waiting) + getsizeof(self._deadlines)
+
+    def _decided(self, request_id: int, verdict: Verdict, unanswered: bool) -> list[Effect]:
+        if request_id not in self.waiting:
+            return []
+        self.waiting.remove(request_id)
+        return [Decide(request_id, verdict, unanswered)]
 
     def _follow_clock_back(self, now_ns: int) -> None:
         """The clock was set back: by as much as the oldest question's deadline is away, now that its timer has rung.

@@ -6,7 +6,7 @@ from typing import Any
 from core.clients import Role
 from core.errors import SpecError
 from core.units import SECOND_NS
-from systems.api import Node, Rehearsal, System, Transport
+from systems.api import Node, Rehearsal, StandIn, System, Transport
 from systems.placement.agent import AgentNode
 from systems.placement.broker import BrokerNode
 from systems.placement.cast import STORE, cast_of
@@ -77,4 +77,6 @@ def system(key: str, summary: str, config: type, strategy: MakeStrategy) -> Syst
         transport=Transport.STREAM,
         inputs=(AtSite, Wanted, Traffic, Drained),
         rehearsal=REHEARSAL,
+        plane="studies.placement.planes:placement_plane",
+        stand_in=StandIn("studies.placement.servers:stand_in", ("zookeeper", "serf")),
     )

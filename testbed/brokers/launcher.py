@@ -1,7 +1,7 @@
 """The brokers of a live run: processes of ``testbed.brokers.brokerd`` on the topology's broker hosts, by name."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ class Broker:
     ingress: str  # "ip:port", for publishers
     nsqd: str  # for subscribers
     control_port: int  # on its host's loopback
+    life_count: int = 1
 
     @property
     def alive(self) -> bool:
@@ -42,7 +43,11 @@ class Broker:
 
 
 class Brokers:
-    """All brokers of a run.  What is asked of one that has ended is not done: ``lost`` names it."""
+    """All brokers of a run.  What is asked of one that has ended is not done: ``lost`` names it.
+
+    ``cores``: those that they are pinned to.  Their folders are in memory where hosts share this machine: nsqd writes
+    its list of topics, synced, whenever one is opened, and brokers would wait for each other at one disk.
+    """
 
     def __init__(
         self,
@@ -53,22 +58,16 @@ class Brokers:
         cores: Sequence[int] = (),
     ):
         self._site, self.token = site, secrets.token_hex(16)
+        self._switches, self._cores = ("-stamps", stamps, "-gc", gc), cores
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)
-        token_file = self.folder / "token"
-        token_file.touch(mode=0o600)
-        token_file.write_text(self.token)
-        program = str(brokerd_path())
-        started = []
-        for name in names:
-            host, address = site.topology.host_of(name), site.address(name)
-            data = site.place(host, self.folder / name / "data")
-            words = ("-data", f"{address}:0", "-nsqd", f"{address}:0", "-path", str(Path(data).parent),
-                     "-token-file", site.put(host, token_file), "-stamps", stamps, "-gc", gc)  # fmt: skip
-            started.append((name, host, site.start(host, Program(f"broker-{name}", [program, *words], cores=cores))))
-        self.all = [self._introduced(name, host, agent) for name, host, agent in started]
+        self._token_file = self.folder / "token"
+        self._token_file.touch(mode=0o600)
+        self._token_file.write_text(self.token)
+        agents = {name: self._start(name, 1, ("-data", ":0", "-nsqd", ":0")) for name in names}
+        self.all = [self._introduced(name, agent) for name, agent in agents.items()]
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Broker]:
         return iter(self.all)
 
     @property
@@ -78,7 +77,7 @@ class Brokers:
 
     def named(self, name: str) -> Broker:
         """The broker called ``name``."""
-        return next(broker for broker in self.all if broker.name == name)
+        return self.all[self._number(name)]
 
     def acquire(self, number: int, topic: str) -> None:
         """Make a topic on a broker."""
@@ -102,7 +101,7 @@ class Brokers:
         return int(answer["told_count"]) if answer else 0
 
     def collect(self, number: int, topic: str) -> tuple[dict[str, Int64], int]:
-        """The rows of a broker, and how many found no room; none of a broker that has ended."""
+        """The rows of a broker, and how many had no room; none of a broker that has ended."""
         host, path = self.all[number].host, self.folder / f"{self.all[number].name}.rows"
 
         def taken(client: BrokerClient) -> tuple[dict[str, Int64], int]:
@@ -110,18 +109,29 @@ class Brokers:
             self._site.fetch(host, path)
             return read_rows(path, row_count, self._site.clock_offset_ns(host)), dropped_rows
 
-        found = self._tell(number, taken)
+        rows = self._tell(number, taken)
         path.unlink(missing_ok=True)
-        return found or ({name: np.empty(0, np.int64) for name in COLUMNS}, 0)
+        return rows or ({name: np.empty(0, np.int64) for name in COLUMNS}, 0)
 
     def stats(self, number: int) -> dict[str, int]:
         """Counters since the broker's start; none of one that has ended."""
         return self._tell(number, lambda client: client.stats()) or {}
 
     def kill(self, name: str) -> None:
-        """SIGKILL: a crash."""
-        self.named(name).agent.process.kill()
-        self.named(name).agent.process.wait(5.0)
+        """SIGKILL: a crash; what it held is gone."""
+        broker = self.named(name)
+        with suppress(OSError):  # it may have ended
+            broker.agent.process.kill()
+        broker.agent.process.wait(5.0)
+        broker.client.close()
+
+    def restart(self, name: str) -> None:
+        """Start one that has ended: it is empty, and has the ports that it had."""
+        old = self.named(name)
+        assert not old.alive, f"{name} runs"
+        ports = ("-data", old.ingress, "-nsqd", old.nsqd, "-control", f"127.0.0.1:{old.control_port}")
+        life = old.life_count + 1
+        self.all[self._number(name)] = self._introduced(name, self._start(name, life, ports), life)
 
     def close(self) -> None:
         """Close the control connections; the site ends the processes."""
@@ -129,11 +139,23 @@ class Brokers:
             with suppress(OSError):
                 broker.client.close()
 
-    def _introduced(self, name: str, host: str, agent: Agent) -> Broker:
-        told = agent.ready(READY_S)
+    def _number(self, name: str) -> int:
+        return next(number for number, broker in enumerate(self.all) if broker.name == name)
+
+    def _start(self, name: str, life: int, ports: Sequence[str]) -> Agent:
+        """A process of an empty folder; ports without an address are its host's."""
+        host, address = self._site.topology.host_of(name), self._site.address(name)
+        data = Path(self._site.place(host, self._site.memory / f"{name}.{life}" / "data")).parent
+        token_file = self._site.put(host, self._token_file)
+        listening = [f"{address}{word}" if word.startswith(":") else word for word in ports]
+        words = [str(brokerd_path()), *listening, "-path", str(data), "-token-file", token_file, *self._switches]
+        return self._site.start(host, Program(f"broker-{name}", words, cores=self._cores))
+
+    def _introduced(self, name: str, agent: Agent, life_count: int = 1) -> Broker:
+        host, told = self._site.topology.host_of(name), agent.ready(READY_S)
         port = int(told["control"].rpartition(":")[2])
         client = BrokerClient(self._site.connect(host, port), self.token)
-        return Broker(name, host, agent, client, told["ingress"], told["nsqd"], port)
+        return Broker(name, host, agent, client, told["ingress"], told["nsqd"], port, life_count)
 
     def _tell(self, number: int, what: Callable[[BrokerClient], Answer]) -> Answer | None:
         """None where the broker is gone; MachineError where one that lives refuses."""
@@ -148,10 +170,3 @@ class Brokers:
             if broker.alive:
                 raise MachineError(f"{broker.name}: {error.what}", error.fix) from None
             return None
-
-
-def clear(folder: Path) -> None:
-    """Make a folder that is empty."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        path.unlink()

@@ -16,18 +16,15 @@ from typing import NamedTuple
 MAGIC = b"  V2"
 OK = b"OK"
 HEARTBEAT = b"_heartbeat_"
-CLOSE_WAIT = b"CLOSE_WAIT"
 MIGRATE = b"MIGRATE "
 CLOSE = b"CLOSE"
 RESPONSE, ERROR, MESSAGE = 0, 1, 2  # the kinds of frames
 
 NOP = b"NOP\n"
-CLS = b"CLS\n"
 
 MESSAGE_BYTES_MAXIMUM = 1 << 20  # nsqd's --max-msg-size
 COMMAND_BYTES_MAXIMUM = 5 << 20  # nsqd's --max-body-size
 FRAME_BYTES_MAXIMUM = 8 << 20  # more than any server sends by these limits: a larger size is garbage
-ID_BYTES = 16
 
 # What our publishers write at the head of each message: its number in the window's canonical order,
 # the publisher, the load's tag, the intended instant (CLOCK_REALTIME).
@@ -106,16 +103,6 @@ def fin(message_id: bytes) -> bytes:
     return b"FIN %s\n" % message_id
 
 
-def req(message_id: bytes, delay_ms: int) -> bytes:
-    """REQ: queue the message again.  No answer."""
-    return b"REQ %s %d\n" % (message_id, delay_ms)
-
-
-def touch(message_id: bytes) -> bytes:
-    """TOUCH: give the client more time for the message.  No answer."""
-    return b"TOUCH %s\n" % message_id
-
-
 def _sized(data: bytes) -> bytes:
     return _INT32.pack(len(data)) + data
 
@@ -141,13 +128,13 @@ def message(data: bytes) -> Message:
     """Take the data of a ``MESSAGE`` frame apart."""
     if len(data) < _MESSAGE.size:
         raise ProtocolError(f"a message frame of {len(data)} bytes is too short")
-    timestamp_ns, attempts, its_id = _MESSAGE.unpack_from(data)
-    return Message(timestamp_ns, attempts, its_id, data[_MESSAGE.size :])
+    timestamp_ns, attempts, message_id = _MESSAGE.unpack_from(data)
+    return Message(timestamp_ns, attempts, message_id, data[_MESSAGE.size :])
 
 
-def message_data(found: Message) -> bytes:
-    """The data of a ``MESSAGE`` frame, put together."""
-    return _MESSAGE.pack(found.timestamp_ns, found.attempts, found.id) + found.body
+def text(data: bytes) -> str:
+    """The words of an error, or of what should not be there."""
+    return data.decode("ascii", "replace")[:200]
 
 
 def migrate_target(data: bytes) -> tuple[str, int]:
@@ -155,11 +142,11 @@ def migrate_target(data: bytes) -> tuple[str, int]:
     return address(data[len(MIGRATE) :].decode("ascii", "replace"))
 
 
-def address(text: str) -> tuple[str, int]:
+def address(written: str) -> tuple[str, int]:
     """``"ip:port"`` as sockets take it.  ProtocolError if it is not one."""
-    host, _, port = text.strip().rpartition(":")
+    host, _, port = written.strip().rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
-        raise ProtocolError(f"{text!r} is no address ip:port")
+        raise ProtocolError(f"{written!r} is no address ip:port")
     return host, int(port)
 
 

@@ -1,91 +1,213 @@
-"""A node's broker: its control port on the same host, asked for a report every second, told of new buckets."""
+"""A broker node's way to its broker, by the control port on its own host: commands down, a report a second up."""
 
+import json
+import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
-from typing import Any
+from pathlib import Path
 
 from core.errors import SystemFault
 from core.records import Envelope
-from core.units import SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
+from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
-from testbed.hosts.loop import Loop, real_offset_ns
-from testbed.nodes.planes import Plane
+from testbed.brokers.subscriptions import Subscriptions
+from testbed.hosts.loop import Clock, Loop
+from testbed.nodes.planes import Plane, Surroundings
 
+CONNECT_S = 5.0
 PERIOD_NS = SECOND_NS  # SRTM V-D
-_CONNECT_S = 5.0
+LOOK_NS = 2 * MILLISECOND_NS  # ours: how often a fenced topic is looked at
+DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is left is given up with it
+
+Report = Callable[[object], None]  # takes what the node is to hear
+
+
+class NoPlane(Plane):
+    """Of a node that is no broker's; see ``testbed.nodes.planes.Plane``."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def ready(self) -> bool:
+        """Yes."""
+        return True
+
+    def actuate(self, command: object) -> None:
+        """SystemFault: there is nothing to command."""
+        raise SystemFault(f"{self._name} commanded {command}", "brokers and clients have data planes")
 
 
 class BrokerPlane(Plane):
-    """See ``testbed.nodes.planes.Plane``.  A node that is no broker's has a plane that does nothing.
+    """What all planes of brokers share; each kind carries its commands out, and says what is reported.
 
-    ``services``: ``"node"`` -> its own name, each broker's name -> its control port and the token,
-    ``"topic"`` -> the one that is reported, ``"begin"`` -> the first second's start, CLOCK_REALTIME.
+    ``control``: the port, and the token that it wants to see.
+
+    A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        services: Mapping[str, Sequence[object]],
-        report: Callable[[TopicReport], None],
-        count_sent: Callable[[bytes], None],
-    ):
-        self._loop, self._report = loop, report
-        self._name = str(services["node"][0])
-        self._topic = str(services["topic"][0])
-        self._client: BrokerClient | None = None  # None, too, when the broker has gone
-        self._is_broker = self._name in services
-        if self._is_broker:
-            port, token = services[self._name]
-            connection = socket.create_connection(("127.0.0.1", int(str(port))), _CONNECT_S)
-            self._client = BrokerClient(connection, str(token))
-            self._client.report()  # from now on, for this reader
-            begin_ns = int(str(services["begin"][0])) - real_offset_ns()
-            loop.call_at(begin_ns, self._begin, begin_ns)
+    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report):
+        self._loop, self._name, self._report = loop, name, report
+        port, token = control
+        connection = socket.create_connection(("127.0.0.1", port), CONNECT_S)
+        self._client: BrokerClient | None = BrokerClient(connection, token)  # None: the broker has gone
+        self._clock: Clock
 
     def ready(self) -> bool:
         """Connected in the making."""
         return True
 
-    def actuate(self, command: Any) -> None:
-        """Set the broker's sub-bucket, keeping its tokens; SystemFault for anything else."""
-        if not self._is_broker or not isinstance(command, SetBucket) or command.topic != self._topic:
-            raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
+    def go(self, clock: Clock) -> None:
+        """Time 0 is known, or past: reports begin a second after it, or at the next full one."""
+        self._clock = clock
+        seconds = max(0, clock.now_ns()) // PERIOD_NS
+        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._begin, seconds)
+
+    def actuate(self, command: object) -> None:
+        """Carry a command out; SystemFault for one that these brokers do not know."""
         if self._client is not None:
-            with self._or_gone(self._client):
-                self._client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
+            with self._or_gone(self._client) as client:
+                self._obey(client, command)
 
-    def _begin(self, at_ns: int) -> None:
-        """What came before the load is nobody's business."""
+    def _obey(self, client: BrokerClient, command: object) -> None:
+        raise NotImplementedError
+
+    def _look_back(self, client: BrokerClient) -> Iterator[object]:
+        """What is reported of the last second."""
+        raise NotImplementedError
+
+    def _begin(self, seconds: int) -> None:
+        """What came before is nobody's business."""
+        if self._client is not None:
+            with self._or_gone(self._client) as client:
+                list(self._look_back(client))
+        self._loop.call_at(self._clock.zero_ns + (seconds + 1) * PERIOD_NS, self._tell)
+
+    def _tell(self) -> None:
         if self._client is None:
             return
-        with self._or_gone(self._client):
-            self._client.report()
-        self._loop.call_at(at_ns + PERIOD_NS, self._tell, at_ns + PERIOD_NS)
-
-    def _tell(self, at_ns: int) -> None:
-        if self._client is None:
-            return
-        late_ns = time.monotonic_ns() - at_ns
-        self._loop.call_at(at_ns + (1 + late_ns // PERIOD_NS) * PERIOD_NS, self._tell, at_ns + PERIOD_NS)
-        with self._or_gone(self._client):
-            seen = self._client.report()[self._topic]
-            self._report(topic_report(self._topic, seen))
+        next_ns = (self._clock.now_ns() // PERIOD_NS + 1) * PERIOD_NS  # one that is missed is not made up for
+        self._loop.call_at(self._clock.zero_ns + next_ns, self._tell)
+        with self._or_gone(self._client) as client:
+            for measurement in self._look_back(client):
+                self._report(measurement)
 
     @contextmanager
-    def _or_gone(self, client: BrokerClient) -> Iterator[None]:
-        """A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time."""
+    def _or_gone(self, client: BrokerClient) -> Iterator[BrokerClient]:
         try:
-            yield
+            yield client
         except BrokerGone as error:
             print(f"{self._name}: {error}", file=sys.stderr, flush=True)
             client.close()
             self._client = None
+
+
+class BucketPlane(BrokerPlane):
+    """Of a broker that shares a topic's token bucket with others (TB Adaptor)."""
+
+    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report, topic: str):
+        super().__init__(loop, name, control, report)
+        self._topic = topic
+
+    def actuate(self, command: object) -> None:
+        """Set the broker's sub-bucket, keeping its tokens; SystemFault for anything else."""
+        if not isinstance(command, SetBucket) or command.topic != self._topic:
+            raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
+        super().actuate(command)
+
+    def _obey(self, client: BrokerClient, command: object) -> None:
+        assert isinstance(command, SetBucket)
+        client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
+
+    def _look_back(self, client: BrokerClient) -> Iterator[TopicReport]:
+        yield topic_report(self._topic, client.report()[self._topic])
+
+
+def bucket_plane(
+    loop: Loop, around: Surroundings, report: Report, count_sent: Callable[[bytes], None]
+) -> BucketPlane | NoPlane:
+    """See ``testbed.nodes.planes``."""
+    control = around.brokers.get(around.node)
+    if control is None:
+        return NoPlane(around.node)
+    return BucketPlane(loop, around.node, (control.port, control.token), report, around.topic)
+
+
+class TopicPlane(BrokerPlane):
+    """Of a broker whose topics come and go: they are opened, fenced and drained.
+
+    ``events`` gets a line of JSON for each thing that happens: instant, kind, topic.  Kinds: ``open``, ``fence``,
+    ``drained``, and ``left``: messages that were not delivered in time, a number more.
+    """
+
+    def __init__(
+        self, loop: Loop, name: str, control: tuple[int, str], report: Report, kept: Subscriptions, events: Path
+    ):
+        super().__init__(loop, name, control, report)
+        self._kept = kept
+        self._open: set[str] = set()
+        self._fenced_ns: dict[str, int] = {}  # topic -> monotonic instant
+        self._counts: dict[str, tuple[int, int]] = {}  # topic -> messages taken and passed on, at the last report
+        self._events = os.open(events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def _obey(self, client: BrokerClient, command: object) -> None:
+        match command:
+            case Open(topic):
+                client.open(topic, self._kept.channels(topic))
+                self._open.add(topic)
+                self._counts.pop(topic, None)
+                self._note("open", topic)
+            case Fence(topic):
+                client.fence(topic)
+                self._open.discard(topic)
+                self._fenced_ns[topic] = time.monotonic_ns()
+                self._note("fence", topic)
+                self._loop.call_at(time.monotonic_ns(), self._look)
+            case Subscribed(topic, consumer):
+                client.open(topic, [consumer])
+                self._kept.add(topic, consumer)
+            case Unsubscribed(topic, consumer):
+                self._kept.remove(topic, consumer)
+                client.leave(topic, [consumer])
+            case _:
+                raise SystemFault(f"{self._name} commanded {command}", "see systems.placement.messages")
+
+    def _look(self) -> None:
+        """Report the fenced topics that are delivered."""
+        if self._client is None or not self._fenced_ns:
+            return
+        with self._or_gone(self._client) as client:
+            queues = client.queues()
+            for topic, since_ns in list(self._fenced_ns.items()):
+                queue = queues.get(topic)
+                late = time.monotonic_ns() - since_ns > DRAIN_NS
+                if queue is None or queue["drained"] or late or topic in self._open:
+                    del self._fenced_ns[topic]
+                    if queue is not None and late and not queue["drained"]:
+                        self._note("left", topic, queue["depth"] + queue["in_flight_count"])
+                    self._note("drained", topic)
+                    self._report(Drained(topic))
+        if self._fenced_ns:
+            self._loop.call_at(time.monotonic_ns() + LOOK_NS, self._look)
+
+    def _look_back(self, client: BrokerClient) -> Iterator[Traffic]:
+        for topic, queue in client.queues().items():
+            if topic in self._open:
+                taken, copied = self._counts.get(topic, (0, 0))
+                self._counts[topic] = queue["message_count"], queue["copy_count"]
+                second = PERIOD_NS / SECOND_NS
+                rates = (queue["message_count"] - taken) / second, (queue["copy_count"] - copied) / second
+                yield Traffic(topic, *(max(0.0, rate) for rate in rates))
+
+    def _note(self, kind: str, topic: str, *more: int) -> None:
+        line = json.dumps([self._clock.now_ns(), kind, topic, *more])
+        os.write(self._events, line.encode() + b"\n")
 
 
 def topic_report(topic: str, seen: Mapping[str, int]) -> TopicReport:

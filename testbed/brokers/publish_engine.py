@@ -1,61 +1,67 @@
 """The pacing thread: sends what is due at the instant it is due, and takes in answers in between.
 
 Open loop: nothing that a broker does, or fails to do, delays the next emission.  One thread sends and
-receives, because two would wait for each other's interpreter.  Timeouts of epoll are whole milliseconds
-in Python, so the thread sleeps in select, on the epoll descriptor, and spins for the last microseconds.
+receives, because two would wait for each other's interpreter.  It is the loop of all live processes, which sleeps to
+the microsecond, and spins for the last of them.
 """
 
-import ctypes
-import gc
-import os
-import select
-import sys
-import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
-from typing import Any
+from typing import TypeVar
 
 from core.units import SECOND_NS
-from testbed.brokers.publish_connection import Connection, Timers
 from testbed.brokers.publish_load import Load
-from testbed.hosts.calls import CALL_TIMEOUT_S, Calls
+from testbed.brokers.publisher import Publisher
+from testbed.hosts.calls import LoopThread
+from testbed.hosts.loop import Loop, precise_sleep
 
 SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes the processor from a broker beside us
 SLEEP_NS_MAXIMUM = SECOND_NS
 SEND_BURST = 16  # emissions in a row, when late, before answers get a turn
 RECEIVE_BURST = 8  # sockets in a row before it is looked whether something is due
 STARTING_MAXIMUM = 128  # connections that are being made at once: brokers' queues of new ones are short
-_PR_SET_TIMERSLACK = 29
+TALLIED = (
+    *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
+    *("error_frames", "unknown_frames"),
+)
+
+Answer = TypeVar("Answer")
+
+
+class _PacedLoop(Loop):
+    """A loop that does something of its own at its instants: ``act`` says when next, CLOCK_REALTIME."""
+
+    def __init__(self, act: Callable[[], int], spin_ns: int):
+        super().__init__()
+        self._act, self._spin_ns = act, spin_ns
+
+    def run(self) -> None:
+        """Until ``stop``; spins for the last ``spin_ns`` before an instant."""
+        precise_sleep()
+        while self._running:
+            due_ns = self._act()
+            self._ring()
+            if not self._dispatch(RECEIVE_BURST):
+                wait_ns = min(due_ns - time_ns(), self._until_next_ns()) - self._spin_ns
+                if wait_ns > 0:
+                    self._sleep(wait_ns)
 
 
 class Engine:
-    """Connections and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
+    """Publishers and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
 
     def __init__(self, tries_maximum: int = 5, spin_ns: int = SPIN_NS):
-        self.tries_maximum, self.spin_ns = tries_maximum, spin_ns
-        self.connections: dict[int, Connection] = {}
-        self.by_descriptor: dict[int, Connection] = {}
+        self.tries_maximum = tries_maximum
+        self.publishers: dict[int, Publisher] = {}
         self.brokers: list[str] = []
         self.loads: list[Load] = []  # with emissions that are not due yet
-        self.tally = dict.fromkeys(
-            (
-                *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
-                *("error_frames", "unknown_frames", "heartbeats"),
-            ),
-            0,
-        )
+        self.tally = dict.fromkeys(TALLIED, 0)
         self.last_problem = ""
-        self.timers = Timers()
-        self.epoll = select.epoll()
-        assert self.epoll.fileno() < 1024, "select takes small descriptors only"
-        self._calls = Calls()
-        self.epoll.register(self._calls.descriptor, select.EPOLLIN)
-        self._queue: deque[Connection] = deque()
+        self.loop: Loop = _PacedLoop(self._act, spin_ns)
+        self._thread = LoopThread(self.loop, "pacing")
+        self._queue: deque[Publisher] = deque()
         self._starting_count = 0
-        self._ending = False
-        self._thread = threading.Thread(target=self._run, name="pacing", daemon=True)
 
     # --- from the main thread -----------------------------------------------------------------------
 
@@ -63,24 +69,24 @@ class Engine:
         """Start the thread."""
         self._thread.start()
 
-    def call(self, function: Callable[[], Any]) -> Any:
+    def call(self, function: Callable[[], Answer]) -> Answer:
         """Run a function in the pacing thread and wait for what it returns or raises."""
-        return self._calls.call(function, self._thread)
+        return self._thread.call(function)
 
     def stop(self) -> None:
         """End the thread and close all connections."""
-        self._ending = True
-        self._calls.wake()
-        self._thread.join(CALL_TIMEOUT_S)
+        self._thread.stop()
+        for publisher in self.publishers.values():
+            publisher.close()
 
     # --- in the pacing thread: commands ---------------------------------------------------------------
 
     def move(self, targets: Iterable[tuple[int, str | None]]) -> None:
         """Assign publishers to brokers; those that are new are connected, those with None stop."""
-        for publisher, target in targets:
-            if publisher not in self.connections:
-                self.connections[publisher] = Connection(self, publisher)
-            self.connections[publisher].move(target)
+        for number, target in targets:
+            if number not in self.publishers:
+                self.publishers[number] = Publisher(self, number)
+            self.publishers[number].move(target)
 
     def offer(self, load: Load) -> None:
         """Begin to play a load."""
@@ -93,11 +99,11 @@ class Engine:
         if load in self.loads:
             self.loads.remove(load)
 
-    # --- in the pacing thread: what connections ask for -------------------------------------------------
+    # --- in the pacing thread: what publishers ask for --------------------------------------------------
 
-    def enqueue(self, connection: Connection) -> None:
-        """Start the connection when fewer than ``STARTING_MAXIMUM`` others are being made."""
-        self._queue.append(connection)
+    def enqueue(self, publisher: Publisher) -> None:
+        """Start its connection when fewer than ``STARTING_MAXIMUM`` others are being made."""
+        self._queue.append(publisher)
 
     def settled(self) -> None:
         """One connection attempt less."""
@@ -109,45 +115,27 @@ class Engine:
             self.brokers.append(address)
         return self.brokers.index(address)
 
-    def problem(self, what: str) -> None:
-        """Keep what went wrong last."""
-        self.last_problem = what
+    # --- a turn of the loop ---------------------------------------------------------------------------
 
-    # --- the loop -------------------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        _precise_sleep()
-        gc.collect()
-        gc.freeze()
-        gc.disable()  # nothing here makes cycles worth a pause
-        try:
-            while not self._ending:
-                due_ns = self._send()
-                if self.timers.due_ns is not None:
-                    self.timers.run(time_ns())
-                if self._queue and self._starting_count < STARTING_MAXIMUM:
-                    self._starting_count += 1
-                    self._queue.popleft().begin()
-                    due_ns = 0  # there may be more: one at a time, so that nothing due waits for many
-                self._receive(due_ns)
-        except BaseException:
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)  # a publisher without its pacing thread must not look alive
-        for connection in self.connections.values():
-            if connection.socket is not None:
-                connection.socket.close()
+    def _act(self) -> int:
+        """Send what is due, begin a connection; returns the instant of what is next."""
+        due_ns = self._send()
+        if self._queue and self._starting_count < STARTING_MAXIMUM:
+            self._starting_count += 1
+            self._queue.popleft().begin()
+            return 0  # there may be more: one at a time, so that nothing due waits for many
+        return due_ns
 
     def _send(self) -> int:
         """Send what is due, a burst at most; returns the instant of the next emission."""
         if not self.loads:
             return time_ns() + SLEEP_NS_MAXIMUM
         load, until_ns = self._first_load()
-        at_ns, publisher, connections = load.at_ns, load.publisher, self.connections
+        at_ns, number, publishers = load.at_ns, load.publisher, self.publishers
         index = load.next
         end = min(index + SEND_BURST, load.count)
         while index < end and at_ns[index] <= until_ns and at_ns[index] <= time_ns():
-            connections[publisher[index]].publish(load, index)
+            publishers[number[index]].publish(load, index)
             index += 1
         load.next = index
         if index < load.count:
@@ -161,24 +149,3 @@ class Engine:
             return self.loads[0], 1 << 62
         first, second = sorted(self.loads, key=lambda load: load.at_ns[load.next])[:2]
         return first, second.at_ns[second.next]
-
-    def _receive(self, due_ns: int) -> None:
-        """Take in answers; sleep until there are some, or until just before something is due."""
-        events = self.epoll.poll(0, RECEIVE_BURST)
-        if not events:
-            if self.timers.due_ns is not None:
-                due_ns = min(due_ns, self.timers.due_ns)
-            wait_ns = due_ns - time_ns() - self.spin_ns
-            if wait_ns > 0:
-                select.select([self.epoll], [], [], min(wait_ns, SLEEP_NS_MAXIMUM) / SECOND_NS)
-            return
-        for descriptor, what in events:
-            if descriptor == self._calls.descriptor:
-                self._calls.carry_out()
-            elif descriptor in self.by_descriptor:
-                self.by_descriptor[descriptor].happened(what)
-
-
-def _precise_sleep() -> None:
-    """Ask the kernel not to lump this thread's wake-ups with others' (50 us by default)."""
-    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)

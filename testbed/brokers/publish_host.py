@@ -3,9 +3,8 @@
     {"do": "connect", "publishers": [0, 1], "targets": "ip:port" | ["ip:port", null]}   null: no broker
     {"do": "load", "path": BLOCK, "epoch_ns": N, "topic": T, "tag": 0}   BLOCK by publish_load.save_block
     {"do": "move", "publishers": [1], "targets": ...}     all sent is acknowledged first; null: stop
-    {"do": "status"}                                      what is left of each load; connections, counters
+    {"do": "status"}                                      what is left of each load; publishers, counters
     {"do": "collect", "path": ROWS, "tag": 0}             ends the load; its rows as .npz
-    {"do": "stop"}                                        ends all loads, closes all connections
 
 Each message has the header of ``nsq.HEADER``; a tag names a load in it.  Loads with different tags may
 overlap.  Publishers of a block that have no broker at the time of ``load`` are another's business.
@@ -23,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from core.units import SECOND_NS
-from testbed.brokers.publish_connection import Connection, State
 from testbed.brokers.publish_engine import Engine
 from testbed.brokers.publish_load import Load, read_block
+from testbed.brokers.publisher import Publisher, State
 from testbed.hosts.agent import serve
 
 CONNECT_WAIT_S = 15.0
@@ -51,13 +50,13 @@ class PublishHost:
         pairs = list(zip(publishers, each, strict=True))
         for start in range(0, len(pairs), _MOVES_AT_ONCE):
             self.engine.call(lambda some=pairs[start : start + _MOVES_AT_ONCE]: self.engine.move(some))  # type: ignore[misc]
-        moved = [self.engine.connections[publisher] for publisher in publishers]
+        moved = [self.engine.publishers[number] for number in publishers]
         unsettled = _unsettled(moved)
         while unsettled and time.monotonic() < began + wait_s:
             time.sleep(0.005)
             unsettled = _unsettled(unsettled)
-        wanted = [connection for connection, target in zip(moved, each, strict=True) if target]
-        failed = [its.publisher for its in wanted if its.state is not State.OPEN]
+        wanted = [publisher for publisher, target in zip(moved, each, strict=True) if target]
+        failed = [publisher.number for publisher in wanted if publisher.state is not State.OPEN]
         span_ns = int((time.monotonic() - began) * SECOND_NS)
         return {
             "connected_count": len(wanted) - len(failed),
@@ -71,7 +70,7 @@ class PublishHost:
         """Make a window's commands, and play them from ``epoch_ns`` on."""
         if tag in self.loads:
             raise ValueError(f"the load with tag {tag} has not been collected")
-        mine = [its.publisher for its in self.engine.connections.values() if its.target is not None]
+        mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
         load = Load(read_block(Path(path)), topic, epoch_ns, mine, tag)
         self.loads[tag] = load
         first_ns = load.at_ns[0] if load.count else None
@@ -86,13 +85,14 @@ class PublishHost:
     def status(self) -> dict[str, Any]:
         """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
         loads = {str(tag): _left(load) for tag, load in self.loads.items()}
-        states = Counter(connection.state.value for connection in list(self.engine.connections.values()))
+        states = Counter(publisher.state.value for publisher in list(self.engine.publishers.values()))
         return {
             "done": not any(sum(left.values()) for left in loads.values()),
             "loads": loads,
             "states": {state.value: states[state.value] for state in State},
             "counters": dict(self.engine.tally),
             "last_problem": self.engine.last_problem,
+            "cpu_ns": time.process_time_ns(),
         }
 
     def collect(self, path: str, tag: int = 0) -> dict[str, Any]:
@@ -110,15 +110,10 @@ class PublishHost:
             "unacknowledged_count": int((sent & ~acknowledged).sum()),
         }
 
-    def stop(self) -> dict[str, Any]:
-        """End everything; what is not collected is lost."""
-        self.engine.stop()
-        return {}
 
-
-def _unsettled(connections: Sequence[Connection]) -> list[Connection]:
+def _unsettled(publishers: Sequence[Publisher]) -> list[Publisher]:
     """Those that are neither open nor without a target."""
-    return [its for its in connections if its.state not in (State.OPEN, State.IDLE)]
+    return [publisher for publisher in publishers if publisher.state not in (State.OPEN, State.IDLE)]
 
 
 def _left(load: Load) -> dict[str, int]:
@@ -154,7 +149,7 @@ def main() -> None:
     engine = Engine(**({"spin_ns": int(sys.argv[1])} if len(sys.argv) > 1 else {}))
     host = PublishHost(engine)
     engine.start()
-    names = ("connect", "load", "status", "collect", "stop")
+    names = ("connect", "load", "status", "collect")
     serve({"move": host.connect, **{name: getattr(host, name) for name in names}})
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from core.records import Block
 from testbed.brokers import nsq
+from testbed.trust.accounts import ABSENT
 
-ABSENT = -1  # in columns of instants: it did not happen
 BODY_BYTES_MINIMUM = nsq.HEADER.size
 _BYTES_AT_ONCE = 200_000  # NumPy keeps the interpreter while it fills them: short, for the pacing thread's sake
 _HEADER = np.dtype([("message", ">i8"), ("publisher", ">i4"), ("tag", ">i4"), ("intended_at_ns", ">i8")])
@@ -62,10 +62,6 @@ class Load:
     def frame(self, index: int) -> memoryview:
         """The bytes of an emission's command."""
         return self._view[self._begin[index] : self._begin[index + 1]]
-
-    def messages_of(self, index: int) -> int:
-        """How many messages an emission has."""
-        return int(self._messages[index])
 
     def columns(self) -> dict[str, NDArray[np.int64]]:
         """One row a message, in canonical order: what was intended and what happened; ``ABSENT`` where it did not."""
@@ -125,9 +121,9 @@ class Load:
 
 def _belongs(publisher: NDArray[np.int32], mine: Collection[int]) -> NDArray[np.bool_]:
     """Which of the rows are of the publishers ``mine``: by a table, since sorting would take long."""
-    its = np.zeros(max(int(publisher.max(initial=0)), *mine, 0) + 1, bool)
-    its[list(mine)] = True
-    return its[publisher]
+    is_mine = np.zeros(max(int(publisher.max(initial=0)), *mine, 0) + 1, bool)
+    is_mine[list(mine)] = True
+    return is_mine[publisher]
 
 
 def _shapes(shape: NDArray[np.int64]) -> tuple[list[int], NDArray[np.int64]]:

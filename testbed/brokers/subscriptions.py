@@ -33,7 +33,7 @@ class Subscriptions:
     def channels(self, topic: str) -> list[str]:
         """Of a topic, as far as known here."""
         pairs = (name.split(_BETWEEN) for name in self._names)
-        return sorted(channel for its, channel in pairs if its == topic)
+        return sorted(channel for name, channel in pairs if name == topic)
 
     def add(self, topic: str, channel: str) -> None:
         """Have a subscription kept, without waiting."""

@@ -1,8 +1,8 @@
 """Publishers and subscribers of a live run: one process on each of their hosts, commanded all at once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from core.errors import MachineError
 from core.records import Block, Int64
-from testbed.brokers.publish_load import ABSENT, save_block
+from testbed.brokers.publish_load import save_block
 from testbed.hosts.agent import Agent
 from testbed.hosts.process import python_agent
 from testbed.hosts.site import Program, Site
+from testbed.trust.accounts import shifted
 
 CONNECT_S = 40.0  # thousands of connections on few cores
 COLLECT_S = 60.0
@@ -25,11 +26,13 @@ Columns = dict[str, np.ndarray]
 
 
 class Crew:
-    """Agents of one kind.  ``lost``: those that have ended, or do not answer any more."""
+    """Agents of one kind, by names of their own.  ``lost``: those that have ended, or do not answer any more."""
 
-    def __init__(self, agents: Mapping[str, Agent]):
-        self.agents = dict(agents)
+    def __init__(self, site: Site, agents: Mapping[str, Agent]):
+        self.site, self.agents = site, dict(agents)
         self.lost: list[str] = []
+        self.folder = site.folder / "load"
+        self.folder.mkdir(parents=True, exist_ok=True)
         for agent in self.agents.values():
             agent.ready(READY_S)
 
@@ -45,42 +48,37 @@ class Crew:
                 answers[host] = self.agents[host].answer(timeout_s)
         return answers
 
-    def read_all(self, site: Site, paths: Mapping[str, Path]) -> dict[str, Columns]:
-        """The rows that hosts wrote, with instants by our clock; those of a host that is lost are lost."""
-        found = {}
-        for host, path in paths.items():
-            with self._or_lost(host):
-                site.fetch(host, path)
-                found[host] = _read(path, site.clock_offset_ns(host))
-        return found
+    def collect_all(self, kind: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, Columns]]:
+        """Have all write their rows down, and bring those home, with instants by our clock: answers, and rows."""
+        paths = {name: self.folder / f"{name}.{kind}.npz" for name in self.agents}
+        hosts = {name: agent.host for name, agent in self.agents.items()}
+
+        def told(name: str) -> dict[str, Any]:
+            return {"path": self.site.place(hosts[name], paths[name]), **arguments}
+
+        answers, rows = self.ask_all("collect", COLLECT_S, told), dict[str, Columns]()
+        for name in answers:
+            with self._or_lost(name):
+                self.site.fetch(hosts[name], paths[name])
+                rows[name] = _read(paths[name], self.site.clock_offset_ns(hosts[name]))
+        return answers, rows
 
     def stop_one(self, host: str) -> None:
         """A crash: SIGKILL."""
         self.agents[host].process.kill()
         self.lost.append(host)
 
-    def _or_lost(self, host: str) -> "_OrLost":
-        return _OrLost(self, host)
-
-
-class _OrLost:
-    """Takes a MachineError of an agent that has ended for its end; raises that of one that lives and refuses."""
-
-    def __init__(self, crew: Crew, host: str):
-        self.crew, self.host = crew, host
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if not isinstance(error, MachineError):
-            return False
-        with suppress(Exception):
-            self.crew.agents[self.host].process.wait(1.0)
-        said_no = self.crew.agents[self.host].alive and "in time" not in str(error)
-        if not said_no:
-            self.crew.lost.append(self.host)
-        return not said_no
+    @contextmanager
+    def _or_lost(self, name: str) -> Iterator[None]:
+        """Takes a MachineError of an agent that has ended for its end; raises that of one that lives and refuses."""
+        try:
+            yield
+        except MachineError as error:
+            with suppress(Exception):
+                self.agents[name].process.wait(1.0)
+            if self.agents[name].alive and "in time" not in str(error):
+                raise
+            self.lost.append(name)
 
 
 class Publishers(Crew):
@@ -88,9 +86,8 @@ class Publishers(Crew):
 
     def __init__(self, site: Site, hosts: Sequence[str]):
         command = python_agent("testbed.brokers.publish_host")
-        super().__init__({host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
-        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(site, {host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
+        self.hosts = list(hosts)
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
 
     def host_of(self, publisher: int) -> str:
@@ -105,7 +102,7 @@ class Publishers(Crew):
         answers = self.ask_all(
             "move",
             CONNECT_S,
-            lambda host: {"publishers": by_host[host], "targets": [targets[its] for its in by_host[host]]},
+            lambda host: {"publishers": by_host[host], "targets": [targets[number] for number in by_host[host]]},
         )
         return [publisher for answer in answers.values() for publisher in answer["failed"]]
 
@@ -123,8 +120,8 @@ class Publishers(Crew):
         brought = self._brought.pop(tag)
 
         def arguments(host: str) -> dict[str, Any]:
-            its_epoch_ns = epoch_ns + self.site.clock_offset_ns(host)
-            return {"path": brought[host], "epoch_ns": its_epoch_ns, "topic": topic, "tag": tag}
+            by_its_clock_ns = epoch_ns + self.site.clock_offset_ns(host)
+            return {"path": brought[host], "epoch_ns": by_its_clock_ns, "topic": topic, "tag": tag}
 
         return self.ask_all("load", COLLECT_S, arguments)
 
@@ -135,13 +132,8 @@ class Publishers(Crew):
 
     def collect(self, tag: int) -> list[Columns]:
         """The rows of each host that is left; ends the load."""
-        paths = {host: self.folder / f"{host}.{tag}.rows.npz" for host in self.hosts}
-
-        def arguments(host: str) -> dict[str, Any]:
-            return {"path": self.site.place(host, paths[host]), "tag": tag}
-
-        answers = self.ask_all("collect", COLLECT_S, arguments)
-        return list(self.read_all(self.site, {host: paths[host] for host in answers}).values())
+        _, rows = self.collect_all(f"{tag}.rows", tag=tag)
+        return list(rows.values())
 
 
 class Subscribers(Crew):
@@ -149,8 +141,8 @@ class Subscribers(Crew):
 
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
-        super().__init__({host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
-        self.site, self.hosts, self.folder = site, list(hosts), site.folder / "load"
+        super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
+        self.hosts = list(hosts)
 
     def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
         """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
@@ -175,22 +167,19 @@ class Subscribers(Crew):
 
     def collect(self) -> "Deliveries":
         """The rows of each host that is left, since the last time."""
-        paths = {host: self.folder / f"{host}.deliveries.npz" for host in self.hosts}
-        answers = self.ask_all("collect", COLLECT_S, lambda host: {"path": self.site.place(host, paths[host])})
-        found = Deliveries()
-        for host, columns in self.read_all(self.site, {host: paths[host] for host in answers}).items():
-            answer = answers[host]
-            found.parts.append(columns)
-            found.dropped_rows += answer["dropped_rows"]
-            found.out_of_order_count += sum(its["out_of_order_count"] for its in answer["sequences"])
-        return found
+        answers, rows = self.collect_all("deliveries")
+        deliveries = Deliveries(list(rows.values()))
+        for answer in (answers[host] for host in rows):
+            deliveries.dropped_rows += answer["dropped_rows"]
+            deliveries.out_of_order_count += sum(each["out_of_order_count"] for each in answer["sequences"])
+        return deliveries
 
 
 @dataclass
 class Deliveries:
     """Rows of all subscribers."""
 
-    parts: list[Columns] = field(default_factory=list)
+    parts: list[Columns]
     dropped_rows: int = 0
     out_of_order_count: int = 0
 
@@ -211,13 +200,7 @@ class Deliveries:
 
 def _read(path: Path, offset_ns: int) -> Columns:
     """The columns of a file, of a host whose clock is ahead of ours by ``offset_ns``."""
-    with np.load(path) as found:
-        columns = {name: found[name] for name in found.files}
+    with np.load(path) as tables:
+        columns = {name: tables[name] for name in tables.files}
     path.unlink()
-    if offset_ns:
-        columns |= {name: _shifted(columns[name], offset_ns) for name in columns if name in INSTANTS}
-    return columns
-
-
-def _shifted(instants_ns: Int64, offset_ns: int) -> Int64:
-    return np.where(instants_ns == ABSENT, ABSENT, instants_ns - offset_ns)
+    return columns | {name: shifted(columns[name], offset_ns) for name in columns if offset_ns and name in INSTANTS}

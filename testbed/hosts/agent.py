@@ -40,8 +40,8 @@ class Agent:
     after that the agent only takes ``stop``.
     """
 
-    def __init__(self, name: str, process: Process, log: Path):
-        self.name, self.process, self.log = name, process, log
+    def __init__(self, name: str, process: Process, log: Path, host: str = ""):
+        self.name, self.process, self.log, self.host = name, process, log, host
         self._buffer = b""
         self._asked: deque[str] = deque(["start"])  # what is not answered yet; the first line is asked by starting
         self._lost = ""  # the command whose answer did not come in time

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import HarnessError, MachineError
+from testbed.servers import SERVERS, load_server
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
-ZOOKEEPER_JAR = Path("/usr/share/java/zookeeper.jar")  # of Debian's libzookeeper-java; its manifest names the others
 
 
 class Finding(NamedTuple):
@@ -74,9 +74,9 @@ def _namespaces() -> str | None:
 
 
 def _mininet() -> str | None:
-    found = importlib.util.find_spec("mininet")
-    if found and found.origin:
-        return str(Path(found.origin).parent)
+    spec = importlib.util.find_spec("mininet")
+    if spec and spec.origin:
+        return str(Path(spec.origin).parent)
     place = Path("/usr/lib/python3/dist-packages/mininet")  # Debian's package is for Debian's Python
     return str(place) if (place / "net.py").is_file() else None
 
@@ -117,8 +117,8 @@ def _pinning() -> str | None:
 
 
 def _paramiko() -> str | None:
-    found = importlib.util.find_spec("paramiko")
-    return "installed" if found else None
+    spec = importlib.util.find_spec("paramiko")
+    return "installed" if spec else None
 
 
 def _go() -> str:
@@ -136,8 +136,8 @@ def _brokerd() -> str | None:
 
 
 def _docker_sdk() -> str | None:
-    found = importlib.util.find_spec("docker")
-    return str(Path(found.origin).parent) if found and found.origin else None
+    spec = importlib.util.find_spec("docker")
+    return str(Path(spec.origin).parent) if spec and spec.origin else None
 
 
 def _dockerd() -> str | None:
@@ -150,10 +150,6 @@ def _java() -> str | None:
     """The one that this checkout has made for Spark, or one on the path."""
     own = CHECKOUT / ".java" / "bin" / "java"
     return str(own) if os.access(own, os.X_OK) else tool("java")
-
-
-def _zookeeper() -> str | None:
-    return str(ZOOKEEPER_JAR) if ZOOKEEPER_JAR.is_file() and _java() else None
 
 
 def _linux() -> str | None:
@@ -182,9 +178,6 @@ CAPABILITIES = {
     "sshd": Capability("sshd, for tests", lambda: tool("sshd"), "apt-get install openssh-server"),
     "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokers.brokerd.build)"),
-    "redis": Capability("Redis", lambda: tool("redis-server"), "apt-get install redis-server"),
-    "serf": Capability("Serf", lambda: tool("serf"), "apt-get install serf"),
-    "zookeeper": Capability("ZooKeeper", _zookeeper, "apt-get install libzookeeper-java", "java"),
     "docker-sdk": Capability("Docker SDK", _docker_sdk, "make setup"),
     "dockerd": Capability("Docker engine", _dockerd, "apt-get install --no-install-recommends docker.io"),
     "containerd": Capability(
@@ -200,29 +193,39 @@ CAPABILITIES = {
 }
 
 
+def capability(name: str) -> Capability:
+    """One of ``CAPABILITIES``, or what a server of that name needs."""
+    return CAPABILITIES[name] if name in CAPABILITIES else load_server(name).capability()
+
+
 @cache
 def find_capability(name: str) -> str | None:
     """Where or how a capability was found; None where it is missing, or where looking for it fails."""
     try:
-        return CAPABILITIES[name].find()
+        return capability(name).find()
     except (OSError, ImportError, HarnessError):
         return None
 
 
 def fix_of(name: str) -> str:
     """The command that adds a missing capability, or the one that it needs first."""
-    first = CAPABILITIES[name].first
-    return fix_of(first) if first and find_capability(first) is None else CAPABILITIES[name].fix
+    wanted = capability(name)
+    return fix_of(wanted.first) if wanted.first and find_capability(wanted.first) is None else wanted.fix
 
 
 def require(*names: str) -> None:
     """MachineError, with the command that adds it, for the first of the capabilities that this machine lacks."""
     for name in names:
         if find_capability(name) is None:
-            raise MachineError(f"this machine has no {CAPABILITIES[name].what}", fix_of(name))
+            raise MachineError(f"this machine has no {capability(name).what}", fix_of(name))
 
 
 def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
     """Look for each of the named capabilities."""
-    found = [(name, find_capability(name)) for name in names]
-    return [Finding(CAPABILITIES[name].what, where is not None, where or fix_of(name), needed) for name, where in found]
+    looked = [(name, find_capability(name)) for name in names]
+    return [Finding(capability(name).what, where is not None, where or fix_of(name), needed) for name, where in looked]
+
+
+def probe_beside() -> list[Finding]:
+    """What live studies may want of this machine beside what makes hosts: brokers, servers, steady measurements."""
+    return probe_capabilities("go", "brokerd", *SERVERS, "pinning", "realtime", needed=False)

@@ -58,11 +58,13 @@ def _remove_run(left: Leftovers, removed: list[str]) -> list[str]:
             stuck.append(f"{what}: {error}")
 
     things = list(reversed(left.things.values()))
-    marked = [{"kind": "process", "name": "marked as this run's", **found} for found in marked_processes(left.token)]
+    marked = [
+        {"kind": "process", "name": "marked as this run's", **process} for process in marked_processes(left.token)
+    ]
     processes = [thing for thing in things if thing["kind"] == "process"]
     known = {thing.get("pid") for thing in processes}
     others = [thing for thing in things if thing["kind"] != "process"]
-    for thing in [*processes, *(found for found in marked if found["pid"] not in known), *others]:
+    for thing in [*processes, *(process for process in marked if process["pid"] not in known), *others]:
         attempt(_text(thing), partial(_REMOVERS.get(thing["kind"], _leave), thing))
     return stuck
 
@@ -79,19 +81,19 @@ def marked_processes(token: str) -> list[dict[str, Any]]:
     """
     mark = f"{TOKEN}={token}".encode()
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         pid = int(path.parent.name)
         started = start_time(pid)
         with suppress(OSError):  # ended, or another user's
             if started is not None and pid not in own and mark in path.read_bytes().split(b"\0"):
-                found.append({"pid": pid, "started": started})
-    return sorted(found, key=lambda process: (process["started"], process["pid"]), reverse=True)
+                processes.append({"pid": pid, "started": started})
+    return sorted(processes, key=lambda process: (process["started"], process["pid"]), reverse=True)
 
 
 def kill_marked(token: str) -> list[int]:
     """End all processes that bear the run's token; returns those that were there."""
-    return [found["pid"] for found in marked_processes(token) if kill_left(found["pid"], found["started"])]
+    return [process["pid"] for process in marked_processes(token) if kill_left(process["pid"], process["started"])]
 
 
 def kill_left(pid: int, started: int | None) -> bool:
@@ -144,12 +146,12 @@ def remove_group(name: str) -> bool:
     Returns whether it was there.
     """
     places = {partition.mountpoint for partition in psutil.disk_partitions(all=True) if "cgroup" in partition.fstype}
-    found = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
-    for path in found:
+    groups = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
+    for path in groups:
         for folder, _, _ in os.walk(path, topdown=False):
             _empty(Path(folder))
             os.rmdir(folder)
-    return bool(found)
+    return bool(groups)
 
 
 def _empty(group: Path) -> None:

@@ -9,7 +9,7 @@ import psutil
 
 from core.errors import SpecError
 from testbed.faults import Fault, Handover
-from testbed.hosts.capabilities import CAPABILITIES, Finding, find_capability, probe_capabilities
+from testbed.hosts.capabilities import CAPABILITIES, Finding, find_capability, probe_beside
 from testbed.hosts.process import ProcessSite
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
@@ -81,5 +81,5 @@ def probe() -> list[Finding]:
     where = find_capability("linux")
     return [
         Finding("processes", where is not None, "on loopback" if where else CAPABILITIES["linux"].fix),
-        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
+        *probe_beside(),
     ]

@@ -16,7 +16,7 @@ from typing import Any
 
 from testbed.hosts.agent import _carry_out, say
 
-_PR_SET_TIMERSLACK = 29  # prctl(2): by default Linux may wake a sleeper 50 us late
+_PR_SET_TIMERSLACK = 29  # prctl(2), of a thread: by default Linux may wake a sleeper 50 us late
 _LONGEST_SLEEP_NS = 10**9
 
 
@@ -37,13 +37,13 @@ class Clock:
 
 def real_offset_ns() -> int:
     """How far the real-time clock is ahead of the steady one, from the quickest of a few readings."""
-    found = []
+    readings = []
     for _ in range(5):
         before = time.monotonic_ns()
         real = time.time_ns()
         after = time.monotonic_ns()
-        found.append((after - before, real - (before + after) // 2))
-    return min(found)[1]
+        readings.append((after - before, real - (before + after) // 2))
+    return min(readings)[1]
 
 
 class Loop:
@@ -58,8 +58,6 @@ class Loop:
         assert self._epoll.fileno() < 1024, "select takes small descriptors only"
         self._watched: set[int] = set()
         self._running = True
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1_000, 0, 0, 0)
 
     def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: Any) -> None:
         """Call ``action`` at an instant, or as soon after it as can be; of one instant in the order given."""
@@ -91,13 +89,17 @@ class Loop:
 
     def run(self) -> None:
         """Until ``stop``."""
+        precise_sleep()
         while self._running:
             self._ring()
             if self._running:
-                self._wait()
+                self._sleep(self._until_next_ns())
+                self._dispatch()
 
     def _ring(self) -> None:
         """Timers that are due now; what they set for now waits for the sockets' turn."""
+        if not self._heap:
+            return
         now_ns, due = time.monotonic_ns(), []
         while self._heap and self._heap[0][0] <= now_ns:
             due.append(heapq.heappop(self._heap))
@@ -118,17 +120,32 @@ class Loop:
             self._epoll.register(descriptor, wanted)
             self._watched.add(descriptor)
 
-    def _wait(self) -> None:
-        wait_ns = _LONGEST_SLEEP_NS
-        if self._heap:
-            wait_ns = min(wait_ns, max(0, self._heap[0][0] - time.monotonic_ns()))
-        select.select([self._epoll], (), (), wait_ns / 1e9)
-        for descriptor, happened in self._epoll.poll(0):
+    def _until_next_ns(self) -> int:
+        """How long nothing is due."""
+        if not self._heap:
+            return _LONGEST_SLEEP_NS
+        return min(_LONGEST_SLEEP_NS, max(0, self._heap[0][0] - time.monotonic_ns()))
+
+    def _sleep(self, span_ns: int) -> None:
+        """So long, or until a socket can be read or written."""
+        select.select([self._epoll], (), (), span_ns / 1e9)
+
+    def _dispatch(self, most: int = -1) -> bool:
+        """Serve the sockets that are ready, so many at most; whether there were any."""
+        events = self._epoll.poll(0, most)
+        for descriptor, happened in events:
             # What is broken can be written and read: both actions learn of it.
             for table, other in ((self._writers, select.EPOLLIN), (self._readers, select.EPOLLOUT)):
                 action = table.get(descriptor)  # an earlier action may have forgotten it
                 if action is not None and happened & ~other:
                     action()
+        return bool(events)
+
+
+def precise_sleep() -> None:
+    """Ask the kernel not to lump this thread's wake-ups with others'."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
 
 
 def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | None]], **ready: Any) -> None:

@@ -26,7 +26,7 @@ from testbed.hosts.cleaning import kill_marked
 from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.site import Program
 from testbed.hosts.state import RunState, start_time
-from testbed.hosts.watch import Watch
+from testbed.hosts.watch import SiteWatch
 from testbed.topologies.topology import Topology
 
 MEMORY = Path("/dev/shm")
@@ -97,7 +97,7 @@ class ProcessSite:
             self.state.gone(number)
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
             raise MachineError(f"cannot start {name}: {error.filename or log}: {error.strerror}", fix) from None
-        agent = Agent(name, process, log)
+        agent = Agent(name, process, log, host)
         self.agents[name], self._host_of[name], self._records[name] = agent, host, number
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
@@ -135,9 +135,9 @@ class ProcessSite:
             self.state.gone(self._records.pop(name))
         return code
 
-    def watched(self) -> Watch:
+    def watched(self) -> SiteWatch:
         """See ``testbed.hosts.site.Site.watched``."""
-        return Watch(Probes(self.processes, self.namespaces, usage=self.usage), self.probes)
+        return SiteWatch(Probes(self.processes, self.namespaces, usage=self.usage), self.probes)
 
     def usage(self) -> Iterable[tuple[str, str, float]]:
         """What each host uses, where somebody counts that: (host, metric, value); asked about once a second."""

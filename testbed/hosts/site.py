@@ -11,7 +11,7 @@ from core.errors import HarnessError
 from testbed.faults import Fault
 from testbed.hosts.agent import Agent
 from testbed.hosts.state import RunState
-from testbed.hosts.watch import Watch
+from testbed.hosts.watch import SiteWatch
 from testbed.topologies.topology import Topology
 
 
@@ -96,7 +96,7 @@ class Site(Protocol):
         """By how much a host's CLOCK_REALTIME is ahead of ours; all instants of a run are by ours."""
         ...
 
-    def watched(self) -> Watch:
+    def watched(self) -> SiteWatch:
         """Samples of agents, hosts and machines, from when the watch is entered."""
         ...
 

@@ -49,10 +49,10 @@ def state_folder() -> Path:
         folder = Path(tempfile.gettempdir()) / f"ratebed-{user}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        facts = folder.lstat()
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}", "set XDG_RUNTIME_DIR to a folder of your own") from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user or found.st_mode & 0o022:
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != user or facts.st_mode & 0o022:
         raise MachineError(f"{folder} is not yours alone", "remove it; what is in it may be somebody else's")
     return folder
 

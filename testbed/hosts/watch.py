@@ -7,7 +7,7 @@ from typing import Self
 from collectors.probes import Probes, Seen, Together
 
 
-class Watch:
+class SiteWatch:
     """Samples of this machine from when it is entered until it is left; a context manager.
 
     ``elsewhere``: what other machines have seen of themselves, asked for when the run is over.

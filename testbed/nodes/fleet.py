@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -20,8 +20,10 @@ from testbed.faults import Restart
 from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
-from testbed.nodes.planes import SERVICES
+from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
+from testbed.servers import check_servers, servers_of
+from testbed.servers.server import RunningServer
 
 LOAD_S = 120.0  # many processes start at once, on few cores, and may have to compile
 _CONNECT_S = 30.0
@@ -39,33 +41,17 @@ class _Place:
     status: dict[str, Any] = field(default_factory=dict)  # the last one
 
 
-class _Service:
-    """The server program that a system's nodes ask: beside the node that the option ``server`` names, or the first."""
-
-    def __init__(self, site: Site, name: str, config: Any, names: Sequence[str]):
-        self.node = getattr(config, "server", "") or names[0]
-        self._address = site.address(self.node)
-        host = site.topology.host_of(self.node)
-        folder = str(Path(site.place(host, site.folder / name)).parent)
-        command = [sys.executable, "-m", SERVICES[name], self._address, folder]
-        self.agent = site.start(host, Program(f"service-{name}", command))
-
-    def start(self, password: str) -> list[object]:
-        """Start the server; returns what nodes must know: address, port, password, and the origin of its time in s."""
-        self.agent.ready(LOAD_S)
-        port = self.agent.ask("start", password=password)["port"]
-        return [self._address, port, password, int(time())]
-
-
 class NodeFleet:
-    """One process a node; one more, loaded and waiting, for each restart that is planned.
+    """One process a node; one more, loaded and waiting, for each restart that is planned; the servers that they ask.
 
-    ``services``: what the nodes' planes are told of servers, name -> plain values.  ``names``: the nodes, where they
-    are not all of the topology's.
+    ``surroundings``: what all nodes are told of them but for the servers, which stand beside one of the nodes and go
+    down with it.  ``names``: the nodes, where they are not all of the topology's.
     """
 
     def __init__(self, site: Site, system: System, config: Any, seed: int, names: Sequence[str] = ()):
-        self.token, self.services = token_hex(16), dict[str, list[object]]()
+        check_servers(system, "with hosts", is_real=True)
+        self.token, self.surroundings = token_hex(16), Surroundings()
+        self.script: Path | None = None  # what a study's planes read: brought to every node's host
         self._site, self._system, self._seed = site, system, seed
         self._loading = {"system": name_of(system), "options": msgspec.to_builtins(config)}
         self.transport = system.transport
@@ -75,10 +61,10 @@ class NodeFleet:
         self._processes: list[str] = []  # names of the agents that were started and not forgotten
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
-        self._service: _Service | None = None
-        if system.service:
-            self._service = _Service(site, system.service, config, self.names)
-            self._processes.append(self._service.agent.name)
+        self._server_node, self._servers_wanted = system.beside(config) or self.names[0], True
+        self._servers: dict[str, RunningServer] = {
+            server.name: server.beside(site, self._server_node, self.token) for server in servers_of(system)
+        }
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -88,8 +74,7 @@ class NodeFleet:
         """Start all processes, load the system in them, and connect those that run from the beginning."""
         lives = [(name, 0) for name in self.names]
         lives += [(restart.node, number) for number, restart in enumerate(restarts, 1)]
-        if self._service is not None:
-            self.services[self._system.service] = self._service.start(self.token)
+        self._start_servers()
         agents = [(name, number, self._begin(name, number)) for name, number in lives]
         for _, _, agent in agents:
             agent.ready(LOAD_S)
@@ -116,8 +101,11 @@ class NodeFleet:
             place.agent.ask("connect", **self._introduction(name))
         until_s, others = monotonic() + _CONNECT_S, len(self.names) - 1
         while True:
-            found = self.statuses()
-            alone = [name for name, of in found.items() if of["connected_count"] < others or not of["ready"]]
+            alone = [
+                name
+                for name, status in self.statuses().items()
+                if status["connected_count"] < others or not status["ready"]
+            ]
             if not alone:
                 return
             if monotonic() > until_s:
@@ -143,16 +131,18 @@ class NodeFleet:
         self._processes.remove(place.agent.name)
         self._site.forget(place.agent.name)
         place.agent = None
-        if self._service is not None and self._service.node == name:
-            self._service.agent.ask("crash")
+        if name == self._server_node:
+            self._servers_wanted = False
+            for server in self._servers.values():
+                server.kill()
 
     def restart(self, restart: Restart) -> None:
         """Let the process that waits for this restart take the node's place; it keeps address and clock."""
         place = self._places[restart.node]
         agent, file = self._waiting.pop(restart)
         snapshot = self._copy(restart)
-        if self._service is not None and self._service.node == restart.node:
-            self._service.agent.ask("start", password=self.token)
+        if restart.node == self._server_node:
+            self._start_servers()
         agent.ask("listen", port=place.port)
         agent.ask("connect", **self._introduction(restart.node))
         offset_ns = self._offsets_ns.get(restart.node, 0)
@@ -181,6 +171,11 @@ class NodeFleet:
                     f"the process of node {name} has ended (code {agent.exit_code})", f"see {agent.log}"
                 )
 
+    def lost_servers(self) -> tuple[str, ...]:
+        """The processes of servers that have ended, and that no crash of their node has taken along."""
+        servers = self._servers.values() if self._servers_wanted else ()
+        return tuple(server.process.name for server in servers if not server.process.alive)
+
     @contextmanager
     def blamed(self) -> Iterator[None]:
         """Whoever fails inside because a node has ended, that node's end is what is raised."""
@@ -203,27 +198,27 @@ class NodeFleet:
     def states(self) -> dict[str, Any]:
         """The snapshot of each node that runs and gives one."""
         codec = Codec((Request, *self._system.messages))
-        found = {}
+        states = {}
         for name, agent in self._running():
             path = self.folder / f"{name}.state"
             if agent.ask("snapshot", path=self._site.place(name, path), counted=False)["known"]:
                 self._site.fetch(name, path)
-                found[name] = codec.decode(path.read_bytes())
-        return found
+                states[name] = codec.decode(path.read_bytes())
+        return states
 
     def records(self, name: str) -> NodeRecords:
         """The rows of all the node's processes."""
-        found = NodeRecords()
+        records = NodeRecords()
         for file in self._places[name].lives:
             if not file.exists():
                 with suppress(MachineError):  # it has none, or its host is lost
                     self._site.fetch(name, file)
             life = read_records(file)
-            found.samples += life.samples
-            found.verdicts += life.verdicts
-            found.commands += life.commands
-            found.fault = found.fault or life.fault
-        return found
+            records.samples += life.samples
+            records.verdicts += life.verdicts
+            records.commands += life.commands
+            records.fault = records.fault or life.fault
+        return records
 
     def lives_count(self, name: str) -> int:
         """How many processes the node has had."""
@@ -237,6 +232,11 @@ class NodeFleet:
                 self._site.forget(self._processes.pop())
             except HarnessError as error:
                 problems.append(error)
+        for server in self._servers.values():
+            try:
+                server.stop()
+            except HarnessError as error:
+                problems.append(error)
         for place in self._places.values():
             place.agent = None
         self._waiting.clear()
@@ -246,9 +246,16 @@ class NodeFleet:
     def _begin(self, name: str, number: int) -> Agent:
         agent = f"node-{name}.{number}" if number else f"node-{name}"
         host = self._site.topology.host_of(name)
-        found = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
+        process = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
         self._processes.append(agent)
-        return found
+        return process
+
+    def _start_servers(self) -> None:
+        for server in self._servers.values():
+            server.start()
+        for server in self._servers.values():
+            server.wait()
+        self._servers_wanted = True
 
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]
@@ -258,12 +265,15 @@ class NodeFleet:
         return self._epoch_ns + self._site.clock_offset_ns(name)
 
     def _introduction(self, name: str) -> dict[str, Any]:
-        """What a node is told of the others and of the services; the instant "begin" is by its host's clock."""
+        """What a node is told of the others and of its surroundings."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
-        services = dict(self.services)
-        if "begin" in services:
-            services["begin"] = [int(str(at_ns)) + self._site.clock_offset_ns(name) for at_ns in services["begin"]]
-        return {"token": self.token, "addresses": addresses, "services": services}
+        around = msgspec.structs.replace(
+            self.surroundings,
+            node=name,
+            servers={name: server.reached_at() for name, server in self._servers.items()},
+            script=self._site.put(name, self.script) if self.script else "",
+        )
+        return {"token": self.token, "addresses": addresses, "around": msgspec.to_builtins(around)}
 
     def _copy(self, restart: Restart) -> str:
         """The file with the state of the peer to copy from; "" where there is none, or it is down."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.records import Request
-from systems.api import Verdict
+from systems.api import Decide, Verdict
 from testbed.hosts.loop import Loop
 
 FRAME_BYTES_MAXIMUM = 2**28
@@ -35,7 +35,8 @@ class Hello(msgspec.Struct):
 
 
 _REQUEST = struct.Struct(">qqi")  # id, intended instant, cost; then the user
-_VERDICT = struct.Struct(">qqB")  # id, instant of the decision, whether it was admitted
+_VERDICT = struct.Struct(">qqB")  # id, instant of the decision, and the two below
+_ADMITTED, _UNANSWERED = 1, 2
 
 
 def request_frame(request: Request) -> bytes:
@@ -58,17 +59,20 @@ class VerdictRow(NamedTuple):
     request_id: int
     decided_at_ns: int
     verdict: Verdict
+    unanswered: bool  # see ``systems.api.Decide``
 
 
-def verdict_frame(request_id: int, decided_at_ns: int, verdict: Verdict) -> bytes:
+def verdict_frame(decision: Decide, decided_at_ns: int) -> bytes:
     """A verdict as bytes."""
-    return _VERDICT.pack(request_id, decided_at_ns, verdict is Verdict.ADMIT)
+    flags = _ADMITTED * (decision.verdict is Verdict.ADMIT) + _UNANSWERED * decision.unanswered
+    return _VERDICT.pack(decision.request_id, decided_at_ns, flags)
 
 
 def read_verdict(frame: bytes) -> VerdictRow:
     """What ``verdict_frame`` made."""
-    number, at_ns, admitted = _VERDICT.unpack(frame)
-    return VerdictRow(number, at_ns, Verdict.ADMIT if admitted else Verdict.REJECT)
+    number, at_ns, flags = _VERDICT.unpack(frame)
+    verdict = Verdict.ADMIT if flags & _ADMITTED else Verdict.REJECT
+    return VerdictRow(number, at_ns, verdict, bool(flags & _UNANSWERED))
 
 
 def retry_soon(sock: socket.socket) -> None:
@@ -112,13 +116,9 @@ class FrameSocket:
 
     def send(self, frame: bytes) -> None:
         """Send a frame, now or as soon as the kernel takes it."""
-        self.write(_LENGTH.pack(len(frame)) + frame)
-
-    def write(self, data: bytes) -> None:
-        """Send bytes, whatever they are: for protocols whose answers alone come in such frames."""
         if not self.open:
             return
-        sent = 0
+        data, sent = _LENGTH.pack(len(frame)) + frame, 0
         if not self._outgoing:
             sent = self._try(data)
         if self.open and sent < len(data):

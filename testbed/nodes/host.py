@@ -16,17 +16,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from core.errors import HarnessError, MachineError, SystemFault
-from core.registry import lookup
 from core.units import SECOND_NS
-from systems.api import Arrival, Event, Node, Report, System, Transport, Verdict
+from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
 from testbed.hosts.directory import Directory, directory_from
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
-from testbed.nodes.links import Datagrams, Doorstep, Links, Streams, big_buffer
+from testbed.nodes.links import Datagrams, Doorstep, Peers, Streams, big_buffer
 from testbed.nodes.loading import load_node
 from testbed.nodes.member import Group, Member
-from testbed.nodes.planes import PLANES, STAND_INS, Plane
+from testbed.nodes.planes import Plane, Surroundings, plane_of, standing_in
 from testbed.nodes.records import Recorder
 
 BIND_S = 2.0  # how long a port may stay taken by the process that was killed there
@@ -49,7 +50,7 @@ class NodeHost:
         self._listener: socket.socket
         self._datagram_socket: socket.socket
         self._doorstep: Doorstep
-        self._links: Links
+        self._peers: Peers
         self._streams: Streams  # the same, where they are streams
         self._plane: Plane | None = None
         self._started = False
@@ -86,21 +87,19 @@ class NodeHost:
                     raise MachineError(f"port {port} of {self._address}: {error}", "free it") from None
                 time.sleep(0.01)
 
-    def connect(self, token: str, addresses: dict[str, list[object]], services: dict[str, list[object]]) -> None:
+    def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, object]) -> None:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
-            self._links = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
+            self._peers = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
         else:
-            self._links = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
-        self._links.start()
-        if self._system.key in STAND_INS:
-            self._node = lookup("stand-in", STAND_INS, self._system.key)(self._name, self._node, services)
+            self._peers = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
+        self._peers.start()
+        surroundings = msgspec.convert(around, Surroundings)
+        self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)
-        if self._system.key in PLANES:
-            make = lookup("plane", PLANES, self._system.key)
-            self._plane = make(self.loop, {**services, "node": [self._name]}, self._hear, self._member.count_sent)
+        self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._member.count_sent)
 
     def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""
@@ -131,12 +130,12 @@ class NodeHost:
         return {
             "started": self._started,
             "idle": self._member.idle(),
-            "connected_count": self._links.connected_count(),
+            "connected_count": self._peers.connected_count(),
             "ready": self._plane is None or self._plane.ready(),
-            "unsent_bytes": self._links.unsent_bytes(),
+            "unsent_bytes": self._peers.unsent_bytes(),
             "sent_to": self._sent_to,
             "received_from": self._received_from,
-            "garbage_count": self._garbage_count + self._links.garbage_count + self._doorstep.garbage_count,
+            "garbage_count": self._garbage_count + self._peers.garbage_count + self._doorstep.garbage_count,
             "last_traffic_ns": self._member.last_traffic_ns,
         }
 
@@ -244,20 +243,20 @@ class NodeHost:
         if target == source:  # no socket leads home
             self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
         else:
-            self._links.send(target, content)
+            self._peers.send(target, content)
         self._sent_to[target] += 1
 
     def release(self, node: str, request_id: int) -> None:
         """The user's host hears nothing of it."""
         self._users.pop(request_id, None)
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """Tell the user's host; of what was handed on to this node it hears nothing, and the verdict is recorded."""
-        user = self._users.pop(request_id, None)
+        user = self._users.pop(decision.request_id, None)
         if user is None:
-            self._recorder.verdict(self.now_ns, request_id, verdict)
+            self._recorder.verdict(self.now_ns, decision)
         else:
-            user.send(verdict_frame(request_id, self.now_ns, verdict))
+            user.send(verdict_frame(decision, self.now_ns))
 
     def actuate(self, node: str, command: Any) -> None:
         """To the data plane, or into the records where there is none."""
@@ -278,15 +277,18 @@ class NodeHost:
         self._member.tell_weight()
 
     def _tell_traffic(self) -> None:
-        lost_count, self._lost_before = self._links.lost_count - self._lost_before, self._links.lost_count
+        lost_count, self._lost_before = self._peers.lost_count - self._lost_before, self._peers.lost_count
         self._member.tell_traffic(lost_count)
 
 
 def main() -> None:
     """Run until standard input ends."""
     host = NodeHost(sys.argv[1])
-    names = ("configure", "listen", "connect", "go", "skew", "snapshot", "status", "finish")
-    serve_in(host.loop, {name: getattr(host, name) for name in names})
+    commands: dict[str, Callable[..., dict[str, Any] | None]] = {
+        **{"configure": host.configure, "listen": host.listen, "connect": host.connect, "go": host.go},
+        **{"skew": host.skew, "snapshot": host.snapshot, "status": host.status, "finish": host.finish},
+    }
+    serve_in(host.loop, commands)
     sys.exit(host.exit_code)
 
 

@@ -31,7 +31,7 @@ _SO_RCVBUFFORCE = 33  # socket(7): as root, beyond rmem_max
 Received = Callable[[str, bytes], None]  # source, content
 
 
-class Links(Protocol):
+class Peers(Protocol):
     """A node's ways to its peers."""
 
     lost_count: int
@@ -76,7 +76,7 @@ class Datagrams:
         """Datagrams need no call."""
 
     def send(self, target: str, content: bytes) -> None:
-        """See ``Links``."""
+        """See ``Peers``."""
         try:
             self._socket.sendto(content, self._directory.addresses[target])
         except OSError:
@@ -121,13 +121,13 @@ class Streams:
         self._peers = {name: _Peer(address) for name, address in directory.addresses.items() if name != own}
 
     def start(self) -> None:
-        """See ``Links``."""
+        """See ``Peers``."""
         for name in self._directory.calls(self._own):
             self._dial(name)
         self._loop.call_at(time.monotonic_ns() + PATIENCE_NS, self._lose_patience)
 
     def send(self, target: str, content: bytes) -> None:
-        """See ``Links``."""
+        """See ``Peers``."""
         peer = self._peers[target]
         if peer.connection is not None:
             peer.connection.send(content)
@@ -141,7 +141,7 @@ class Streams:
         return sum(peer.connection is not None for peer in self._peers.values())
 
     def unsent_bytes(self) -> int:
-        """See ``Links``."""
+        """See ``Peers``."""
         held = sum(len(content) for peer in self._peers.values() for content in peer.waiting or ())
         return held + sum(peer.connection.unsent_bytes() for peer in self._peers.values() if peer.connection)
 

@@ -5,43 +5,20 @@ from typing import Any
 
 from core.errors import SpecError
 from core.registry import configure
-from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Node, System
+from systems.api import Node, System
 from systems.loader import load_system
-from testbed.faults import Crash, Fault, Restart
-
-_WARM_SEED, _WARM_USERS = 1, 3
+from testbed.nodes.rehearsal import rehearse
 
 
 def load_node(name: str, system: str, options: dict[str, Any], names: Sequence[str], seed: int) -> tuple[System, Node]:
     """Node ``name`` of the nodes that the system makes for ``names``; SpecError where there is none."""
-    found = load_system(system)
-    if found.nodes is None:
-        raise SpecError(f"system {found.key} has no nodes", "it distributes publishers; run it as a distributor")
-    config = configure(f"system {found.key}", found.config, options)
-    nodes = found.nodes(list(names), config, seed)
+    loaded = load_system(system)
+    if loaded.nodes is None:
+        raise SpecError(f"system {loaded.key} has no nodes", "it distributes publishers; run it as a distributor")
+    config = configure(f"system {loaded.key}", loaded.config, options)
+    nodes = loaded.nodes(list(names), config, seed)
     if name not in nodes:
-        raise SpecError(f"system {found.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
-    if not found.service:  # virtual time has no services
-        _warm(found, config, list(names))
-    return found, nodes[name]
-
-
-def _warm(system: System, config: Any, names: list[str]) -> None:
-    """Run other nodes of the same system for two seconds of virtual time: kernels are compiled or loaded then."""
-    from testbed.topologies.topology import mesh
-    from testbed.virtual.boot import event_loop
-    from workloads.requests import poisson_requests
-
-    topology = mesh("warm-up", names, MILLISECOND_NS)
-    requests = {}
-    if Arrival in system.inputs:
-        requests = poisson_requests(names, _WARM_USERS, 20.0, 2 * SECOND_NS, _WARM_SEED, sticky=False)
-    faults: tuple[Fault, ...] = ()
-    if len(names) > 1:
-        faults = Crash(SECOND_NS, names[-1]), Restart(SECOND_NS + 1, names[-1], names[0])
-    loop = event_loop(system, config, topology, topology.node_names(), _WARM_SEED)
-    for node, offered in requests.items():
-        loop.offer(node, offered)
-    loop.fail(faults)
-    loop.run(2 * SECOND_NS)
+        raise SpecError(f"system {loaded.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
+    if not loaded.servers:  # a rehearsal has none
+        rehearse(loaded, config, list(names))
+    return loaded, nodes[name]

@@ -28,7 +28,6 @@ from systems.api import (
     Start,
     Timer,
     Transport,
-    Verdict,
 )
 from systems.referee import Referee
 
@@ -67,7 +66,7 @@ class Body(Protocol):
         """The node has handed the request on, and will not decide it."""
         ...
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """The node has decided a request."""
         ...
 
@@ -81,7 +80,7 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True)
-class Said:
+class NodeFacts:
     """What a node says of itself besides its effects (``systems.api.Node``); None: it does not say."""
 
     idle: Callable[[], bool] | None
@@ -89,11 +88,11 @@ class Said:
     weights: tuple[tuple[str, Callable[[], int]], ...]  # metric -> what it weighs
 
 
-def said_by(node: Node) -> Said:
+def facts_of(node: Node) -> NodeFacts:
     """Look once at what a node offers."""
     idle, snapshot = getattr(node, "idle", None), getattr(node, "snapshot", None)
     weights = [(metric, getattr(node, metric, None)) for metric in ("state_bytes", "allocated_bytes")]
-    return Said(idle, snapshot, tuple((metric, weigh) for metric, weigh in weights if weigh is not None))
+    return NodeFacts(idle, snapshot, tuple((metric, weigh) for metric, weigh in weights if weigh is not None))
 
 
 class Member:
@@ -114,7 +113,7 @@ class Member:
         self._settle(node)
 
     def _settle(self, node: Node) -> None:
-        self.node, self._said = node, said_by(node)
+        self.node, self._facts = node, facts_of(node)
         self._referee = Referee(self.name, self._group.names, self._group.messages)
 
     # --- events --------------------------------------------------------------------------------------
@@ -171,8 +170,8 @@ class Member:
             case Forward(request, target):
                 self._body.release(self.name, request.id)
                 self._send(target, request)
-            case Decide(request_id, verdict):
-                self._body.decide(self.name, request_id, verdict)
+            case Decide():
+                self._body.decide(self.name, effect)
             case Actuate(command):
                 self._body.actuate(self.name, command)
             case Sample(metric, value):
@@ -200,7 +199,7 @@ class Member:
 
     def state(self) -> Any:
         """The node's snapshot; None where it is down, or keeps it to itself."""
-        return self._said.snapshot() if self.alive and self._said.snapshot is not None else None
+        return self._facts.snapshot() if self.alive and self._facts.snapshot is not None else None
 
     def state_content(self, counted: bool = True) -> bytes | None:
         """The same as bytes for a peer that re-joins; it counts as sent by the node, if it is ``counted``."""
@@ -216,7 +215,7 @@ class Member:
 
     def idle(self) -> bool | None:
         """Whether nothing is left to send; None where the node does not say."""
-        return None if self._said.idle is None else bool(self._said.idle())
+        return None if self._facts.idle is None else bool(self._facts.idle())
 
     def count_sent(self, content: bytes) -> None:
         """The node, or its data plane, sends these bytes."""
@@ -240,7 +239,7 @@ class Member:
     def tell_weight(self) -> None:
         """Sample what the node's state weighs, where it lives and says so."""
         if self.alive:
-            for metric, weigh in self._said.weights:
+            for metric, weigh in self._facts.weights:
                 self._body.sample(self.name, metric, float(weigh()))
 
 

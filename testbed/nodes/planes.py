@@ -1,31 +1,49 @@
 """What a node's commands (``Actuate``) reach on a live testbed, and what reports back to it.
 
-Registries: ``PLANES``, system -> "module:CLASS"; ``SERVICES``, ``System.service`` -> the module of the agent
-that runs the server; ``STAND_INS``, system -> "module:function" that may put a node with a real server behind it in
-the place of one that models the server: ``function(name, node, services) -> node``.  A plane is made with the loop of
-the node's host, the services of the run (name -> plain values), what takes its reports, and what counts the bytes that
-it sends.
+A system declares its plane (``System.plane``): a callable that is given the loop of the node's host, the node's
+surroundings, what takes its reports, and what counts the bytes that it sends.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
-from testbed.hosts.loop import Clock
+import msgspec
 
-PLANES = {
-    "tb-adaptor": "testbed.brokers.plane:BrokerPlane",
-    "redis-gcra": "testbed.servers.redis_plane:RedisPlane",
-    "pulsar": "studies.placement.planes:placement_plane",
-    "all-pairs": "studies.placement.planes:placement_plane",
-    "epulsar": "studies.placement.planes:placement_plane",
-}
-SERVICES = {
-    "redis": "testbed.servers.redis_host",
-}
-STAND_INS = {
-    "pulsar": "studies.placement.servers:stand_in",
-    "all-pairs": "studies.placement.servers:stand_in",
-    "epulsar": "studies.placement.servers:stand_in",
-}
+from core.errors import SpecError
+from systems.api import Node, System
+from systems.loader import declared
+from testbed.hosts.loop import Clock, Loop
+
+
+class ServerAt(msgspec.Struct, frozen=True):
+    """Where nodes reach a server program; ``secret``: the run's; ``begun_s``: when it was first started, Unix time."""
+
+    address: str
+    port: int
+    secret: str = ""
+    begun_s: int = 0
+
+
+class ControlAt(msgspec.Struct, frozen=True):
+    """A broker's control port, on its own host's loopback."""
+
+    port: int
+    token: str
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a node is told of what is around it, beside the other nodes.
+
+    ``servers``: by the names of those that the system declares.  The others are told where a study has such things:
+    ``brokers`` by their nodes' names, the ``topic`` that they report, and ``script``, the path of what a study's planes
+    read.
+    """
+
+    node: str = ""
+    servers: dict[str, ServerAt] = {}
+    brokers: dict[str, ControlAt] = {}
+    topic: str = ""
+    script: str = ""
 
 
 class Plane(Protocol):
@@ -46,3 +64,32 @@ class Plane(Protocol):
     def finish(self) -> None:
         """The run ends; the same."""
         return None
+
+
+def plane_of(
+    system: System,
+    loop: Loop,
+    around: Surroundings,
+    report: Callable[[object], None],
+    count_sent: Callable[[bytes], None],
+) -> Plane | None:
+    """The plane that the system declares, made; None where it declares none."""
+    if not system.plane:
+        return None
+    plane: Plane = _callable(system, system.plane)(loop, around, report, count_sent)
+    return plane
+
+
+def standing_in(system: System, node: Node, around: Surroundings) -> Node:
+    """The node, or the one that the system's declaration puts in its place."""
+    if system.stand_in is None:
+        return node
+    other: Node = _callable(system, system.stand_in.make)(node, around)
+    return other
+
+
+def _callable(system: System, name: str) -> Callable[..., Any]:
+    thing = declared(system, name)
+    if not callable(thing):
+        raise SpecError(f"system {system.key}: {name!r} is a {type(thing).__name__}", "name something that makes one")
+    return thing

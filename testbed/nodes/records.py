@@ -10,7 +10,7 @@ from typing import Any
 from core import errors
 from core.errors import HarnessError, MachineError
 from core.units import MILLISECOND_NS
-from systems.api import Verdict
+from systems.api import Decide, Verdict
 from testbed.hosts.loop import Loop
 
 _FLUSH_NS = 100 * MILLISECOND_NS
@@ -28,9 +28,9 @@ class Recorder:
         """A row of ``samples``."""
         self._add("sample", at_ns, metric, value)
 
-    def verdict(self, at_ns: int, request_id: int, verdict: Verdict) -> None:
+    def verdict(self, at_ns: int, decision: Decide) -> None:
         """A verdict on a request that another node handed on."""
-        self._add("verdict", at_ns, request_id, verdict.value)
+        self._add("verdict", at_ns, decision.request_id, decision.verdict.value, decision.unanswered)
 
     def command(self, at_ns: int, command: Any) -> None:
         """A command to a data plane that is not there."""
@@ -57,26 +57,26 @@ class NodeRecords:
     """The rows of a node's processes, one after another."""
 
     samples: list[tuple[int, str, float]] = field(default_factory=list)
-    verdicts: list[tuple[int, int, Verdict]] = field(default_factory=list)  # at_ns, request id, verdict
+    verdicts: list[tuple[int, int, Verdict, bool]] = field(default_factory=list)  # at_ns, request id, …, unanswered
     commands: list[tuple[int, str]] = field(default_factory=list)
     fault: HarnessError | None = None
 
 
 def read_records(path: Path) -> NodeRecords:
     """Everything in a file; the last line may be torn, where its writer was killed.  Empty if there is no file."""
-    found = NodeRecords()
+    records = NodeRecords()
     if not path.exists():
-        return found
+        return records
     for line in path.read_text().split("\n")[:-1]:
         kind, *row = json.loads(line)
         match kind:
             case "sample":
-                found.samples.append(tuple(row))
+                records.samples.append(tuple(row))
             case "verdict":
-                found.verdicts.append((row[0], row[1], Verdict(row[2])))
+                records.verdicts.append((row[0], row[1], Verdict(row[2]), row[3]))
             case "command":
-                found.commands.append(tuple(row))
+                records.commands.append(tuple(row))
             case "fault":
                 name, what, fix = row
-                found.fault = getattr(errors, name, MachineError)(what, fix)
-    return found
+                records.fault = getattr(errors, name, MachineError)(what, fix)
+    return records

@@ -12,9 +12,11 @@ from types import TracebackType
 from typing import Self
 
 from core.errors import MachineError, SpecError
+from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
+from testbed.nodes.planes import ServerAt
 from testbed.servers.serf_rpc import SerfRpc
-from testbed.servers.server import ServerProcess, listening_address, port_on, program_of
+from testbed.servers.server import RunningServer, Server, ServerProcess, listening_address, port_on, program_of
 
 GOSSIP_PORT, RPC_PORT = 7946, 7373  # Serf's own
 PROBE_EVERY_S = {"lan": 1.0, "wan": 5.0, "local": 1.0}  # memberlist's profiles (config.go)
@@ -24,7 +26,7 @@ _LOOK_AGAIN_S = 0.3
 SEEDS = 2  # ours: whom the others call to join; with one alone, nobody could join while it is down
 
 
-class SerfServer:
+class SerfServer(RunningServer):
     """The agent of one node: a process on the node's host, and a way to ask it."""
 
     def __init__(self, site: Site, node: str, profile: str = "lan"):
@@ -32,8 +34,8 @@ class SerfServer:
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
         self.node, self._site, self._profile = node, site, profile
         self._host = site.topology.host_of(node)
-        address, (host,) = site.address(node), (h for h in site.topology.hosts if h.name == self._host)
-        number = host.node_names.index(node)  # several agents may share a host
+        address = site.address(node)  # several agents may share a host, and several hosts a machine
+        number = [name for name in site.topology.node_names() if site.address(name) == address].index(node)
         self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
         self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
         self.rpc_at = address, self._rpc_port  # for nodes on other hosts
@@ -53,6 +55,10 @@ class SerfServer:
     def wait(self, timeout_s: float = START_S) -> None:
         """Until it answers by RPC."""
         self.process.wait_for(lambda: bool(self.rpc.stats()), timeout_s)
+
+    def reached_at(self) -> ServerAt:
+        """See ``RunningServer``: its RPC."""
+        return ServerAt(*self.rpc_at)
 
     def kill(self) -> None:
         """A crash: the others find out by their probes."""
@@ -121,3 +127,24 @@ class SerfCluster:
             server.process.terminate()
         for server in self.servers.values():
             server.stop()
+
+
+class Serf(Server):
+    """An agent by itself; a study that wants a cluster makes a ``SerfCluster``."""
+
+    name = "serf"
+
+    def capability(self) -> Capability:
+        """See ``Server``."""
+        return Capability("Serf", lambda: tool("serf"), "apt-get install serf")
+
+    def beside(self, site: Site, node: str, secret: str) -> SerfServer:
+        """See ``Server``."""
+        return SerfServer(site, node)
+
+    def programs(self) -> tuple[str, ...]:
+        """See ``Server``."""
+        return ("serf",)
+
+
+SERVER = Serf()

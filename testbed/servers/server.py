@@ -1,20 +1,78 @@
-"""A server program of somebody else's, as a process on a host of a live site.
+"""A server of somebody else's, unmodified: what it needs, and how one is run beside a node of a live site.
 
-It has no pipe that it listens to, as our own agents do (``testbed.hosts.agent``): it is ended by SIGTERM, and dies with
-the harness.  Like them it is in the run's state file, in the site's list of processes and in the logs.
+Its process has no pipe that it listens to, as our own agents do (``testbed.hosts.agent``): it is ended by SIGTERM, and
+dies with the harness.  Like them it is in the run's state file, in the site's list of processes and in the logs.
 """
 
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 from core.errors import MachineError
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import find_capability, require, tool
+from testbed.hosts.capabilities import Capability, find_capability, require, tool
 from testbed.hosts.site import Program, Site
+from testbed.nodes.planes import ServerAt
 
 ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
+
+
+class Server(ABC):
+    """What a system declares, and what the registry ``SERVERS`` names: one object a program."""
+
+    name: str  # by which nodes are told of it
+
+    @abstractmethod
+    def capability(self) -> Capability:
+        """What a machine must have for it: what ``doctor`` lists, with the command that adds it."""
+
+    @abstractmethod
+    def beside(self, site: Site, node: str, secret: str) -> "RunningServer":
+        """One on the host of ``node``, not started yet; ``secret``: a password, where it takes one."""
+
+    def programs(self) -> tuple[str, ...]:
+        """What an image of this system must hold, so that it can be started there."""
+        return ()
+
+
+class RunningServer(ABC):
+    """One server on a host; killed and started again, it keeps its address.  A context manager that starts it."""
+
+    process: "ServerProcess"
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Until it answers; MachineError where it does not."""
+
+    @abstractmethod
+    def reached_at(self) -> ServerAt:
+        """Where nodes reach it, once it answers."""
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.stop()
+
+    def kill(self) -> None:
+        """A crash."""
+        self.process.kill()
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
 class ServerProcess:
@@ -23,6 +81,8 @@ class ServerProcess:
     ``command`` is asked for at every start.  What the program prints goes to the log of that name.  The thread that
     starts it must live as long: to the kernel, that is the parent with which it dies.
     """
+
+    NO_PROGRAM = 127  # the exit code where the host has no such program
 
     def __init__(self, site: Site, host: str, name: str, command: Callable[[], Sequence[str]]):
         self.site, self.host, self.name = site, host, name
@@ -33,6 +93,11 @@ class ServerProcess:
     def alive(self) -> bool:
         """Whether it runs."""
         return self._agent is not None and self._agent.alive
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of one that has ended by itself; None otherwise."""
+        return None if self._agent is None else self._agent.exit_code
 
     @property
     def pid(self) -> int:
@@ -75,8 +140,7 @@ class ServerProcess:
                     return
             log = f"see {self.site.folder}/logs/{self.name}.log"
             if not self.alive:
-                code = None if self._agent is None else self._agent.exit_code
-                raise MachineError(f"{self.name} has ended (code {code}) before it answered", log)
+                raise MachineError(f"{self.name} has ended (code {self.exit_code}) before it answered", log)
             if time.monotonic() > until_s:
                 raise MachineError(f"{self.name} does not answer within {timeout_s:g} s", log)
             time.sleep(pause_s)

@@ -7,14 +7,16 @@ outlive its process: clients whose session has not run out find everything when 
 import logging
 import socket
 from errno import ECONNREFUSED
-from types import TracebackType
-from typing import Any, Self
+from pathlib import Path
+from typing import Any
 
 from core.errors import MachineError, SpecError
-from testbed.hosts.capabilities import ZOOKEEPER_JAR
+from testbed.hosts.capabilities import Capability, find_capability
 from testbed.hosts.site import Site
-from testbed.servers.server import ServerProcess, listening_address, port_on, program_of
+from testbed.nodes.planes import ServerAt
+from testbed.servers.server import RunningServer, Server, ServerProcess, listening_address, port_on, program_of
 
+JAR = Path("/usr/share/java/zookeeper.jar")  # of Debian's libzookeeper-java; its manifest names the others
 CLIENT_PORT = 2181  # ZooKeeper's own
 TICK_MS = 500  # ours: a session lives for 2 to 20 ticks without its client (the usual tick, 2 s, makes that 4 to 40 s)
 HEAP_MB = 64, 256  # at the start, and at most
@@ -25,8 +27,8 @@ COMMANDS = "ruok, srvr, mntr, cons, dump, wchs"  # four-letter words that it ans
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
-class ZooKeeperServer:
-    """One server on the host of ``node``.  A context manager, which starts and stops it.
+class ZooKeeperServer(RunningServer):
+    """One server on the host of ``node``.
 
     ``jute_max_bytes``: the most that a request or an answer may be long (jute.maxbuffer; 1 MB unless given).
     """
@@ -41,32 +43,23 @@ class ZooKeeperServer:
         self.folder = site.folder / f"zookeeper-{node}"
         self.process = ServerProcess(site, self.host, f"zookeeper-{node}", self._command)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     def start(self, timeout_s: float = START_S) -> None:
         """Start it, after ``kill`` or ``stop`` with the data that it had; returns when it serves."""
         self._configure()
         self.process.start()
         try:
-            self.process.wait_for(lambda: self.ask("ruok") == "imok" and "Mode" in self.ask("srvr"), timeout_s)
+            self.wait(timeout_s)
         except MachineError:
             self.process.stop()
             raise
 
-    def stop(self) -> None:
-        """End it; its data stay with the run."""
-        self.process.stop()
+    def wait(self, timeout_s: float = START_S) -> None:
+        """Until it serves."""
+        self.process.wait_for(lambda: self.ask("ruok") == "imok" and "Mode" in self.ask("srvr"), timeout_s)
 
-    def kill(self) -> None:
-        """A crash."""
-        self.process.kill()
+    def reached_at(self) -> ServerAt:
+        """See ``RunningServer``."""
+        return ServerAt(*self.at)
 
     def ask(self, word: str) -> str:
         """The answer to a four-letter word; MachineError where nobody answers."""
@@ -83,14 +76,14 @@ class ZooKeeperServer:
 
     def counters(self) -> dict[str, float]:
         """What it counts itself (``mntr``), numbers alone: zk_packets_received, zk_watch_count and so on."""
-        found = {}
+        counts = {}
         for line in self.ask("mntr").splitlines():
             name, _, value = line.partition("\t")
             try:
-                found[name] = float(value)
+                counts[name] = float(value)
             except ValueError:
                 continue
-        return found
+        return counts
 
     def client(self, session_s: float = 10.0) -> Any:
         """A kazoo client for the harness, which need not be in the server's namespace; not started yet."""
@@ -104,20 +97,21 @@ class ZooKeeperServer:
         return kazoo_client(self.at, session_s, connect)
 
     def _configure(self) -> None:
-        """Its configuration file, in the run's folder."""
-        settings = {
-            "tickTime": self._tick_ms,
-            "dataDir": self.folder / "data",
-            "clientPort": self.port,
-            "clientPortAddress": self._listens_at,
-            "maxClientCnxns": 0,
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": COMMANDS,
-        }
+        """Its configuration file, in the run's folder on its host."""
         try:
-            (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            settings = {
+                "tickTime": self._tick_ms,
+                "dataDir": Path(self._site.place(self.host, self.folder / "data" / "version-2")).parent,
+                "clientPort": self.port,
+                "clientPortAddress": self._listens_at,
+                "maxClientCnxns": 0,
+                "admin.enableServer": "false",
+                "4lw.commands.whitelist": COMMANDS,
+            }
             text = "".join(f"{name}={value}\n" for name, value in settings.items())
             (self.folder / "zoo.cfg").write_text(text)
+            self._configuration = self._site.put(self.host, self.folder / "zoo.cfg")
         except OSError as error:
             raise MachineError(f"{self.folder}: {error.strerror}", "choose another folder with --out") from None
 
@@ -127,7 +121,7 @@ class ZooKeeperServer:
         options = [f"-Xms{least_mb}m", f"-Xmx{most_mb}m", f"-Dzookeeper.preAllocSize={LOG_FILE_KB}"]
         if self._jute_max_bytes:
             options.append(f"-Djute.maxbuffer={self._jute_max_bytes}")
-        return [program_of("java"), *options, "-cp", str(ZOOKEEPER_JAR), MAIN, str(self.folder / "zoo.cfg")]
+        return [program_of("java"), *options, "-cp", str(JAR), MAIN, self._configuration]
 
 
 def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> Any:
@@ -150,3 +144,24 @@ def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> 
     quiet.addHandler(logging.NullHandler())
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
     return KazooClient(f"{host}:{port}", timeout=session_s, handler=Handler(), connection_retry=again, logger=quiet)
+
+
+class ZooKeeper(Server):
+    """ZooKeeper without a quorum; nodes are clients of kazoo's (``kazoo_client``)."""
+
+    name = "zookeeper"
+
+    def capability(self) -> Capability:
+        """See ``Server``: Debian's jars, and a Java to run them."""
+        return Capability("ZooKeeper", _jar, "apt-get install libzookeeper-java", "java")
+
+    def beside(self, site: Site, node: str, secret: str) -> ZooKeeperServer:
+        """See ``Server``."""
+        return ZooKeeperServer(site, node)
+
+
+def _jar() -> str | None:
+    return str(JAR) if JAR.is_file() and find_capability("java") else None
+
+
+SERVER = ZooKeeper()

@@ -190,15 +190,15 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
     for link in links:
         neighbours.setdefault(link.a, []).append((link.b, link))
         neighbours.setdefault(link.b, []).append((link.a, link))
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     best: dict[str, tuple[int, int]] = {}
     serial = 0
     heap: list[tuple[int, int, int, str, tuple[Link, ...]]] = [(0, 0, serial, source, ())]
     while heap:
         first, second, _, here, taken = heapq.heappop(heap)
-        if here in found:
+        if here in paths:
             continue
-        found[here] = Path(taken)
+        paths[here] = Path(taken)
         for there, link in neighbours.get(here, ()):
             serial += 1
             more = (1, link.one_way_delay_ns) if direct else (link.one_way_delay_ns, 1)
@@ -206,7 +206,7 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
             if there not in best or cost < best[there]:  # an equal one was declared earlier
                 best[there] = cost
                 heapq.heappush(heap, (*cost, serial, there, (*taken, link)))
-    return found
+    return paths
 
 
 def load_topology(name: str, options: Mapping[str, Any] | None = None) -> Topology:

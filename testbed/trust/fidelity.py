@@ -22,10 +22,14 @@ records that nobody can explain    -                   0                       t
 acknowledged, not delivered        -                   0 (no broker killed)    lost by us
 delivered twice                    0 (no fault)        -                       sent again, or migrated badly
 agents lost (by no fault)          -                   0                       part of the load is missing
+decisions without an answer, of    1 %                 5 %                     a limiter whose server is not there
+all outside of faults (2)
 hosts over their memory limit      -                   0                       they were killed
 =================================  ==================  ======================  =================================
 
 (1) A busy machine alone does no certain harm: where neither 99th percentile is degraded, the run is not invalid.
+
+(2) And outside of one time-out after them: what nodes decide alone then is the fault's, counted and shown.
 
 The spread between the two columns of a 99th percentile is wide on purpose: on a small virtual machine single
 stalls of 10 ms are the host's, and they are in the latency as well, which counts from the intended instant.
@@ -40,6 +44,7 @@ from numpy.typing import ArrayLike
 
 from core.units import MILLISECOND_NS
 from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import DEGRADED, INVALID, VALID, Fidelity
 
 SCALE_NS = MILLISECOND_NS  # of runs without an SLO
@@ -85,6 +90,7 @@ class Observation:
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
     killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
     account: DeliveryAccount | None = None  # of all messages that were offered
+    answers: AnswerAccount | None = None  # to what nodes asked before they decided
     broker_killed: bool = False  # by a fault of the spec: acknowledged messages may be gone
     faulty: bool = False  # any fault of the spec: not sent, unacknowledged and sent twice are then results
     more: dict[str, float] = field(default_factory=dict)  # further numbers to keep, not judged
@@ -115,7 +121,7 @@ def judge(seen: Observation) -> Fidelity:
     invalid += [f"host {host} was over its memory limit and was killed" for host in seen.killed_hosts]
     for agent in seen.lost_agents:
         invalid.append(f"agent {agent} was lost")
-    rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen)]
+    rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen), *_rules_of_answers(seen)]
     for rule in rules:
         if rule.value is not None and rule.value > rule.degraded_above:
             (invalid if rule.value > rule.invalid_above else degraded).append(rule.text())
@@ -174,14 +180,25 @@ def _rules_of_the_account(seen: Observation) -> Sequence[_Rule]:
     )  # fmt: skip
 
 
+def _rules_of_answers(seen: Observation) -> Sequence[_Rule]:
+    if seen.answers is None:
+        return ()
+    return (
+        _Rule("unanswered_share", seen.answers.unanswered_share, 0.01, 0.05,
+              "{value} of the decisions outside of faults were taken without the answer that was asked for"),
+    )  # fmt: skip
+
+
 def _beside(seen: Observation) -> dict[str, float]:
     """Numbers that nobody judges."""
-    found = dict(seen.more)
+    numbers = dict(seen.more)
     for name, spread in (("lateness", seen.lateness), ("delay_lateness", seen.delay_lateness)):
         if spread and spread.max_ns is not None:
-            found |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
+            numbers |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
     if seen.queue_drop_count is not None:
-        found["queue_drop_count"] = seen.queue_drop_count
+        numbers["queue_drop_count"] = seen.queue_drop_count
     if seen.account:
-        found |= {part.name: getattr(seen.account, part.name) for part in fields(seen.account)}
-    return found
+        numbers |= {part.name: getattr(seen.account, part.name) for part in fields(seen.account)}
+    if seen.answers:
+        numbers |= {part.name: getattr(seen.answers, part.name) for part in fields(seen.answers)}
+    return numbers

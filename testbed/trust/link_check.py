@@ -8,7 +8,6 @@ itself; one that stays off is a LinkError.
 
 from collections.abc import Iterable, Sequence
 from math import comb, sqrt
-from typing import Protocol
 
 from core.errors import LinkError
 from core.units import MILLISECOND_NS
@@ -30,14 +29,6 @@ TRIES = 3
 SLOWER = 4  # times, at each try: a machine that cannot keep up with the probes measures its own queues
 
 
-class CheckedSite(Site, Protocol):
-    """A site that can stop single agents."""
-
-    def forget(self, name: str) -> int:
-        """Stop an agent, so that another may take its name; returns its exit code."""
-        ...
-
-
 def raise_problems(measures: Iterable[PathMeasure]) -> None:
     """LinkError that names each path out of tolerance."""
     measures = list(measures)
@@ -51,7 +42,7 @@ def raise_problems(measures: Iterable[PathMeasure]) -> None:
         raise error
 
 
-def check_links(site: CheckedSite) -> list[PathMeasure]:
+def check_links(site: Site) -> list[PathMeasure]:
     """Both directions of every pair of machines, with ``problem`` where one is out of tolerance."""
     hosts = [host.name for host in site.topology.machines]
     pairs = [(a, b) for i, a in enumerate(hosts) for b in hosts[i + 1 :]]
@@ -64,14 +55,14 @@ def check_links(site: CheckedSite) -> list[PathMeasure]:
             command = python_agent("testbed.trust.link_probe", site.address(host))
             agents[host] = site.start(host, Program(f"link-probe-{host}", command))
         ports = {host: int(agent.ready()["port"]) for host, agent in agents.items()}
-        found: dict[tuple[str, str], PathMeasure] = {}
+        measures: dict[tuple[str, str], PathMeasure] = {}
         for number in range(TRIES):
             for measure in _measure(site, agents, ports, pairs, count, number):
-                found[measure.source, measure.target] = measure
-            pairs = [(a, b) for a, b in pairs if found[a, b].problem or found[b, a].problem]
-            if not pairs or all(found[pair].lost_count == count for pair in pairs):  # nothing passes: no use
+                measures[measure.source, measure.target] = measure
+            pairs = [(a, b) for a, b in pairs if measures[a, b].problem or measures[b, a].problem]
+            if not pairs or all(measures[pair].lost_count == count for pair in pairs):  # nothing passes: no use
                 break
-        return list(found.values())
+        return list(measures.values())
     finally:
         for agent in agents.values():
             site.forget(agent.name)

@@ -10,6 +10,7 @@ from collectors.probes import MACHINE, Seen
 from core.records import Int64
 from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import Evidence
 from testbed.trust.fidelity import Observation, Spread, judge, spread_of
 
@@ -27,6 +28,7 @@ class Findings:
     spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
     lateness_ns: list[Int64] = field(default_factory=list)
     account: DeliveryAccount | None = None
+    answers: AnswerAccount | None = None
     migration_count: int = 0
     broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
     site_counters: Sequence[tuple[str, str, float]] = ()
@@ -50,10 +52,10 @@ class Findings:
         """How long after its intended instant each message or request was sent."""
         self.lateness_ns.append(np.asarray(spans_ns, np.int64))
 
-    def accounted(self, start_ns: int, found: DeliveryAccount, more: Mapping[str, int]) -> None:
+    def accounted(self, start_ns: int, account: DeliveryAccount, more: Mapping[str, int]) -> None:
         """What became of a window's messages, those of other topics included."""
-        self.account = found if self.account is None else self.account + found
-        values = {part.name: getattr(found, part.name) for part in fields(found)}
+        self.account = account if self.account is None else self.account + account
+        values = {part.name: getattr(account, part.name) for part in fields(account)}
         values |= {f"{name}_count": count for name, count in more.items()}
         self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
 
@@ -93,6 +95,7 @@ class Findings:
             lost_agents=(*self.lost_agents, *self._dead_helpers()),
             killed_hosts=tuple(self._killed_hosts()),
             account=self.account,
+            answers=self.answers,
             broker_killed=self.broker_killed,
             faulty=self.faulty,
             more={"migration_count": float(self.migration_count)},
@@ -100,8 +103,8 @@ class Findings:
 
     def _clock_doubt_ns(self) -> int | None:
         """How well the instants of two hosts can be compared, at worst; None where all share a clock."""
-        found = sorted(value for _, metric, value in self.site_counters if metric == CLOCK_DOUBT)
-        return int(sum(found[-2:])) if found else None
+        doubts_ns = sorted(value for _, metric, value in self.site_counters if metric == CLOCK_DOUBT)
+        return int(sum(doubts_ns[-2:])) if doubts_ns else None
 
     def _dead_helpers(self) -> list[str]:
         """What the site needs for its links, and was not there at the end."""
@@ -130,11 +133,11 @@ class Findings:
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
-        found = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
-        if not found.get("packet_count"):
+        counts = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
+        if not counts.get("packet_count"):
             return None
         return Spread(
-            found["lateness_p50_ns"], found["lateness_p99_ns"], found["lateness_max_ns"], found["packet_count"]
+            counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], counts["packet_count"]
         )
 
 
@@ -152,7 +155,7 @@ def _datagrams(probes: Seen, metric: str) -> int:
 
 def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]
     """A share's mean over spans, weighted by their lengths."""
-    found = [(end - begin, share(begin, end)) for begin, end in spans_ns]
-    known = [(length, value) for length, value in found if value is not None]
+    shares = [(end - begin, share(begin, end)) for begin, end in spans_ns]
+    known = [(length, value) for length, value in shares if value is not None]
     total = sum(length for length, _ in known)
     return sum(length * value for length, value in known) / total if total else None

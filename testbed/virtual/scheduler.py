@@ -13,13 +13,11 @@ from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import Arrival, Delivery, Event, Node, Report, Timer, Transport, Verdict
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.nodes.journal import NodeJournal, Step
 from testbed.nodes.member import Group, Member
 from testbed.virtual.network import Network, Parcel
-
-__all__ = ["EVENTS_AT_ONE_INSTANT_MAXIMUM", "EVENTS_MAXIMUM", "DataPlane", "EventLoop", "NodeJournal", "Step"]
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
@@ -167,9 +165,9 @@ class EventLoop:
     def release(self, node: str, request_id: int) -> None:
         """Whoever asked hears from where it is decided."""
 
-    def decide(self, node: str, request_id: int, verdict: Verdict) -> None:
+    def decide(self, node: str, decision: Decide) -> None:
         """Into the journal."""
-        self.journal.verdicts[request_id] = self.now_ns, node, verdict
+        self.journal.verdicts[decision.request_id] = self.now_ns, node, decision.verdict
 
     def actuate(self, node: str, command: Any) -> None:
         """Into the journal, and to the data plane."""

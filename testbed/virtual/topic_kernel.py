@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from core.clients import Role
+from core.clients import Role, instants
 from core.seeds import generator
 from core.units import SECOND_NS
-from testbed.virtual.topic_plane import Span, TopicPlane, TopicSpans
+from testbed.trust.accounts import Fate
+from testbed.virtual.topic_plane import Span, TopicSpans, VirtualTopicPlane
 
 Int64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -57,20 +58,11 @@ class Messages(NamedTuple):
     broker: Int64  # its number
 
 
-class Fate(NamedTuple):
-    """A topic's messages, in the order of ``born_ns``: arrays (n,).  No consumer: not in here."""
-
-    born_ns: Int64
-    latency_ns: Int64  # until the last consumer has it; -1: somebody never got it
-    late_count: Int64  # consumers that had it later than the bound, or never
-    consumer_count: Int64
-
-
 Persist = Callable[[str, int, int], Int64]  # topic, broker's number, messages -> how long each waits, int64 (messages,)
 
 
 def fates(
-    plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int, persist: Persist | None = None
+    plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int, persist: Persist | None = None
 ) -> dict[str, Fate]:
     """What became of the messages born before ``until_ns``, by topic; ``out_rps``: of each broker.
 
@@ -90,12 +82,14 @@ def fates(
 # --- to the broker -----------------------------------------------------------------------------------
 
 
-def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
+def _accepted(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
     parts = []
     for (client, role), wanted in topic.wanted.items():
         if role is Role.PRODUCER:
             phase = generator(seed, "messages", topic.load.name, client).random()
-            born_ns = np.concatenate([instants(span, topic.load.rate_rps, phase, until_ns) for span in wanted])
+            born_ns = np.concatenate(
+                [instants(span.start_ns, min(span.end_ns, until_ns), topic.load.rate_rps, phase) for span in wanted]
+            )
             parts.append(_sent(plane, topic, roads, client, born_ns))
     if not parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
@@ -104,14 +98,7 @@ def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int,
     return Messages(*(column[order] for column in found))
 
 
-def instants(span: Span, rate_rps: float, phase: float, until_ns: int) -> Int64:
-    """When a producer sends, while it is on a topic: evenly spaced, from ``phase`` of a distance on."""
-    length_ns = max(0, min(span.end_ns, until_ns) - span.start_ns)
-    count = int(np.ceil(length_ns * rate_rps / SECOND_NS - phase))
-    return span.start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
-
-
-def _sent(plane: TopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
+def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
     """A producer's messages, through its connections one after the other; those that never arrive are left out."""
     found, rest = [], born_ns
     for span in topic.attached.get(client, []):
@@ -134,7 +121,7 @@ def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
     return ends[-1] if ends else 0
 
 
-def _sites(plane: TopicPlane, client: str, at_ns: Int64) -> Int64:
+def _sites(plane: VirtualTopicPlane, client: str, at_ns: Int64) -> Int64:
     """Where the client was at those instants."""
     since_ns, site = (np.array(column) for column in zip(*plane.places[client], strict=True))
     found: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
@@ -185,7 +172,7 @@ def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:
 # --- to the consumers --------------------------------------------------------------------------------
 
 
-def _fate(plane: TopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
+def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
     order = np.argsort(served_ns, kind="stable")
     served_ns, born_ns = served_ns[order], messages.born_ns[order]
     count = len(order)
@@ -208,7 +195,7 @@ def _fate(plane: TopicPlane, topic: TopicSpans, roads: Roads, messages: Messages
     return Fate(born_ns[mine], latency_ns, late[mine], consumers[mine])
 
 
-def _received(plane: TopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
+def _received(plane: VirtualTopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
     """When a consumer has each message; ``NEVER_NS`` where it was cut off and did not come back."""
     starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start_ns", "end_ns"))
     number = np.searchsorted(ends, served_ns, side="right")

@@ -46,7 +46,7 @@ class TopicSpans:
     wanted: dict[tuple[str, Role], list[Span]] = field(default_factory=dict)  # client and role -> in use
 
 
-class TopicPlane:
+class VirtualTopicPlane:
     """The spans of a run; ``happenings``: what clients do, in order, all of it known in advance."""
 
     def __init__(self, load: ClientLoad, brokers: Sequence[str], happenings: Sequence[Happening]):

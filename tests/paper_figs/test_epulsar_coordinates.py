@@ -10,6 +10,7 @@ from analysis.verdicts import Judgement
 from harness.experiment import SCALES
 from harness.run import asked_of, check_point, resolve
 from paper_figs import load_figure
+from paper_figs.drawing import GREY
 from paper_figs.epulsar import fig3, proxies
 from tests.paper_figs.tables import (
     Case,
@@ -143,10 +144,12 @@ def test_fig3_draws_the_bounds_beside_the_errors() -> None:
     star, counts, rtts, percents, time, pairs = drawing.axes
     assert not star.axison
     for panel in (counts, rtts, percents, time, pairs):
-        (bound,) = [line for line in panel.lines if str(line.get_label()).startswith("published")]
+        (bound,) = [line for line in panel.lines if line.get_color() == GREY]
         assert bound.get_linestyle() == "--"
-    means = next(line for line in counts.lines if line.get_label() == "mean of the pairs")
-    assert list(means.get_xdata()) == [2, 8, 16, 32, 128]
+    texts = [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert texts == [*(look.label for look in fig3.LOOKS.values()), "published: below 3.5 ms, below 6 %"]
+    means = next(line for line in counts.lines if line.get_color() == fig3.LOOKS["mean_ms"].colour)
+    assert np.allclose(means.get_xdata(), [2, 8, 16, 32, 128])
     assert np.allclose(means.get_ydata(), 2.0, rtol=0.02)
 
 
@@ -155,10 +158,13 @@ def test_proxies_are_drawn_beside_the_cluster() -> None:
     curves = pd.concat(
         [runs[(runs.clients == 16) & (runs.handover_s < 100)].assign(at_s=at_s) for at_s in (595.0, 600.0, 605.0)]
     )
-    over_time, movement, handovers, clients = proxies.draw({"runs": runs, "curves": curves}).axes
-    labelled = [line for line in over_time.lines if not str(line.get_label()).startswith("_")]
-    assert [line.get_label() for line in labelled] == [label for *_, label in proxies.SIDES.values()]
-    assert np.allclose(labelled[0].get_ydata(), 10.0, rtol=0.02) and len(movement.lines) == len(over_time.lines)
+    drawing = proxies.draw({"runs": runs, "curves": curves})
+    over_time, movement, handovers, clients = drawing.axes
+    texts = [text.get_text() for text in drawing.legends[0].get_texts()]
+    assert texts == [*(look.label for look in proxies.SIDES.values()), "clients begin to move"]
+    medians = [line for line in over_time.lines if line.get_linewidth() > 1]
+    assert [line.get_color() for line in medians] == [look.colour for look in proxies.SIDES.values()]
+    assert np.allclose(medians[0].get_ydata(), 10.0, rtol=0.02) and len(movement.lines) == len(over_time.lines)
     assert [text.get_text() for text in handovers.get_xticklabels()] == ["60", "240"]
     assert [text.get_text() for text in clients.get_xticklabels()] == ["4", "16"]
 

@@ -87,6 +87,16 @@ class DecidesStrangers(Limiter):
         return [Decide(request.id + 1, Verdict.ADMIT)]
 
 
+class DecidesAlone(Limiter):
+    def decide(self, request: Request) -> list[Effect]:
+        return [Decide(request.id, Verdict.ADMIT, unanswered=True)]
+
+
+class MisusesUnanswered(Limiter):
+    def decide(self, request: Request) -> list[Effect]:
+        return [Decide(request.id, Verdict.ADMIT, "yes")]  # type: ignore[arg-type]
+
+
 class NeverDecides(Limiter):
     def decide(self, request: Request) -> list[Effect]:
         return []

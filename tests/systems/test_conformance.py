@@ -22,14 +22,16 @@ from systems.api import (
 )
 from systems.conformance import check_decided, check_message, check_same, check_system, check_timers
 from systems.loader import load_system
+from testbed.nodes.journal import Step
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.scheduler import Step
 from tests.systems.canaries import (
     Count,
+    DecidesAlone,
     DecidesLate,
     DecidesStrangers,
     DecidesTwice,
     DrawsUnseeded,
+    MisusesUnanswered,
     Needy,
     NeverDecides,
     NeverPasses,
@@ -88,6 +90,8 @@ def test_the_sound_limiter_conforms() -> None:
     [
         (DecidesTwice, "decided request .* which is not open there"),
         (DecidesStrangers, "decided request .* which is not open there"),
+        (DecidesAlone, "in a calm network: n\\d had no answer about request"),
+        (MisusesUnanswered, "decided with unanswered = 'yes'"),
         (NeverDecides, "in a calm network: n\\d left request .* undecided"),
         (DecidesLate, "in a calm network: .* undecided"),
         (NotAfterACrash, "in a crash: n2 left request .* undecided"),
@@ -115,6 +119,7 @@ def test_a_canary_limiter_is_caught(cls: Any, rule: str) -> None:
         ({"nodes": no_nodes_at_all}, "n1 is a NoneType without handle"),
         ({"config": Needy}, "its config has no defaults"),
         ({"messages": ()}, "sent an undeclared Count"),
+        ({"servers": ("redis",)}, "decides as if its servers had answered"),
     ],
 )
 def test_a_canary_deployment_is_caught(changes: dict, rule: str) -> None:

@@ -8,7 +8,7 @@ import (
 
 // The vectors that the Python bucket is held to.
 func TestVectors(t *testing.T) {
-	text, err := os.ReadFile("../../systems/parts/token_bucket_vectors.json")
+	text, err := os.ReadFile("../../../systems/parts/token_bucket_vectors.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,13 +29,13 @@ def find_go() -> Path:
 
     Raises MachineError where there is none.
     """
-    found = []
+    too_old = []
     for candidate in _candidates():
         version = _version(candidate)
         if version >= MINIMUM_GO:
             return candidate
-        found.append(f"{candidate} is {'.'.join(map(str, version)) or 'broken'}")
-    raise MachineError("no Go tool chain" + "".join(f", {each}" for each in found), FIX)
+        too_old.append(f"{candidate} is {'.'.join(map(str, version)) or 'broken'}")
+    raise MachineError("no Go tool chain" + "".join(f", {each}" for each in too_old), FIX)
 
 
 def _candidates() -> Iterator[Path]:

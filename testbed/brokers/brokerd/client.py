@@ -16,19 +16,6 @@ COLUMNS = ("message", "publisher", "stamp_ns", "arrived_at_ns", "read_at_ns", "r
 TIMEOUT_S = 20.0
 
 
-def exact_releases_ns(stamps_ns: Int64, envelope: Envelope) -> Int64:
-    """When each message of a bucket that began full should have left, from the recorded stamps, to the nanosecond."""
-    rate, capacity = token_bucket.units(envelope)
-    level, level_at_ns = capacity, int(stamps_ns[0]) if len(stamps_ns) else 0
-    exact_ns = np.empty_like(stamps_ns)
-    for i, stamp_ns in enumerate(stamps_ns.tolist()):
-        at_ns = max(stamp_ns, level_at_ns)  # the stamps of two connections may cross: the bucket never goes back
-        level, wait_ns = token_bucket.take(level, at_ns - level_at_ns, rate, capacity)
-        level_at_ns = at_ns
-        exact_ns[i] = at_ns + wait_ns if wait_ns else stamp_ns
-    return exact_ns
-
-
 def read_rows(path: Path, row_count: int, offset_ns: int = 0) -> dict[str, Int64]:
     """The columns of a file of rows that a broker wrote, whose clock was ahead of ours by ``offset_ns``.
 
@@ -93,7 +80,7 @@ class BrokerClient:
         self._ask("record", topic=topic, on=rows > 0, rows=rows)
 
     def collect(self, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
-        """The rows recorded of a topic, or of all: its columns, and how many messages found no room.
+        """The rows recorded of a topic, or of all: its columns, and how many messages had no room.
 
         The broker, which runs on this machine, writes them to ``path``; see ``read_rows``.
         """
@@ -101,7 +88,7 @@ class BrokerClient:
         return read_rows(path, row_count), dropped_rows
 
     def write_rows(self, path: str, topic: str = "") -> tuple[int, int]:
-        """Let the broker write those rows to a file of its machine: how many, and how many found no room."""
+        """Let the broker write those rows to a file of its machine: how many, and how many had no room."""
         answer = self._ask("collect", path=path, topic=topic)
         return answer["rows"], answer["dropped_rows"]
 

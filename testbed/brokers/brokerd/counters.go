@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 )
 
 // counters are the process', since its start.
@@ -44,7 +45,17 @@ func (c *tally) snapshot() map[string]any {
 		"gc_cycle_count": gc.Cycles, "gc_forced_count": gc.Forced,
 		"gc_pause_sum_ns": gc.PauseSumNs, "gc_cpu_ns": gc.CPUNs,
 		"heap_bytes": gc.LiveBytes, "rss_bytes": residentBytes(), "clock_ns": now(),
+		"cpu_ns": processorNs(),
 	}
+}
+
+// processorNs is the processor time of all threads so far, in user mode and in the kernel.
+func processorNs() int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return usage.Utime.Nano() + usage.Stime.Nano()
 }
 
 type collected struct {

@@ -27,12 +27,13 @@ from typing import IO, Any
 from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
+from testbed.servers import SERVERS, load_server
 
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them
 FOLDERS = ("collectors", "core", "studies", "systems", "testbed", "workloads")
 PACKAGES = ("ratebed", "numpy", "numba", "llvmlite", "msgspec", "hiredis", "psutil", "kazoo")
-PROGRAMS = ("sh", "env", "sleep", "setpriv", "redis-server", "serf")
+PROGRAMS = ("sh", "env", "sleep", "setpriv")  # and those of the servers
 WAITING = ["sleep", "infinity"]  # what a container does whose work is done by agents
 _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter", "turtledemo", "__pycache__"}
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -91,7 +92,8 @@ def contents() -> tuple[Path, ...]:
     library = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("platstdlib"))
     found = {*_code(), *(path for folder in set(library) for path in _files(folder) if path.suffix != ".a")}
     found |= _packages()
-    for program in [sys.executable, *filter(None, map(tool, PROGRAMS))]:
+    programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs())]
+    for program in [sys.executable, *filter(None, map(tool, programs))]:
         found |= _with_targets(Path(program))
     if BINARY.is_file():
         found.add(BINARY)

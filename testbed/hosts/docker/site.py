@@ -30,13 +30,13 @@ WATCH_EVERY_S = 0.2
 
 def probe() -> list[Finding]:
     """What this testbed needs of the machine: what Mininet's does, and an engine to start, or one that runs."""
-    found = [finding for finding in mininet_site.probe() if finding.needed]
+    findings = [finding for finding in mininet_site.probe() if finding.needed]
     beside = [finding for finding in mininet_site.probe() if not finding.needed]
-    found += probe_capabilities("docker-sdk")
+    findings += probe_capabilities("docker-sdk")
     answers = _running()
-    found += probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers)
+    findings += probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers)
     text = answers or "none is needed: runs start their own, unless --docker-daemon running"
-    return [*found, Finding("running daemon", bool(answers), text, needed=False), *beside]
+    return [*findings, Finding("running daemon", bool(answers), text, needed=False), *beside]
 
 
 def _running() -> str:
@@ -100,31 +100,31 @@ class DockerSite(MininetSite):
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Those of links, and of each container its limits and whether it came to its end."""
-        found = super().counters()
+        rows = super().counters()
         for host, container in self.containers.items():
             if container.wish.cpus:
-                found.append((host, "container_cpu_limit", container.wish.cpus))
+                rows.append((host, "container_cpu_limit", container.wish.cpus))
             if container.wish.memory:
-                found.append((host, "container_memory_limit_bytes", float(container.wish.memory_bytes)))
+                rows.append((host, "container_memory_limit_bytes", float(container.wish.memory_bytes)))
             if container.check_memory():
-                found.append((host, "out_of_memory_count", 1.0))
+                rows.append((host, "out_of_memory_count", 1.0))
             elif not container.alive:
-                found.append((f"container {host}", "alive_count", 0.0))
-        return found
+                rows.append((f"container {host}", "alive_count", 0.0))
+        return rows
 
     def cause(self) -> str:
         """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
-        found = [
+        causes = [
             f"host {host} was over its memory limit of {container.wish.memory} and was killed"
             for host, container in self.containers.items()
             if container.check_memory()
         ]
-        found += [
+        causes += [
             f"the container of host {host} has ended"
             for host, container in self.containers.items()
             if not container.is_out_of_memory and not container.alive
         ]
-        return "; ".join(found)
+        return "; ".join(causes)
 
     def explained(self, error: HarnessError) -> HarnessError:
         """See ``testbed.hosts.site.Site.explained``."""

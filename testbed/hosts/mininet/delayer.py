@@ -288,15 +288,15 @@ class Delayer:
     def stats(self, reset: bool = False) -> dict[str, Any]:
         """Counts since the start or the last reset, and how late packets were let go."""
         total = sum(self.lateness)
-        found: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
-        found["waiting_count"] = len(self._heap)
+        stats: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
+        stats["waiting_count"] = len(self._heap)
         for percent in (50, 99):
-            found[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
-        found["lateness_max_ns"] = self.latest_ns
+            stats[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
+        stats["lateness_max_ns"] = self.latest_ns
         if reset:
             self.counts = dict.fromkeys(self.counts, 0)
             self.lateness, self.latest_ns = [0] * LATENESS_BUCKETS, 0
-        return found
+        return stats
 
 
 def quantile(buckets: list[int], rank: float) -> int:

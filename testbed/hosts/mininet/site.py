@@ -13,7 +13,7 @@ from core.errors import MachineError, SpecError
 from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities, require, tool
+from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
 from testbed.hosts.mininet.namespaces import connect_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree, run_in
 from testbed.hosts.mininet.rules import load_rules, rules_text
@@ -37,7 +37,7 @@ def probe() -> list[Finding]:
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
     return [
         *probe_capabilities(*NEEDED, *delays),
-        *probe_capabilities("go", "brokerd", "redis", "serf", "zookeeper", "pinning", "realtime", needed=False),
+        *probe_beside(),
     ]
 
 
@@ -167,16 +167,16 @@ class MininetSite(ProcessSite):
 
         The delayer's are since ``verify``; of one that has ended, or does not answer, ``alive_count`` 0 is all.
         """
-        found: list[tuple[str, str, float]] = []
+        rows: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
-            found += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
-            found += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
+            rows += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
+            rows += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
         if self.delayer is not None:
             stats: dict[str, Any] = {"alive_count": 0}
             with self._changing, suppress(MachineError):
                 stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
-            found += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
-        return found
+            rows += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
+        return rows
 
     # --- inside ------------------------------------------------------------------------------------------
 

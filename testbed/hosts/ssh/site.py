@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -95,7 +96,7 @@ class SshSite(ProcessSite):
             fifo_priority=program.fifo_priority,
         )
         self.notes += [f"{name}: {text}" for text in process.refused if f"{name}: {text}" not in self.notes]
-        agent = Agent(name, process, log)
+        agent = Agent(name, process, log, host)
         self.agents[name], self._host_of[name] = agent, host
         return agent
 
@@ -122,6 +123,11 @@ class SshSite(ProcessSite):
         """See ``testbed.hosts.site.Site.fetch``."""
         path.write_bytes(self.remote(host).fetch(self._relative(path)))
 
+    @cached_property
+    def memory(self) -> Path:
+        """A folder of the run's: its machines have disks of their own."""
+        return self.folder / "memory"
+
     def clock_offset_ns(self, host: str) -> int:
         """As measured when the connection was made."""
         return self.remote(host).offset.offset_ns
@@ -136,8 +142,8 @@ class SshSite(ProcessSite):
             return error
         silent = [name for name, remote in self.hosts.items() if not remote.answers()]
         if not silent:
-            its = [agent for agent in self._host_of if f"agent {agent}," in error.what]
-            where = f"{self.machine(self._host_of[its[0]]).name}: " if its else ""
+            named = [agent for agent in self._host_of if f"agent {agent}," in error.what]
+            where = f"{self.machine(self._host_of[named[0]]).name}: " if named else ""
             return error if error.what.startswith(where) else MachineError(where + error.what, error.fix)
         return MachineError(f"{_SILENT} {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
 
@@ -146,10 +152,10 @@ class SshSite(ProcessSite):
     def verify(self) -> list[PathMeasure]:
         """Measure every path; where nobody can set a delay, what was measured is what counts."""
         self.check_alive()
-        measures = [self._judged(found) for found in check_links(self)]
-        far = [found for found in measures if self._is_other(found)]
+        measures = [self._judged(measure) for measure in check_links(self)]
+        far = [measure for measure in measures if self._is_other(measure)]
         if far:
-            worst = max(far, key=lambda found: abs(found.measured_delay_ns - found.requested_delay_ns))
+            worst = max(far, key=lambda measure: abs(measure.measured_delay_ns - measure.requested_delay_ns))
             self.notes.append(
                 f"{len(far)} of {len(measures)} paths are as the machines have them: {worst.source} to {worst.target} "
                 f"takes {worst.measured_delay_ns / 1e6:.2f} ms, {self.topology.name} wants "
@@ -166,29 +172,29 @@ class SshSite(ProcessSite):
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of each machine: its clock against ours, at the start and now, and how certain that is."""
-        found: list[tuple[str, str, float]] = []
+        rows: list[tuple[str, str, float]] = []
         for name, remote in self.hosts.items():
             try:
                 later = remote.measured_offset()
             except MachineError:
-                found.append((name, "alive_count", 0.0))
+                rows.append((name, "alive_count", 0.0))
                 continue
-            found += [
+            rows += [
                 (name, "clock_offset_before_ns", float(remote.offset.offset_ns)),
                 (name, "clock_offset_after_ns", float(later.offset_ns)),
                 (name, CLOCK_DOUBT, float(remote.offset.doubt_until_ns(later))),
             ]
-        return found
+        return rows
 
     # --- inside ------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Connect, bring what is missing, start the keepers: all machines at once."""
-        used = [its for its in self.machines if its.name in self._machine_of.values()]
+        used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
         brokerd = brokerd_path() if self.topology.node_names("broker") else None
-        self._together(used, lambda its: self._open_one(its, brokerd))
-        self.hosts = {its.name: self.hosts[its.name] for its in used}  # in the inventory's order
-        shared = {name: [host for host, its in self._machine_of.items() if its == name] for name in self.hosts}
+        self._together(used, lambda machine: self._open_one(machine, brokerd))
+        self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
+        shared = {name: [host for host, machine in self._machine_of.items() if machine == name] for name in self.hosts}
         for name, remote in self.hosts.items():
             self.notes += remote.shipped.notes
             if len(shared[name]) > 1:
@@ -238,23 +244,23 @@ class SshSite(ProcessSite):
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _judged(self, found: PathMeasure) -> PathMeasure:
+    def _judged(self, measure: PathMeasure) -> PathMeasure:
         """A path that nobody shapes may be slower than the topology wants, but must not lose everything.
 
         Of one that is shaped, what the clocks leave open is no fault.
         """
-        if found.probe_count == found.lost_count:
-            return found
-        if self._is_shaped(found.source):
-            doubt_ns = sum(self.remote(host).offset.doubt_ns for host in (found.source, found.target))
-            off_ns = abs(found.measured_delay_ns - found.requested_delay_ns)
-            if not found.problem.startswith("median") or off_ns > TOLERANCE_NS + doubt_ns:
-                return found
-        return replace(found, problem="")
+        if measure.probe_count == measure.lost_count:
+            return measure
+        if self._is_shaped(measure.source):
+            doubt_ns = sum(self.remote(host).offset.doubt_ns for host in (measure.source, measure.target))
+            off_ns = abs(measure.measured_delay_ns - measure.requested_delay_ns)
+            if not measure.problem.startswith("median") or off_ns > TOLERANCE_NS + doubt_ns:
+                return measure
+        return replace(measure, problem="")
 
     def _is_shaped(self, host: str) -> bool:
         return self.machine(host) in self._shaped
 
-    def _is_other(self, found: PathMeasure) -> bool:
-        off_ns = abs(found.measured_delay_ns - found.requested_delay_ns)
-        return not self._is_shaped(found.source) and off_ns > AS_THEY_ARE_NS
+    def _is_other(self, measure: PathMeasure) -> bool:
+        off_ns = abs(measure.measured_delay_ns - measure.requested_delay_ns)
+        return not self._is_shaped(measure.source) and off_ns > AS_THEY_ARE_NS

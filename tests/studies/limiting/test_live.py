@@ -41,7 +41,7 @@ REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log")
 LIMITERS = [
     key
     for key in SYSTEMS
-    if (found := load_system(key)).nodes is not None and Arrival in found.inputs and not found.service
+    if (found := load_system(key)).nodes is not None and Arrival in found.inputs and not found.servers
 ]
 
 

@@ -1,4 +1,4 @@
-"""The accounts of a placement run count what is missing, what came twice, and who had which topic."""
+"""The account of a placement run, from hand-written records: the samples, who had which topic, and what comes home."""
 
 import json
 from pathlib import Path
@@ -8,88 +8,112 @@ import pytest
 
 from core.clients import Role, TopicLoad
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.placement.accounts import Accounts, read_accounts, read_ownership
+from studies.placement.accounts import Accounts, Event, Records, accounts, ownership, read_events, read_records
 from studies.placement.asked import Spell
-from studies.placement.script import BrokerAt, Deed, Script, TopicAt
+from studies.placement.script import BrokerAt, Deed, Script, TopicAt, client_file, events_file
+from testbed.hosts.local import LocalSite
+from testbed.topologies.topology import full_mesh
+from testbed.trust.accounts import Got, Sent
 
 UNTIL_NS, STEP_NS = SECOND_NS, 100 * MILLISECOND_NS
 TOPIC = TopicLoad("t", 10.0, 100, 50 * MILLISECOND_NS)
 COUNT = UNTIL_NS // STEP_NS
+DEEDS = {
+    "p": (Deed(0, "proxy1"), Deed(0, "", "t", Role.PRODUCER)),
+    "c": (Deed(0, "proxy1"), Deed(0, "", "t", Role.CONSUMER)),
+}
+AT = {"broker1": BrokerAt("", "", 0), "broker2": BrokerAt("", "", 0)}
+SCRIPT = Script(1, UNTIL_NS, "", {"t": TopicAt(10.0, 100)}, DEEDS, AT, "store", ("", 0), SECOND_NS, {})
+BORN_NS = np.arange(COUNT) * STEP_NS
+SENT = Sent(BORN_NS, BORN_NS + 5, BORN_NS + 7, BORN_NS + 9, 0 * BORN_NS, 0 * BORN_NS)
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    deeds = {
-        "p": (Deed(0, "proxy1"), Deed(0, "", "t", Role.PRODUCER)),
-        "c": (Deed(0, "proxy1"), Deed(0, "", "t", Role.CONSUMER)),
-    }
-    at = {"broker1": BrokerAt("", "", 0), "broker2": BrokerAt("", "", 0)}
-    topics = {"t": TopicAt(10.0, 100)}
-    return Script(1, UNTIL_NS, str(tmp_path), "", topics, deeds, at, "store", ("", 0), SECOND_NS, {})
-
-
-def accounts(script: Script, got: list[tuple[int, int]], first: int = 0) -> Accounts:
+def records(got: list[tuple[int, int]], first: int = 0) -> Records:
     """``got``: (message, delay in ms), in order of arrival; ``first``: the message before which c was subscribed."""
-    folder = Path(script.folder)
-    born = np.arange(COUNT) * STEP_NS
-    sent = np.stack([born, born + 1, born + 2, born + 3, 0 * born, 0 * born], axis=1)
     rows = [(0, n, n * STEP_NS, n * STEP_NS + delay * MILLISECOND_NS) for n, delay in got]
-    np.savez(folder / "p.npz", **{"sent:t": sent})
-    told = np.array([first * STEP_NS])
-    received = np.array(rows, np.int64).reshape(-1, 4)
-    np.savez(folder / "c.npz", **{"got:t": received, "subscribed:t": told})
-    return read_accounts(script)
+    table = np.array(rows, np.int64).reshape(-1, 4)
+    return Records({("p", "t"): SENT}, {("c", "t"): Got(*table.T)}, {("c", "t"): np.array([first * STEP_NS])})
 
 
-def totals(found: Accounts) -> tuple[int, int, int]:
-    values = {metric: value for _, _, metric, value in found.samples()}
+def account(*got: tuple[int, int], first: int = 0) -> Accounts:
+    return accounts(SCRIPT, records(list(got), first), [TOPIC])
+
+
+def totals(made: Accounts) -> tuple[int, int, int]:
+    values = {metric: value for _, _, metric, value in made.samples}
     return int(values["gap_count"]), int(values["duplicate_count"]), int(values["reordered_count"])
 
 
-def test_all_came_once(script: Script) -> None:
-    found = accounts(script, [(n, 20) for n in range(COUNT)])
-    fate = found.fates([TOPIC])["t"]
-    assert totals(found) == (0, 0, 0)
-    assert (fate.latency_ns == 20 * MILLISECOND_NS).all() and not fate.late_count.any()
-    assert list(found.lateness_ns()) == [1] * COUNT
-    assert found.account.delivered_count == found.account.accounted_count == COUNT
+def test_all_came_once() -> None:
+    made = account(*((n, 20) for n in range(COUNT)))
+    assert totals(made) == (0, 0, 0)
+    assert (made.fates["t"].latency_ns == 20 * MILLISECOND_NS).all() and not made.fates["t"].late_count.any()
+    assert made.account.delivered_count == made.account.accounted_count == COUNT
 
 
-def test_gaps_duplicates_and_order_are_seen(script: Script) -> None:
-    found = accounts(script, [(0, 20), (2, 20), (2, 30), (1, 300), (4, 60)])
-    fate = found.fates([TOPIC])["t"]
-    assert totals(found) == (COUNT - 4, 1, 1)
-    assert list(fate.latency_ns[:5]) == [20_000_000, 300_000_000, 20_000_000, -1, 60_000_000]
-    assert list(fate.late_count) == [0, 1, 0, *[1] * (COUNT - 3)]
-    account = found.account
-    assert (account.delivered_count, account.undelivered_count, account.duplicated_count) == (3, COUNT - 4, 1)
-    assert account.accounted_count == account.offered_count == COUNT
+def test_lateness_counts_from_the_intended_instant() -> None:
+    """The process came to each 5 ns late, and sent it 2 ns after that: 5 is the generator's."""
+    assert account((0, 20)).lateness_ns.tolist() == [5] * COUNT
 
 
-def test_nothing_is_owed_before_the_subscription(script: Script) -> None:
-    found = accounts(script, [(n, 20) for n in range(4, COUNT)], first=4)
-    fate = found.fates([TOPIC])["t"]
-    assert totals(found) == (0, 0, 0)
-    assert list(fate.born_ns) == [n * STEP_NS for n in range(4, COUNT)]
+def test_gaps_duplicates_and_order_are_seen() -> None:
+    made = account((0, 20), (2, 20), (2, 30), (1, 300), (4, 60))
+    assert totals(made) == (COUNT - 4, 1, 1)
+    assert list(made.fates["t"].latency_ns[:5]) == [20_000_000, 300_000_000, 20_000_000, -1, 60_000_000]
+    assert list(made.fates["t"].late_count) == [0, 1, 0, *[1] * (COUNT - 3)]
+    whole = made.account
+    assert (whole.delivered_count, whole.undelivered_count, whole.duplicated_count) == (3, COUNT - 4, 1)
+    assert whole.accounted_count == whole.offered_count == COUNT
 
 
-def write_events(script: Script, broker: str, *events: tuple[int, str]) -> None:
-    lines = [json.dumps([at_ns, kind, "t"]) for at_ns, kind in events]
-    (Path(script.folder) / f"{broker}.events").write_text("\n".join(lines) + "\n")
+def test_nothing_is_owed_before_the_subscription() -> None:
+    made = account(*((n, 20) for n in range(4, COUNT)), first=4)
+    assert totals(made) == (0, 0, 0)
+    assert list(made.fates["t"].born_ns) == [n * STEP_NS for n in range(4, COUNT)]
 
 
-def test_who_had_the_topic(script: Script) -> None:
-    write_events(script, "broker1", (10, "open"), (100, "fence"), (130, "drained"))
-    write_events(script, "broker2", (200, "open"))
-    found = read_ownership(script, [(900, "broker2")])
-    assert found.spells == [Spell("t", "broker1", 10, 100), Spell("t", "broker2", 200, 900)]
-    assert (130, "t", "drain_ns", 30.0) in found.samples
-    assert sum(value for _, _, metric, value in found.samples if metric == "early_open_count") == 0
+def of_first(*events: tuple[int, str]) -> list[Event]:
+    return [Event(at_ns, "broker1", kind, "t") for at_ns, kind in events]
 
 
-def test_a_topic_that_is_opened_before_it_is_drained_is_seen(script: Script) -> None:
-    write_events(script, "broker1", (10, "open"), (100, "fence"), (230, "drained"))
-    write_events(script, "broker2", (200, "open"))
-    found = read_ownership(script, [])
-    assert sum(value for _, _, metric, value in found.samples if metric == "early_open_count") == 1
-    assert found.spells[-1] == Spell("t", "broker2", 200, UNTIL_NS)
+def test_who_had_the_topic() -> None:
+    first = [
+        Event(10, "broker1", "open", "t"),
+        Event(100, "broker1", "fence", "t"),
+        Event(130, "broker1", "drained", "t"),
+    ]
+    owned = ownership([*first, Event(200, "broker2", "open", "t"), Event(900, "broker2", "crash")], UNTIL_NS)
+    assert owned.spells == [Spell("t", "broker1", 10, 100), Spell("t", "broker2", 200, 900)]
+    assert (130, "t", "drain_ns", 30.0) in owned.samples
+    assert sum(value for _, _, metric, value in owned.samples if metric == "early_open_count") == 0
+
+
+def test_a_topic_that_is_opened_before_it_is_drained_is_seen() -> None:
+    first = [
+        Event(10, "broker1", "open", "t"),
+        Event(100, "broker1", "fence", "t"),
+        Event(230, "broker1", "drained", "t"),
+    ]
+    owned = ownership([*first, Event(200, "broker2", "open", "t")], UNTIL_NS)
+    assert sum(value for _, _, metric, value in owned.samples if metric == "early_open_count") == 1
+    assert owned.spells[-1] == Spell("t", "broker2", 200, UNTIL_NS)
+
+
+@pytest.fixture
+def site(tmp_path: Path):
+    with LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as made:
+        yield made
+
+
+def test_what_clients_and_brokers_wrote_is_read_back(site: LocalSite) -> None:
+    wanted = records([(0, 20), (1, 20)])
+    ((_, sent),), ((_, got),) = wanted.sent.items(), wanted.got.items()
+    np.savez(client_file(site.folder, "p"), **{"sent:t": np.stack(sent, axis=1)})
+    np.savez(client_file(site.folder, "c"), **{"got:t": np.stack(got, axis=1), "subscribed:t": np.array([7])})
+    read = read_records(site, site.folder, ["p", "c"])
+    assert np.array_equal(read.sent["p", "t"], sent) and np.array_equal(read.got["c", "t"], got)
+    assert read.subscribed_ns["c", "t"].tolist() == [7]
+    lines = [json.dumps([10, "open", "t"]), json.dumps([90, "left", "t", 3])]
+    events_file(site.folder, "broker1").write_text("\n".join(lines) + "\n")
+    events = read_events(site, site.folder, ["broker1", "broker2"])
+    assert events == [Event(10, "broker1", "open", "t"), Event(90, "broker1", "left", "t", 3)]

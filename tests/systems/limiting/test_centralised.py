@@ -122,10 +122,12 @@ def test_one_timer_serves_all_questions() -> None:
     assert isinstance(asker, CentralisedNode) and not asker.idle()
     asker.handle(Delivery("n1", Answer(2, True)), 600)
     assert asker.handle(Timer("timeout", SECOND_NS), SECOND_NS) == [
-        Decide(1, Verdict.ADMIT),
+        Decide(1, Verdict.ADMIT, unanswered=True),
         SetTimer("timeout", SECOND_NS + 500),
     ]
-    assert asker.handle(Timer("timeout", SECOND_NS + 500), SECOND_NS + 500) == [Decide(3, Verdict.ADMIT)]
+    assert asker.handle(Timer("timeout", SECOND_NS + 500), SECOND_NS + 500) == [
+        Decide(3, Verdict.ADMIT, unanswered=True)
+    ]
     assert asker.idle()
 
 

@@ -1,7 +1,6 @@
 """redis-gcra: its nodes alone; its script in a real Redis, against GCRA in integers; live, beside centralised."""
 
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,14 +16,13 @@ from core.seeds import generator
 from core.units import SECOND_NS
 from studies.limiting.live import LiveRequestJournal
 from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
-from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, Evaluate, Evaluated, nodes, script_limit
+from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, nodes, script_limit
 from systems.loader import load_system
 from systems.parts.limit import Limit, gcra, limit_of
+from systems.parts.scripts import Evaluate, Evaluated
 from testbed.faults import Crash, Restart
 from testbed.hosts.local import LocalSite
-from testbed.hosts.site import Program
-from testbed.servers.redis_host import RedisHost
-from testbed.servers.redis_plane import packed
+from testbed.servers.redis import SERVER, packed
 from testbed.topologies.topology import mesh
 from tests.live import needs
 from tests.studies.limiting.given import run_requests, run_requests_live
@@ -42,13 +40,13 @@ def test_a_node_asks_waits_and_gives_up() -> None:
     node: Any = nodes(["n1", "n2"], Config(capacity=300, rate="0.3", timeout="1s", on_failure="closed"), 1)["n2"]
     assert node.handle(Start(None), 0) == []
     effects = node.handle(Arrival(Request(5, "u", 10, 2)), 10)
-    assert effects == [Actuate(Evaluate(5, "u", (3, 10**7, 300, 2))), SetTimer("timeout", SECOND_NS + 10)]
+    assert effects == [Actuate(Evaluate(5, SCRIPT, "u", (3, 10**7, 300, 2))), SetTimer("timeout", SECOND_NS + 10)]
     assert not node.idle() and node.state_bytes() == 16
     assert [type(effect) for effect in node.handle(Arrival(Request(6, "u", 20)), 20)] == [Actuate]
     assert node.handle(Report(Evaluated(5, True)), 30) == [Decide(5, Verdict.ADMIT)]
     assert node.handle(Report(Evaluated(5, True)), 31) == []
     assert node.handle(Timer("timeout", SECOND_NS + 10), SECOND_NS + 10) == [SetTimer("timeout", SECOND_NS + 20)]
-    assert node.handle(Timer("timeout", SECOND_NS + 20), SECOND_NS + 20) == [Decide(6, Verdict.REJECT)]
+    assert node.handle(Timer("timeout", SECOND_NS + 20), SECOND_NS + 20) == [Decide(6, Verdict.REJECT, True)]
     assert node.idle()
 
 
@@ -67,19 +65,17 @@ def test_rates_that_a_double_cannot_hold_are_refused() -> None:
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[Any]:
     """Calls a Redis of our own."""
-    host = RedisHost("127.0.0.1", str(tmp_path))
-    port = host.start("secret")["port"]
-    sock, reader = socket.create_connection(("127.0.0.1", port), timeout=10), hiredis.Reader(encoding="utf-8")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site, SERVER.beside(site, "n1", "secret") as server:
+        at, reader = server.reached_at(), hiredis.Reader(encoding="utf-8")
+        with socket.create_connection((at.address, at.port), timeout=10) as sock:
 
-    def call(*words: str | bytes | int) -> Any:
-        sock.sendall(packed(*words))
-        while (answer := reader.gets()) is False:
-            reader.feed(sock.recv(1 << 16))
-        return answer
+            def call(*words: str | bytes | int) -> Any:
+                sock.sendall(packed(*words))
+                while (answer := reader.gets()) is False:
+                    reader.feed(sock.recv(1 << 16))
+                return answer
 
-    yield call
-    sock.close()
-    host.crash()
+            yield call
 
 
 @needs("redis")
@@ -136,27 +132,6 @@ def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -
         return run_requests_live(
             site, system, system.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=3 * SECOND_NS
         )
-
-
-@needs("redis")
-def test_the_server_dies_with_its_agent(tmp_path: Path) -> None:
-    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
-        agent = site.start(
-            "n1", Program("redis", [sys.executable, "-m", "testbed.servers.redis_host", "127.0.0.1", str(tmp_path)])
-        )
-        agent.ready()
-        port = agent.ask("start", password="secret")["port"]
-        assert agent.ask("info")["info"]["redis_version"]
-        agent.process.kill()
-        agent.process.wait()
-        until_s = time.monotonic() + 5
-        while time.monotonic() < until_s:
-            with socket.socket() as sock:
-                if sock.connect_ex(("127.0.0.1", port)) != 0:
-                    break
-            time.sleep(0.01)
-        else:
-            pytest.fail("Redis lives on")
 
 
 @needs("redis")

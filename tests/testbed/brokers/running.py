@@ -131,3 +131,8 @@ def number_of(message: nsq.Message) -> int:
     """The number in the head of a message."""
     number: int = nsq.HEADER.unpack_from(message.body)[0]
     return number
+
+
+def message_data(whole: nsq.Message) -> bytes:
+    """The data of a ``MESSAGE`` frame as a broker puts it together."""
+    return nsq._MESSAGE.pack(whole.timestamp_ns, whole.attempts, whole.id) + whole.body

@@ -16,7 +16,8 @@ from core.records import Envelope
 from systems.parts import token_bucket
 from testbed.brokers import nsq
 from testbed.brokers.brokerd import build
-from testbed.brokers.brokerd.client import BrokerClient, exact_releases_ns
+from testbed.brokers.brokerd.client import BrokerClient
+from testbed.trust.accounts import exact_releases_ns
 from tests.live import needs
 from tests.testbed.brokers.running import TOKEN, Broker, Client, broker, number_of, numbered, subscriber
 

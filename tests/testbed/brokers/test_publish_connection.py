@@ -12,9 +12,10 @@ import pytest
 from core.records import Block
 from core.units import MILLISECOND_NS
 from testbed.brokers import nsq
-from testbed.brokers.publish_connection import State
 from testbed.brokers.publish_engine import Engine
-from testbed.brokers.publish_load import ABSENT, Load
+from testbed.brokers.publish_load import Load
+from testbed.brokers.publisher import State
+from testbed.trust.accounts import ABSENT
 from tests.live import needs
 from tests.testbed.brokers.with_clients import until
 
@@ -112,7 +113,7 @@ def play(engine: Engine, count: int, size_bytes: int = 60) -> Load:
 
 def connect(engine: Engine, address: str) -> None:
     engine.call(lambda: engine.move([(7, address)]))
-    until(lambda: engine.connections[7].state is State.OPEN, "the connection")
+    until(lambda: engine.publishers[7].state is State.OPEN, "the connection")
 
 
 def acknowledged(load: Load) -> int:
@@ -146,9 +147,9 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
             stream.read(int.from_bytes(stream.read(4)))
             peer.sendall(nsq.OK_FRAME)
             load = play(engine, 100, size_bytes=200_000)
-            until(lambda: engine.connections[7].written, "a full socket")
+            until(lambda: engine.publishers[7].is_partial, "a full socket")
             peer.sendall(HEARTBEAT)
-            until(lambda: engine.tally["heartbeats"] == 1, "the heartbeat")
+            until(lambda: engine.publishers[7].connection.heartbeat_count == 1, "the heartbeat")
             commands = [bytes(load.frame(index)) for index in range(100)]
             found = stream.read(sum(map(len, commands)) + len(nsq.NOP))
             assert found.count(b"NOP\n") == 1
@@ -194,7 +195,7 @@ def test_after_garbage_it_begins_anew_and_sends_nothing_twice(
     if not said:
         assert broker.peer is not None
         broker.peer.shutdown(socket.SHUT_RDWR)
-    until(lambda: broker.accepted == 2 and engine.connections[7].state is State.OPEN, "the second connection")
+    until(lambda: broker.accepted == 2 and engine.publishers[7].state is State.OPEN, "the second connection")
     assert acknowledged(load) == 4
     assert engine.tally["unacknowledged_emissions"] == 6
     more = play(engine, 3)
@@ -211,7 +212,7 @@ def test_it_gives_up_after_so_many_tries(engine: Engine, scripts: Callable[[], S
     broker.close()
     load = play(engine, 2_000)
     until(lambda: engine.tally["given_up"] == 1, "giving up")
-    assert engine.connections[7].state is State.IDLE
+    assert engine.publishers[7].state is State.IDLE
     assert load.next < 2_000
     other = scripts()
     engine.call(lambda: engine.move([(7, other.address)]))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from core.records import Block
 from core.units import SECOND_NS
 from testbed.brokers import nsq
-from testbed.brokers.publish_load import ABSENT, Load, read_block, save_block
+from testbed.brokers.publish_load import Load, read_block, save_block
+from testbed.trust.accounts import ABSENT
 from workloads import load as load_workload
 
 EPOCH_NS = 1_700_000_000 * SECOND_NS
@@ -46,7 +47,9 @@ def blocks(draw: st.DrawFn) -> Block:
 def test_commands_are_those_made_one_by_one(block: Block, mine: set[int], tag: int) -> None:
     load = Load(block, "topic", EPOCH_NS, mine, tag)
     assert [bytes(load.frame(index)) for index in range(load.count)] == one_by_one(block, "topic", mine, tag)
-    assert load.message_count == sum(load.messages_of(index) for index in range(load.count))
+    assert load.message_count == sum(
+        block.count[index] for index, publisher in enumerate(block.publisher) if publisher in mine
+    )
 
 
 @given(block=blocks(), split=st.sets(st.integers(0, 5)))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.brokers import nsq
+from tests.testbed.brokers.running import message_data
 
 FRAMES = st.lists(st.tuples(st.sampled_from([nsq.RESPONSE, nsq.ERROR, nsq.MESSAGE]), st.binary(max_size=200)))
 
@@ -55,9 +56,9 @@ def test_sizes_and_kinds_that_cannot_be_are_refused(size: int, kind: int) -> Non
 )
 def test_messages_come_apart_as_they_were(stamp_ns: int, attempts: int, its_id: bytes, body: bytes) -> None:
     whole = nsq.Message(stamp_ns, attempts, its_id, body)
-    assert nsq.message(nsq.message_data(whole)) == whole
+    assert nsq.message(message_data(whole)) == whole
     with pytest.raises(nsq.ProtocolError, match="too short"):
-        nsq.message(nsq.message_data(whole)[:25])
+        nsq.message(message_data(whole)[:25])
 
 
 @given(bodies=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=9))
@@ -80,8 +81,7 @@ def test_commands_as_the_protocol_writes_them() -> None:
     assert nsq.sub("t#ephemeral", "c-1") == b"SUB t#ephemeral c-1\n"
     assert nsq.rdy(25) == b"RDY 25\n"
     its_id = b"0123456789abcdef"
-    assert nsq.fin(its_id) + nsq.touch(its_id) == b"FIN 0123456789abcdef\nTOUCH 0123456789abcdef\n"
-    assert nsq.req(its_id, 50) == b"REQ 0123456789abcdef 50\n"
+    assert nsq.fin(its_id) == b"FIN 0123456789abcdef\n"
     line, _, sized = nsq.identify(client_id="p7", output_buffer_size=-1).partition(b"\n")
     assert line == b"IDENTIFY"
     assert struct.unpack(">i", sized[:4])[0] == len(sized) - 4

@@ -11,6 +11,7 @@ import pytest
 from testbed.brokers import nsq
 from testbed.brokers.subscribe_host import SubscribeHost
 from tests.live import needs
+from tests.testbed.brokers.running import message_data
 from tests.testbed.brokers.with_clients import until
 
 pytestmark = needs("linux")
@@ -54,7 +55,7 @@ def delivery(number: int, attempts: int = 1) -> tuple[bytes, bytes]:
     """A message frame, and the FIN that it wants."""
     its_id = b"%016x" % number
     body = nsq.HEADER.pack(number, number % 3, 4, 1_000 + number) + b"rest"
-    data = nsq.message_data(nsq.Message(2_000 + number, attempts, its_id, body))
+    data = message_data(nsq.Message(2_000 + number, attempts, its_id, body))
     return nsq.frame(nsq.MESSAGE, data), nsq.fin(its_id)
 
 

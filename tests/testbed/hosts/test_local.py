@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from core.errors import MachineError, SpecError
-from testbed.faults import Heal
+from testbed.faults import Handover, Heal
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.local import LocalSite, probe, unmet_wishes
 from testbed.hosts.process import python_agent
@@ -72,8 +72,10 @@ def test_wishes_of_the_topology_that_loopback_has_not_are_said(tmp_path):
 
 
 def test_faults_of_links_are_refused(tmp_path):
-    with LocalSite(full_mesh(2, "0ms"), tmp_path) as site, pytest.raises(SpecError, match="--testbed mininet"):
-        site.apply(Heal(0))
+    with LocalSite(full_mesh(2, "0ms"), tmp_path) as site:
+        site.apply(Handover(0, "n1", "n2"))  # nothing is handed over: hosts are all on loopback
+        with pytest.raises(SpecError, match="--testbed mininet"):
+            site.apply(Heal(0))
 
 
 def test_nobody_listens_and_unknown_hosts(tmp_path):

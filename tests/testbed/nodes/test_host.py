@@ -13,7 +13,7 @@ import pytest
 from core.errors import MachineError, SpecError
 from core.records import Request
 from studies.limiting.users import RequestHost
-from systems.api import Verdict
+from systems.api import Decide, Verdict
 from systems.loader import load_system
 from testbed.hosts.local import LocalSite
 from testbed.hosts.loop import Clock
@@ -163,7 +163,9 @@ def test_frames_carry_any_user() -> None:
         request = Request(2**40, user, 5, 2**31 - 1)
         assert read_request(request_frame(request)) == request
     for verdict in Verdict:
-        assert read_verdict(verdict_frame(-7, 2**60, verdict)) == (-7, 2**60, verdict)
+        for unanswered in (False, True):
+            frame = verdict_frame(Decide(-7, verdict, unanswered), 2**60)
+            assert read_verdict(frame) == (-7, 2**60, verdict, unanswered)
     for content in (b"", b"x" * 19, struct.pack(">qqi", 1, 1, 0), struct.pack(">qqi", 1, 1, 1) + b"\xff"):
         with pytest.raises(ValueError, match="no request"):
             read_request(content)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from testbed.trust.accounts import DeliveryAccount, account
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.fidelity import Observation, Spread, judge, spread_of
 
 MS = 1_000_000
@@ -58,6 +59,8 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"account": lost(unacknowledged_count=50)}, "invalid", "50 messages, 5.0% of all, were neither"),
         ({"account": lost(undelivered_count=1)}, "invalid", "acknowledged and not delivered"),
         ({"account": lost(duplicated_count=2)}, "degraded", "2 messages came twice"),
+        ({"answers": AnswerAccount(100, 5, 50, 50)}, "degraded", "5.0% of the decisions outside of faults"),
+        ({"answers": AnswerAccount(100, 6, 0, 0)}, "invalid", "6.0% of the decisions outside of faults"),
         ({"account": lost(foreign_count=2)}, "invalid", "2 records"),
         ({"account": lost(delivered_count=990)}, "invalid", "10 records"),
     ],
@@ -98,3 +101,12 @@ def test_reasons_to_doubt_come_after_reasons_to_discard():
 def test_quantiles_are_values_that_occurred():
     assert spread_of(np.arange(1, 201)) == Spread(100, 198, 200, 200)
     assert spread_of([]) is None
+
+
+def test_decisions_without_an_answer_in_faults_are_shown_and_not_judged():
+    fidelity = judge(replace(GOOD, answers=AnswerAccount(100, 1, 40, 40)))
+    assert (fidelity.validity, fidelity.reasons) == ("valid", ())
+    assert fidelity.numbers["unanswered_share"] == 0.01
+    assert fidelity.numbers["unanswered_in_faults_count"] == fidelity.numbers["decided_in_faults_count"] == 40
+    nothing_else = judge(replace(GOOD, answers=AnswerAccount(0, 0, 40, 40)))
+    assert nothing_else.validity == "valid" and "unanswered_share" not in nothing_else.numbers

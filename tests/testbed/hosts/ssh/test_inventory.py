@@ -89,11 +89,6 @@ def test_what_the_testbed_has_not_is_refused_before_anything_starts(tmp_path):
         check_all([RunSpec(system="crdt-counter", study_options=heal, **limited)])
     with pytest.raises(SpecError, match="not brought to the machines of ssh"):
         check_all([RunSpec(system=f"{ROOT}/docs/examples/my_limiter.py:SYSTEM", **limited)])
-    topics = {"system": "epulsar", "workload": "static-topics", **there}
-    with pytest.raises(SpecError, match="ssh runs no placements"):
-        check_all([RunSpec(topology="city-mec", study="placement", **topics)])
-    with pytest.raises(SpecError, match="ssh runs no profiles"):
-        check_all([RunSpec(topology_options={"brokers": 1}, study="profile", **topics)])
     for name in ("virtual", "local", "mininet"):
         with pytest.raises(SpecError, match="has no option"):
             load_testbed(name).with_options({"inventory": "hosts.toml"}, HOSTS)

@@ -176,3 +176,19 @@ def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path)
     assert lost == {"n2"} and set(found.states) == {"n1", "n2", "n3"}
     decided = [(sent, at) for sent, at in zip(rows["sent_at_ns"], rows["received_at_ns"], strict=True) if at]
     assert len(decided) > 60 and all(0 < received - sent < SECOND_NS for sent, received in decided)
+
+
+@needs("redis")
+def test_a_limiters_server_runs_and_crashes_there(machines: Lab, tmp_path: Path) -> None:
+    topology = load_topology("full-mesh", {"nodes": 2, "delay": "1ms"})
+    load_ns, system = 2 * SECOND_NS, load_system("redis-gcra")
+    requests = poisson_requests(topology.node_names(), 6, 15.0, load_ns, 1, sticky=False)
+    faults = (Crash(700 * MILLISECOND_NS, "n1"), Restart(1_200 * MILLISECOND_NS, "n1"))
+    config = system.config(capacity=8, rate="0.05", timeout="400ms")
+    inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
+    with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
+        journal = run_requests_live(site, system, config, topology, requests, load_ns, 1, faults, drain_ns=SECOND_NS)
+    answers = journal.answers
+    assert answers is not None and answers.unanswered_in_faults_count > 0
+    assert answers.unanswered_count <= 0.05 * answers.decided_count
+    assert set(journal.requests()["decision"]) == {"admit", "reject", "lost"} and journal.lost_servers == ()

@@ -3,8 +3,7 @@
 import numpy as np
 
 from core.records import Envelope
-from testbed.brokers.publish_load import ABSENT
-from testbed.brokers.window import undue_delays
+from testbed.trust.accounts import ABSENT, undue_delays
 
 BUCKET = Envelope(1_000.0, 1.0)  # a token a millisecond
 MS = 1_000_000

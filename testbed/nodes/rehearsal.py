@@ -1,0 +1,85 @@
+"""Runs nodes of a system for two seconds of made-up time: what is compiled or loaded on first use has been used then.
+
+A third ``testbed.nodes.member.Body``, the smallest: nothing leaves it, nothing is kept, and time passes at once.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from core.units import MILLISECOND_NS, SECOND_NS
+from systems.api import Arrival, Decide, Event, Node, System
+from testbed.nodes.member import Group, Member
+from workloads.requests import poisson_requests
+
+SPAN_NS = 2 * SECOND_NS
+DELAY_NS = MILLISECOND_NS
+SEED, USER_COUNT, RATE_RPS = 1, 3, 20.0
+
+
+class Stage:
+    """A body; each message arrives a millisecond later."""
+
+    def __init__(self, nodes: Mapping[str, Node], group: Group):
+        self.now_ns = 0
+        self._alarms: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._serial = 0
+        self.members = {name: Member(name, node, group, self) for name, node in nodes.items()}
+        for member in self.members.values():
+            self.call_at(0, self.occur, member, member.start_from(None))
+
+    def run(self, until_ns: int) -> None:
+        """Everything up to an instant."""
+        while self._alarms and self._alarms[0][0] <= until_ns:
+            self.now_ns, _, action, arguments = heapq.heappop(self._alarms)
+            action(*arguments)
+
+    def occur(self, member: Member, event: Event) -> None:
+        """See ``Body.occur``."""
+        if member.alive:
+            member.handle(event)
+
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+        """See ``Body.call_at``."""
+        self._serial += 1
+        heapq.heappush(self._alarms, (at_ns, self._serial, action, arguments))
+
+    def send(self, source: str, target: str, content: bytes) -> None:
+        """See ``Body.send``."""
+        self.call_at(self.now_ns + DELAY_NS, self._deliver, source, target, content)
+
+    def release(self, node: str, request_id: int) -> None:
+        """Nobody waits for it."""
+
+    def decide(self, node: str, decision: Decide) -> None:
+        """Nobody waits for it."""
+
+    def actuate(self, node: str, command: Any) -> None:
+        """There is no data plane."""
+
+    def sample(self, node: str, metric: str, value: float) -> None:
+        """Nobody keeps it."""
+
+    def _deliver(self, source: str, target: str, content: bytes) -> None:
+        member = self.members[target]
+        self.occur(member, member.event_of(source, content))
+
+
+def rehearse(system: System, config: Any, names: list[str]) -> None:
+    """Start the nodes, ask them, let the last crash and re-join with the first one's state."""
+    assert system.nodes is not None
+    nodes = system.nodes(names, config, SEED)
+    stage = Stage(nodes, Group(frozenset(nodes), system.messages, system.transport))
+    if Arrival in system.inputs:
+        for name, requests in poisson_requests(names, USER_COUNT, RATE_RPS, SPAN_NS, SEED, sticky=False).items():
+            for request in requests:
+                stage.call_at(request.at_ns, stage.occur, stage.members[name], Arrival(request))
+    stage.run(SPAN_NS // 2)
+    if len(names) > 1:
+        last, peer = stage.members[names[-1]], stage.members[names[0]]
+        last.crash()
+        last.rejoin(system.nodes(names, config, SEED)[last.name])
+        stage.occur(last, last.start_from(peer.state_content()))
+    stage.run(SPAN_NS)
+    for member in stage.members.values():
+        member.tell_weight()

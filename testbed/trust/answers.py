@@ -1,0 +1,97 @@
+"""Decisions that nodes took alone, because whoever they had asked gave no answer: how many, and by whose fault.
+
+While a declared fault lasts, and until the questions of that time have run into their time-out, they are what the fault
+does: counted, and shown.  At all other times they are a server that is not there: the run shows nothing of the system.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.records import Int64
+from core.units import SECOND_NS
+from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition, Restart
+
+Window = tuple[int, int]  # from and until, both included
+ENDLESS = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class AnswerAccount:
+    """Numbers of decisions: outside of faults and their recovery, and in them; of each, those without an answer."""
+
+    decided_count: int
+    unanswered_count: int
+    decided_in_faults_count: int
+    unanswered_in_faults_count: int
+
+    @property
+    def unanswered_share(self) -> float | None:
+        """Outside of faults; None where nothing was decided there."""
+        return self.unanswered_count / self.decided_count if self.decided_count else None
+
+
+def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[Window]:
+    """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
+
+    They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, a partition
+    until it heals, a disturbed link until its probability is 0 again; a handover and a clock that is set are over at
+    once.  Everything excuses ``timeout_ns`` longer.
+    """
+    windows: list[Window] = []
+    since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
+    for at_ns, fault in sorted(faults, key=lambda pair: pair[0]):
+        kind, names, lasts = _change(fault)
+        if lasts:
+            since_ns.setdefault((kind, names), min(at_ns, fault.at_ns))
+            continue
+        over = [wrong for wrong in since_ns if wrong[0] == kind and (not names or wrong[1] == names)]
+        windows += [(since_ns.pop(wrong), at_ns + timeout_ns) for wrong in over]
+        if not kind:
+            windows.append((min(at_ns, fault.at_ns), at_ns + timeout_ns))
+    return sorted([*windows, *((begin_ns, ENDLESS) for begin_ns in since_ns.values())])
+
+
+def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:
+    """What goes wrong, or (False) is over; where, no names being everywhere.  No kind: it is over at once."""
+    match fault:
+        case Crash(_, node):
+            return "down", frozenset((node,)), True
+        case Restart(_, node):
+            return "down", frozenset((node,)), False
+        case Partition(_, side):
+            return "cut off", frozenset(side), True
+        case Heal(_, side):
+            return "cut off", frozenset(side), False
+        case LinkLoss(_, a, b, probability) | LinkDuplication(_, a, b, probability):
+            return type(fault).__name__, frozenset((a, b)) - {EVERY}, probability > 0
+        case LinkReordering(_, a, b, probability, _):
+            return type(fault).__name__, frozenset((a, b)) - {EVERY}, probability > 0
+    return "", frozenset(), False
+
+
+def account_of_answers(decided_at_ns: Int64, unanswered: NDArray[np.bool_], windows: Sequence[Window]) -> AnswerAccount:
+    """The account of a run: of each decision its instant, and whether an answer was missing."""
+    in_faults = np.zeros(len(decided_at_ns), bool)
+    for begin_ns, end_ns in windows:
+        in_faults |= (begin_ns <= decided_at_ns) & (decided_at_ns <= end_ns)
+    return AnswerAccount(
+        decided_count=int(np.count_nonzero(~in_faults)),
+        unanswered_count=int(np.count_nonzero(unanswered & ~in_faults)),
+        decided_in_faults_count=int(np.count_nonzero(in_faults)),
+        unanswered_in_faults_count=int(np.count_nonzero(unanswered & in_faults)),
+    )
+
+
+def unanswered_rows(unanswered: Iterable[tuple[int, str]]) -> list[tuple[int, str, str, float]]:
+    """Rows of ``samples`` for decisions (instant, node) without an answer: ``unanswered_count`` of each second.
+
+    A row's instant is the end of its second.
+    """
+    counts: dict[tuple[int, str], int] = {}
+    for at_ns, node in unanswered:
+        second = (at_ns // SECOND_NS + 1) * SECOND_NS, node
+        counts[second] = counts.get(second, 0) + 1
+    return [(at_ns, node, "unanswered_count", float(count)) for (at_ns, node), count in sorted(counts.items())]

@@ -1,0 +1,91 @@
+"""The command line with limiters that are unmodified servers: of the tree, of a file, and with servers nobody has."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import needs
+
+ROOT = Path(__file__).parents[2]
+GCRA = ROOT / "systems" / "limiting" / "redis_gcra.py"
+EXAMPLE = ROOT / "docs" / "examples" / "redis_window.py"
+POINT = ("--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
+LIMIT = ("--set", "system.capacity=10", "--set", "system.rate=1")
+
+
+def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, timeout=300)
+
+
+def manifests(out: Path) -> list[Any]:
+    return [json.loads(path.read_text()) for path in (out / "runs").glob("*/manifest.json")]
+
+
+def changed(folder: Path, old: str, new: str) -> str:
+    """redis-gcra in a file of its own, under another key, and with something else instead."""
+    text = GCRA.read_text().replace('"redis-gcra"', '"my-redis"')
+    assert old in text
+    path = folder / "my_redis.py"
+    path.write_text(text.replace(old, new))
+    return str(path)
+
+
+@needs("redis")
+@pytest.mark.slow
+def test_a_limiter_of_the_tree_runs_on_a_testbed_that_only_an_option_names(tmp_path: Path) -> None:
+    words = ("--system", "redis-gcra", "--testbed", "local", *POINT, *LIMIT)
+    done = ratebed("run", *words, "--json", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    (row,), (told,) = json.loads(done.stdout), manifests(tmp_path)
+    assert told["spec"]["testbed"] == "local" and told["fidelity"]["decided_count"] > 100
+    assert told["fidelity"]["unanswered_share"] == 0 and row["validity"] == told["validity"]
+
+
+@needs("redis")
+@pytest.mark.slow
+def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_invalid(tmp_path: Path) -> None:
+    """Of a copy of redis-gcra the script is none: every question runs into its time-out, and fails open."""
+    assert len(EXAMPLE.read_text().splitlines()) <= 180, "with its server"
+    broken = changed(tmp_path, "local ticks_per_us, token_ticks =", "local ticks_per_us token_ticks =")
+    matrix = tmp_path / "both.toml"
+    matrix.write_text(
+        f"[[grid]]\nsystem = ['{EXAMPLE}', '{broken}']\nworkload = 'requests'\ntopology = 'full-mesh'\n"
+        "testbed = 'local'\nstudy_options = { duration = '2s' }\n"
+    )
+    done = ratebed("run", str(matrix), "--json", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    rows = {row["system"]: row for row in json.loads(done.stdout)}
+    told = {Path(found["spec"]["system"]).name: found for found in manifests(tmp_path / "out")}
+
+    example = rows["redis-window"]
+    assert example["lost"] == 0 and example["admit"] > 0 and example["reject"] > 0
+    assert told["redis_window.py"]["fidelity"]["unanswered_share"] == 0
+
+    assert rows["my-redis"]["reject"] == 0 and rows["my-redis"]["validity"] == "invalid"
+    assert told["my_redis.py"]["fidelity"]["unanswered_share"] == 1
+    reasons = " ".join(told["my_redis.py"]["validity_reasons"])
+    assert "100.0% of the decisions outside of faults were taken without the answer" in reasons
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "testbed", "what", "fix"),
+    [
+        ('("redis",)', '("etcd",)', "local", "asks a server 'etcd', which nobody has", "known: redis, serf, zookeeper"),
+        ('("redis",)', '("radis",)', "local", "asks a server 'radis', which nobody has", "did you mean 'redis'?"),
+        ('plane="testbed', 'plane=""or"no.testbed', "local", "No module named 'no'", "my-redis declares it"),
+        ('("redis",)', '("redis",)', "virtual", "asks a real server (redis)", "--testbed local"),
+    ],
+)
+def test_what_nobody_has_is_refused_before_anything_runs(
+    tmp_path: Path, old: str, new: str, testbed: str, what: str, fix: str
+) -> None:
+    system = changed(tmp_path, old, new)
+    done = ratebed("run", "--system", system, "--testbed", testbed, *POINT, "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    said = " ".join(done.stderr.split())
+    assert what in said and fix in said
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,88 @@
+"""Decisions without an answer: by whose fault, on histories written by hand."""
+
+import numpy as np
+
+from testbed.faults import (
+    ClockSkew,
+    Crash,
+    Fault,
+    Handover,
+    Heal,
+    LinkDuplication,
+    LinkLoss,
+    LinkReordering,
+    Partition,
+    Restart,
+)
+from testbed.trust.answers import (
+    ENDLESS,
+    AnswerAccount,
+    account_of_answers,
+    fault_windows,
+    unanswered_rows,
+)
+
+TIMEOUT = 10
+
+
+def windows(*faults: Fault) -> list[tuple[int, int]]:
+    return fault_windows([(fault.at_ns, fault) for fault in faults], TIMEOUT)
+
+
+def account(history: str, *excused: tuple[int, int]) -> AnswerAccount:
+    """A character an instant: a decision with an answer (+), without one (-), or none."""
+    decided = [(at_ns, mark == "-") for at_ns, mark in enumerate(history) if mark in "+-"]
+    at_ns, unanswered = zip(*decided, strict=True) if decided else ((), ())
+    return account_of_answers(np.array(at_ns, np.int64), np.array(unanswered, bool), excused)
+
+
+def test_what_lasts_excuses_until_a_time_out_after_its_end():
+    assert windows(Crash(100, "n1"), Restart(150, "n1")) == [(100, 160)]
+    assert windows(Partition(100, ("n1", "n2")), Heal(150, ("n1", "n2"))) == [(100, 160)]
+    assert windows(Partition(100, ("n1",)), Partition(120, ("n2",)), Heal(150)) == [(100, 160), (120, 160)]
+    assert windows(LinkLoss(100, "a", "b", 0.5), LinkLoss(120, "b", "a", 0.9), LinkLoss(150, "b", "a", 0.0)) == [
+        (100, 160)
+    ]
+    assert windows(LinkReordering(5, "a", "b", 0.5, 7), LinkReordering(9, "*", "*", 0.0, 7)) == [(5, 19)]
+
+
+def test_what_does_not_end_excuses_all_the_rest():
+    assert windows(Crash(100, "n1"), Restart(150, "n2")) == [(100, ENDLESS)]
+    assert windows(Partition(100, ("n1",)), Heal(150, ("n2",))) == [(100, ENDLESS)]
+    assert windows(LinkLoss(100, "*", "*", 0.5), LinkLoss(150, "a", "b", 0.0)) == [(100, ENDLESS)]
+    assert windows(LinkLoss(100, "a", "b", 0.5), LinkDuplication(150, "a", "b", 0.0)) == [(100, ENDLESS)]
+
+
+def test_what_is_over_at_once_excuses_a_time_out():
+    assert windows(ClockSkew(100, "n1", 5), Handover(200, "a", "s")) == [(100, 110), (200, 210)]
+    assert windows() == []
+
+
+def test_faults_count_from_when_they_were_to_happen_until_they_were_really_over():
+    assert fault_windows([(155, Restart(150, "n1")), (103, Crash(100, "n1"))], TIMEOUT) == [(100, 165)]
+    assert fault_windows([(103, ClockSkew(100, "n1", 5))], TIMEOUT) == [(100, 113)]
+
+
+def test_decisions_are_told_apart_by_their_instants():
+    assert account("+-+ -", (10, 20)) == AnswerAccount(4, 2, 0, 0)
+    assert account("-+-+-+-", (2, 4)) == AnswerAccount(4, 2, 3, 2)  # 2 and 4 are in it
+    assert account("-+-+-+-", (1, 3), (2, 5)) == AnswerAccount(2, 2, 5, 2)  # once, where windows meet
+    assert account("+++---", (3, ENDLESS)) == AnswerAccount(3, 0, 3, 3)
+
+
+def test_a_share_is_of_what_was_decided_outside_of_faults():
+    assert account("-+++").unanswered_share == 0.25
+    assert account("---+", (0, 2)).unanswered_share == 0
+    assert account("---", (0, 2)).unanswered_share is None
+    assert account("   ").unanswered_share is None
+
+
+def test_rows_are_of_seconds_and_nodes():
+    second = 10**9
+    decided = [(second - 1, "n2"), (0, "n1"), (5, "n2"), (second, "n1")]
+    assert unanswered_rows(decided) == [
+        (second, "n1", "unanswered_count", 1.0),
+        (second, "n2", "unanswered_count", 2.0),
+        (2 * second, "n1", "unanswered_count", 1.0),
+    ]
+    assert unanswered_rows([]) == []
