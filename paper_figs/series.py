@@ -82,16 +82,6 @@ def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
     return ratio.dropna()
 
 
-def log_axis(axes: "Axes", steps: Sequence[float] = (1, 2, 5)) -> None:
-    """A log y axis with plain numbers at ``steps`` of every decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=list(steps)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
 def legend_above(drawing: "Drawing", axes: "Axes") -> None:
     """One legend for all panels, above them."""
     handles, labels = axes.get_legend_handles_labels()
