@@ -108,9 +108,11 @@ def _report_game() -> None:
     """Fig. 9 at paper scale: the control plane and every message's fate, one run on one core."""
     spec = next(spec for spec in fig9.points(SCALES["paper"], {"latency-table": ""}) if spec.system == "epulsar")
     began = perf_counter()
-    found = carried_out(resolve(spec)).tables["samples"]
+    samples = carried_out(resolve(spec)).tables["samples"]
     seconds = perf_counter() - began
-    pairs = sum(value for metric, value in zip(found["metric"], found["value"], strict=True) if metric == "pair_count")
+    pairs = sum(
+        value for metric, value in zip(samples["metric"], samples["value"], strict=True) if metric == "pair_count"
+    )
     print(
         f"  Fig. 9 at the paper's rate, {pairs / 1e6:,.0f} M deliveries: {seconds:.1f} s "
         f"(wanted: under {GAME_WANTED_S:g}), largest memory {getrusage(RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB"

@@ -60,9 +60,9 @@ def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
 
 def by_repetition(frame: "pd.DataFrame", value: str, **values: Any) -> "pd.Series":
     """The values of one point, indexed by repetition: one row each, or ``values`` do not name a point."""
-    found = where(frame, **values).set_index("repetition")[value].sort_index()
-    assert found.index.is_unique, f"several rows a repetition of {value} at {values}"
-    return found
+    column = where(frame, **values).set_index("repetition")[value].sort_index()
+    assert column.index.is_unique, f"several rows a repetition of {value} at {values}"
+    return column
 
 
 def samples(series: "pd.Series") -> list[float]:

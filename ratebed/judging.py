@@ -16,9 +16,11 @@ def judge_all(out: Path) -> list[Result]:
 
     After each come its verdicts on other testbeds and at scale small, where its figures are there.
     """
-    found = results_by_setting(out)
+    verdicts = results_by_setting(out)
     order = [claim.id for claim in all_claims()]
-    return sorted((result for results in found.values() for result in results), key=lambda r: order.index(r.claim.id))
+    return sorted(
+        (result for results in verdicts.values() for result in results), key=lambda r: order.index(r.claim.id)
+    )
 
 
 def results_by_setting(out: Path) -> dict[str, list[Result]]:
@@ -27,7 +29,7 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
     suffixes = ["", *sorted({section["setting"] for section in present.values()} - {""})]
     fitted = fitted_claims(out)
     claims = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in all_claims()]
-    found = {}
+    verdicts = {}
     for suffix in suffixes:
         keys = {section["key"] for section in present.values() if section["setting"] == suffix}
         tables = {f"{key}/{table}": frame for key in keys for table, frame in tables_of(out, key + suffix).items()}
@@ -35,10 +37,10 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
             elsewhere = [
                 claim for claim in claims if claim.measure and claim.figures and keys.issuperset(claim.figures)
             ]
-            found[suffix] = [judge(_at(claim, suffix[1:]), tables) for claim in elsewhere]
+            verdicts[suffix] = [judge(_at(claim, suffix[1:]), tables) for claim in elsewhere]
         else:
-            found[suffix] = [judge(claim, tables) for claim in claims]
-    return found
+            verdicts[suffix] = [judge(claim, tables) for claim in claims]
+    return verdicts
 
 
 def _at(claim: Claim, where: str) -> Claim:

@@ -143,8 +143,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def sections(out: Path) -> dict[str, dict[str, Any]]:
     """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
-    found = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
-    return {section["name"]: section for section in found}
+    contents = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
+    return {section["name"]: section for section in contents}
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

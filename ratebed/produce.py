@@ -74,12 +74,12 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
     spark = session(request.master)
     try:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
-        found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+        latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
         runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
         verdicts = ("admit", "reject", "lost")
         decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
         order = ["system", "variant", "repetition", "run_id", "metric"]
-        frame = collect(runs.join(found, "run_id", "left").join(decided, "run_id", "left"), order)
+        frame = collect(runs.join(latencies, "run_id", "left").join(decided, "run_id", "left"), order)
         frame = frame.dropna(axis="columns", how="all")  # without requests
     finally:
         spark.stop()

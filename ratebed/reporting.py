@@ -24,12 +24,12 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     from harness.code_version import commit
 
     verdicts, results = results_by_setting(out), judge_all(out)
-    found = sections(out)
-    names = [name for key in FIGURES for name in sorted(found) if found[name]["key"] == key]
-    figures = [_section(out, found[name], verdicts.get(found[name]["setting"], [])) for name in names]
+    described = sections(out)
+    names = [name for key in FIGURES for name in sorted(described) if described[name]["key"] == key]
+    figures = [_section(out, described[name], verdicts.get(described[name]["setting"], [])) for name in names]
     path = out / "report" / "index.html"
-    scales = [name for name in SCALES if any(section["scale"] == name for section in found.values())]
-    seeds = sorted({str(section["seed"]) for section in found.values()})
+    scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
+    seeds = sorted({str(section["seed"]) for section in described.values()})
     whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
     context = ReportContext(
         scale=", ".join(scales),

@@ -62,9 +62,9 @@ def run(
         plot_invalid=plot_invalid, testbed_options=options,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        code, found = _run(request, matrix, workload, topology, settings, repetitions)
+        code, summary = _run(request, matrix, workload, topology, settings, repetitions)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(summary, indent=2))
     return code
 
 

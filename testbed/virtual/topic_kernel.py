@@ -93,14 +93,14 @@ def _accepted(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_n
             parts.append(_sent(plane, topic, roads, client, born_ns))
     if not parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    found = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    order = np.argsort(found.accepted_ns, kind="stable")
-    return Messages(*(column[order] for column in found))
+    messages = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    order = np.argsort(messages.accepted_ns, kind="stable")
+    return Messages(*(column[order] for column in messages))
 
 
 def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
     """A producer's messages, through its connections one after the other; those that never arrive are left out."""
-    found, rest = [], born_ns
+    accepted_parts, rest = [], born_ns
     for span in topic.attached.get(client, []):
         ready = np.searchsorted(rest, span.end_ns)
         mine, rest = rest[:ready], rest[ready:]
@@ -108,11 +108,11 @@ def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str
         sent_ns = np.maximum(mine, span.start_ns)
         arrived_ns = np.maximum.accumulate(roads.arrivals(sent_ns, _sites(plane, client, sent_ns), broker))
         accepted = np.searchsorted(arrived_ns, _fenced_ns(topic, span))
-        found.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
+        accepted_parts.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
         rest = np.concatenate([mine[accepted:], rest])
-    if not found:
+    if not accepted_parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    return Messages(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    return Messages(*(np.concatenate(columns) for columns in zip(*accepted_parts, strict=True)))
 
 
 def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
@@ -124,8 +124,8 @@ def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
 def _sites(plane: VirtualTopicPlane, client: str, at_ns: Int64) -> Int64:
     """Where the client was at those instants."""
     since_ns, site = (np.array(column) for column in zip(*plane.places[client], strict=True))
-    found: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
-    return found
+    sites: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
+    return sites
 
 
 # --- in the broker -----------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _served(
 ) -> dict[str, Int64]:
     """When each message is served: int64 arrays as ``accepted``; one queue a broker for all topics."""
     works = {name: _fanout(topics[name], messages) * (SECOND_NS / out_rps) for name, messages in accepted.items()}
-    found = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
+    instants_ns = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
     for broker in range(brokers):
         mine = {name: np.flatnonzero(messages.broker == broker) for name, messages in accepted.items()}
         arrived_ns = np.concatenate([accepted[name].accepted_ns[rows] for name, rows in mine.items()])
@@ -146,9 +146,9 @@ def _served(
         served_ns[order] = _queue(arrived_ns[order], work_ns[order])
         start = 0
         for name, rows in mine.items():
-            found[name][rows] = served_ns[start : start + len(rows)]
+            instants_ns[name][rows] = served_ns[start : start + len(rows)]
             start += len(rows)
-    return found
+    return instants_ns
 
 
 def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:

@@ -39,13 +39,13 @@ class _Check(paramiko.MissingHostKeyPolicy):
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         """MachineError where the key is another, or where nobody has said which it is."""
-        found = f"{fingerprint_of(key)} ({key.get_name()})"
+        shown = f"{fingerprint_of(key)} ({key.get_name()})"
         if not self._machine.fingerprint:
-            fix = f"if it is {found}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
+            fix = f"if it is {shown}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
             raise MachineError(f"its host key is not in {self._machine.known_hosts}", fix)
         if fingerprint_of(key) != self._machine.fingerprint:
             fix = "somebody may sit in between: ask whoever runs it, then mend the inventory"
-            raise MachineError(f"its host key is {found}, and not {self._machine.fingerprint}", fix)
+            raise MachineError(f"its host key is {shown}, and not {self._machine.fingerprint}", fix)
 
 
 def fingerprint_of(key: Any) -> str:
@@ -175,9 +175,9 @@ class SshConnection:
         if isinstance(error, HarnessError):
             raise self.wrong(error.args[0]) from None
         if isinstance(error, paramiko.BadHostKeyException):
-            found, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
+            shown, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
             fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
-            raise self.wrong(f"its host key is {found}, and not {known} as in {its.known_hosts}", fix) from None
+            raise self.wrong(f"its host key is {shown}, and not {known} as in {its.known_hosts}", fix) from None
         if isinstance(error, paramiko.PasswordRequiredException):
             raise self.wrong(f"the key {its.key} wants a passphrase", "add it to an agent, and give no key") from None
         if isinstance(error, paramiko.AuthenticationException):

@@ -114,11 +114,13 @@ def _check_python(connection: SshConnection, python: str) -> list[str]:
     told = json.loads(said.out)
     if tuple(told["version"][:2]) < OLDEST:
         raise connection.wrong(f"{python} is {'.'.join(map(str, told['version']))}", "name one of at least 3.11")
-    missing = [name for name, found in told["found"].items() if not found]
+    missing = [name for name, release in told["found"].items() if not release]
     if missing:
         fix = f"install them there, as in: {python} -m pip install {' '.join(missing)}; or name no python"
         raise connection.wrong(f"{python} has no {', '.join(missing)}", fix)
-    other = [f"{name} {found}, here {version(name)}" for name, found in told["found"].items() if found != version(name)]
+    other = [
+        f"{name} {release}, here {version(name)}" for name, release in told["found"].items() if release != version(name)
+    ]
     return [f"{connection.machine.name} has {text}" for text in other]
 
 
