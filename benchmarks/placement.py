@@ -9,6 +9,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
+from core.records import Float64
 from core.seeds import generator
 from harness.experiment import SCALES, RunSpec
 from harness.run import carried_out, resolve
@@ -41,7 +42,7 @@ def _kind(tight: bool) -> str:
     return ", all full" if tight else ""
 
 
-def _problem(count: int, tight: bool) -> tuple[tp.Summaries, tp.Topics, Coordinates, tp.Float64]:
+def _problem(count: int, tight: bool) -> tuple[tp.Summaries, tp.Topics, Coordinates, Float64]:
     """Topics that all violate their bounds; ``tight``: brokers have room for a hundredth more than there is."""
     rng = generator(1, "placement", count)
 

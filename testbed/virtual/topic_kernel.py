@@ -47,7 +47,8 @@ class Roads:
             if cut_broker == broker:
                 for start_ns, end_ns in spans:
                     departs[(site == cut_site) & (sent_ns >= start_ns) & (sent_ns < end_ns)] = end_ns
-        return departs + self.access_ns + self.delay_ns[site, broker]
+        there_ns: Int64 = departs + self.access_ns + self.delay_ns[site, broker]
+        return there_ns
 
 
 class Messages(NamedTuple):
@@ -158,7 +159,8 @@ def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:
     origin_ns = arrived_ns[0]
     total_ns = np.cumsum(work_ns)
     begun_ns = np.maximum.accumulate(arrived_ns - origin_ns - (total_ns - work_ns))
-    return origin_ns + np.ceil(begun_ns + total_ns - 1e-3).astype(np.int64)
+    served_ns: Int64 = origin_ns + np.ceil(begun_ns + total_ns - 1e-3).astype(np.int64)
+    return served_ns
 
 
 def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:

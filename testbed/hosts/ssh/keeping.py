@@ -189,7 +189,7 @@ class Keeping:
             return False
         with suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
-        done = self._channel.status_event.wait(timeout_s) and self._channel.exit_status == 0
+        done = bool(self._channel.status_event.wait(timeout_s)) and int(self._channel.exit_status) == 0
         self._channel.close()
         return done
 
