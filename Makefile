@@ -42,7 +42,7 @@ reference: figures ## renew results/claims-quick.json, on purpose
 smoke: setup ## what a CI machine runs on every push, in a minute: a figure a family, a limiter on sockets, claims, report
 	@$(bin)/ratebed figures $(SMOKE_FIGURES) --scale tiny --out out/smoke
 	@$(bin)/ratebed run $(SMOKE_POINT) --testbed local --out out/smoke
-	@if $(bin)/python -m testbed.hosts.capabilities mininet; then \
+	@if $(bin)/python -m testbed mininet; then \
 		$(bin)/ratebed run $(SMOKE_POINT) --testbed mininet --out out/smoke; fi
 
 test: lint ## formatter, linter, type checker, then the tests of up to a minute, the fast ones first

@@ -43,9 +43,9 @@ def report(repeats: int = 5) -> None:
     by_arrays(phantoms.star(3, RTT_S))  # compiles
     for nodes in COUNTS:
         rtt_s = phantoms.star(nodes, RTT_S)
-        ours, found = _timed(by_arrays, rtt_s, repeats)
+        ours, placed = _timed(by_arrays, rtt_s, repeats)
         theirs, wanted = _timed(by_objects, rtt_s, 1)
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(placed, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=SAME * RTT_S)
         rate = nodes * ROUNDS / ours / 1e6
         print(f"  {nodes:5d} nodes {ours:7.3f} s, {rate:4.1f} M probes/s; objects {theirs:6.2f} s: "
@@ -55,13 +55,13 @@ def report(repeats: int = 5) -> None:
 
 
 def _timed(work: Callable[[Array], Coordinates], rtt_s: Array, repeats: int) -> tuple[float, Coordinates]:
-    spans, found = [], None
+    spans, result = [], None
     for _ in range(repeats):
         began = process_time()
-        found = work(rtt_s)
+        result = work(rtt_s)
         spans.append(process_time() - began)
-    assert found is not None
-    return median(spans), found
+    assert result is not None
+    return median(spans), result
 
 
 if __name__ == "__main__":

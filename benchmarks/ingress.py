@@ -77,10 +77,10 @@ def start(name: str, address: str, topic: str, *flags: str) -> "subprocess.Popen
 def rate_of(process: "subprocess.Popen[str]") -> float:
     """Messages a second, as the program says at its end."""
     text = process.communicate(timeout=SPAN_S + 30)[1]
-    found = re.search(r"([\d.]+)ops/s", text)
-    if process.returncode or not found:
+    match = re.search(r"([\d.]+)ops/s", text)
+    if process.returncode or not match:
         raise MachineError(f"{process.args!r} failed", text.strip()[-300:])
-    return float(found[1])
+    return float(match[1])
 
 
 def measure(broker: Broker, port: str, batch: int) -> tuple[float, float, float]:

@@ -79,14 +79,14 @@ def run_case(name: str, options: dict[str, Any], twin: bool) -> dict[str, float]
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})
     began = process_time()
     drain_ns = duration_ns("10min")
-    found = run(Limiting(counted, config, topology, schedule, schedule.duration_ns, 1, drain_ns=drain_ns)).journal
+    journal = run(Limiting(counted, config, topology, schedule, schedule.duration_ns, 1, drain_ns=drain_ns)).journal
     spent_s = process_time() - began
     sums = {metric: 0.0 for metric in ("sent_bytes", "sent_count")}
-    for _, _, metric, value in found.samples:
+    for _, _, metric, value in journal.samples:
         if metric in sums:
             sums[metric] += value
-    rejected = sum(verdict.value == "reject" for _, _, verdict in found.verdicts.values())
-    return {"seconds": spent_s, "requests": len(found.offered), "rejected": rejected, **sums, **totals}
+    rejected = sum(verdict.value == "reject" for _, _, verdict in journal.verdicts.values())
+    return {"seconds": spent_s, "requests": len(journal.offered), "rejected": rejected, **sums, **totals}
 
 
 def message_seconds(name: str, known_users: int, rounds: int = 200) -> float:
@@ -149,12 +149,12 @@ def main(words: Sequence[str]) -> None:
     if not words or words[0] not in CASES or words[1:] not in ([], ["small"]):
         sys.exit(f"usage: python -m benchmarks.limiters {'|'.join(CASES)} [small]")
     run_case(words[0], SMALL, twin=False)  # compiles
-    found = run_case(words[0], SMALL if words[1:] else WHOLE, twin=False)
+    case = run_case(words[0], SMALL if words[1:] else WHOLE, twin=False)
     print(
-        f"{words[0]:<12}{found['seconds']:6.1f} s (thesis' testbed {THESIS_S / found['seconds']:.0f}x as long), "
-        f"peak RSS {own_peak_mib():,.0f} MiB; {found['requests']:,.0f} requests, {found['rejected']:,.0f} rejected; "
-        f"{found['sent_count']:,.0f} messages, {found['elements'] / 1e6:,.1f} M elements, "
-        f"{found['sent_bytes'] / 1e9:,.2f} GB sent"
+        f"{words[0]:<12}{case['seconds']:6.1f} s (thesis' testbed {THESIS_S / case['seconds']:.0f}x as long), "
+        f"peak RSS {own_peak_mib():,.0f} MiB; {case['requests']:,.0f} requests, {case['rejected']:,.0f} rejected; "
+        f"{case['sent_count']:,.0f} messages, {case['elements'] / 1e6:,.1f} M elements, "
+        f"{case['sent_bytes'] / 1e9:,.2f} GB sent"
     )
 
 

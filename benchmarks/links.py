@@ -62,10 +62,10 @@ def _report_errors(folder: Path) -> None:
         for number, delay_ms in enumerate(DELAYS_MS):
             site.set_delay("n1", "n2", delay_ms * MILLISECOND_NS)
             target = [site.address("n2"), ports[1]]
-            found = agents[0].ask(
+            trips = agents[0].ask(
                 "probe", targets=[target], count=ECHOES, span_s=ECHOES / ECHO_RPS, wait_s=1.0, number=number
             )["results"][0]
-            both = np.add(found["there_ns"], found["back_ns"]) - 2 * delay_ms * MILLISECOND_NS
+            both = np.add(trips["there_ns"], trips["back_ns"]) - 2 * delay_ms * MILLISECOND_NS
             p50, p99 = np.percentile(both, (50, 99)) / MILLISECOND_NS
             wanted = f" (wanted: at most {WANTED_ERROR_MS})" if delay_ms else " (the peer: no delay)"
             print(f"    {delay_ms:3d} ms  p50 {p50:7.3f} ms{wanted}  p99 {p99:7.3f} ms  lost {ECHOES - len(both)}")
@@ -88,14 +88,14 @@ def _report_load(folder: Path) -> None:
         sent = sender.ask("send", 60.0, address=site.address("n2"), port=port, rate_rps=PACKETS_RPS, span_s=LOAD_S)
         time.sleep(0.5)
         after = _processor_s(site.delayer), _idle_s(), time.monotonic()
-        found = receiver.ask("collect", 60.0)
+        received = receiver.ask("collect", 60.0)
         span_s = after[2] - before[2]
         print(
             f"  {PACKETS_RPS} packets/s of 100 B at {LOAD_DELAY_MS} ms, {LOAD_S:g} s (sent {sent['rate_rps']:.0f}/s):"
         )
         print(
-            f"    lost {sent['count'] - found['count']}, out of order {found['disorder_count']}, delay"
-            f" p50 {found['p50_ms']:.2f} p99 {found['p99_ms']:.2f} ms; of {os.cpu_count()} cores the delayer took"
+            f"    lost {sent['count'] - received['count']}, out of order {received['disorder_count']}, delay"
+            f" p50 {received['p50_ms']:.2f} p99 {received['p99_ms']:.2f} ms; of {os.cpu_count()} cores the delayer took"
             f" {(after[0] - before[0]) / LOAD_S:.2f}, idle {(after[1] - before[1]) / span_s:.2f}"
         )
         late = {name: value for host, name, value in site.counters() if host == "delayer"}

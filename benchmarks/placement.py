@@ -9,13 +9,14 @@ from time import perf_counter, process_time
 
 import numpy as np
 
+from core.records import Float64
 from core.seeds import generator
 from harness.experiment import SCALES, RunSpec
 from harness.run import carried_out, resolve
 from paper_figs.epulsar import fig4, fig5, fig9
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of
-from systems.parts.topic_placement_twin import Load, Move, expected_s, placed
+from systems.parts.topic_placement_twin import BrokerLoad, Move, expected_s, placed
 
 TOPICS, BROKERS, WANTED_S = 10_000, 100, 1.0
 TWIN_TOPICS = 1_000  # the twin's cost grows with the square
@@ -41,7 +42,7 @@ def _kind(tight: bool) -> str:
     return ", all full" if tight else ""
 
 
-def _problem(count: int, tight: bool) -> tuple[tp.Summaries, tp.Topics, Coordinates, tp.Float64]:
+def _problem(count: int, tight: bool) -> tuple[tp.Summaries, tp.Topics, Coordinates, Float64]:
     """Topics that all violate their bounds; ``tight``: brokers have room for a hundredth more than there is."""
     rng = generator(1, "placement", count)
 
@@ -79,7 +80,7 @@ def _compare(count: int, tight: bool = False) -> None:
     rows = [Move(*(value.item() for value in row)) for row in zip(*topics, unheld, strict=True)]
     began = perf_counter()
     theirs = placed(
-        rows, [expected_s(one, single) for one in reports], Load(marks.tolist(), [True] * BROKERS), tp.POLICY
+        rows, [expected_s(one, single) for one in reports], BrokerLoad(marks.tolist(), [True] * BROKERS), tp.POLICY
     )
     twin_s = perf_counter() - began
     ours = tp.place(topics, tp.expected_s(summaries, brokers), marks)

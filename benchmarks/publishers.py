@@ -59,7 +59,8 @@ def schedule_block(seconds: int) -> Block:
     """Poisson traffic of all publishers."""
     workload = load_workload("poisson")
     options = {"publishers": CONNECTIONS, "rate_rps": RATE_RPS / CONNECTIONS}
-    return workload.make(workload.configure(options), 1).block(0, seconds * SECOND_NS)
+    block: Block = workload.make(workload.configure(options), 1).block(0, seconds * SECOND_NS)
+    return block
 
 
 def measure(folder: Path, block: Block, ours: bool, fifo_priority: int = 0) -> Lateness:
@@ -102,7 +103,7 @@ def _play(publish: Agent, end_ns: int) -> float:
     while not publish.ask("status")["done"]:
         assert time.monotonic() < until_s, "the load does not end"
         time.sleep(0.05)
-    return (after.user + after.system - before.user - before.system) / span_s
+    return float(after.user + after.system - before.user - before.system) / span_s
 
 
 def _wait_for(subscriber: Agent, count: int) -> None:

@@ -30,7 +30,8 @@ class TopicLoad:
 def instants(start_ns: int, end_ns: int, rate_rps: float, phase: float) -> Int64:
     """When a producer sends, while it is on a topic: evenly spaced, from ``phase`` of a distance on."""
     count = int(np.ceil(max(0, end_ns - start_ns) * rate_rps / SECOND_NS - phase))
-    return start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
+    at_ns: Int64 = start_ns + np.floor((np.arange(max(0, count)) + phase) * SECOND_NS / rate_rps).astype(np.int64)
+    return at_ns
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ def code_hash(root: Path = ROOT) -> str:
 def commit() -> str:
     """The git commit, with ``+`` where files differ from it; "unknown" outside a checkout."""
     try:
-        found = subprocess.run(
+        process = subprocess.run(
             ["git", "describe", "--always", "--abbrev=10", "--dirty=+"],
             cwd=ROOT, capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip()
+    return process.stdout.strip()

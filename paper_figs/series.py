@@ -60,9 +60,9 @@ def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
 
 def by_repetition(frame: "pd.DataFrame", value: str, **values: Any) -> "pd.Series":
     """The values of one point, indexed by repetition: one row each, or ``values`` do not name a point."""
-    found = where(frame, **values).set_index("repetition")[value].sort_index()
-    assert found.index.is_unique, f"several rows a repetition of {value} at {values}"
-    return found
+    column = where(frame, **values).set_index("repetition")[value].sort_index()
+    assert column.index.is_unique, f"several rows a repetition of {value} at {values}"
+    return column
 
 
 def samples(series: "pd.Series") -> list[float]:
@@ -80,16 +80,6 @@ def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
 
     ratio: pd.Series = np.log2(one / other)
     return ratio.dropna()
-
-
-def log_axis(axes: "Axes", steps: Sequence[float] = (1, 2, 5)) -> None:
-    """A log y axis with plain numbers at ``steps`` of every decade."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=list(steps)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def legend_above(drawing: "Drawing", axes: "Axes") -> None:

@@ -51,12 +51,12 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
 def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
     """Live run id -> what names its point: testbed, system, workload, topology, and the options that vary for these."""
     specs = {pair.live_run_id: _flat(pair.spec) for pair in pairs}
-    found = {}
+    points = {}
     for run_id, spec in specs.items():
         alike = [other for other in specs.values() if all(other[axis] == spec[axis] for axis in _AXES)]
         varying = [name for name in sorted(spec) if len({str(other.get(name)) for other in alike}) > 1]
-        found[run_id] = {name: spec[name] for name in (*_AXES, *varying)}
-    return found
+        points[run_id] = {name: spec[name] for name in (*_AXES, *varying)}
+    return points
 
 
 def _flat(spec: Mapping[str, Any]) -> Row:
@@ -112,23 +112,26 @@ def _decision_row(point: Row, group: "pd.DataFrame") -> Row:
 
 def _with_interval(name: str, values: "pd.Series") -> Row:
     """The mean and its 95 % t-interval; None where one repetition has none."""
-    found = t_interval([float(value) for value in values])
-    several = found.count > 1
+    interval = t_interval([float(value) for value in values])
+    several = interval.count > 1
     return {
-        name: found.mean,
-        f"{name}_low": found.low if several else None,
-        f"{name}_high": found.high if several else None,
+        name: interval.mean,
+        f"{name}_low": interval.low if several else None,
+        f"{name}_high": interval.high if several else None,
     }
 
 
 def flipped_claims(out: Path) -> list[Row]:
     """Claims with different verdicts on a live testbed and in virtual time, at the same scale."""
-    found = results_by_setting(out)
+    verdicts_by_setting = results_by_setting(out)
     rows = []
-    for suffix, results in found.items():
+    for suffix, results in verdicts_by_setting.items():
         if not suffix or suffix.startswith(f"@{VIRTUAL}"):
             continue
-        base = {result.claim.id: result for result in found.get(f"@{VIRTUAL}-{SMALL}" if SMALL in suffix else "", [])}
+        base = {
+            result.claim.id: result
+            for result in verdicts_by_setting.get(f"@{VIRTUAL}-{SMALL}" if SMALL in suffix else "", [])
+        }
         for result in results:
             other = base.get(result.claim.id)
             if other and other.judgement is not result.judgement:

@@ -38,7 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What the user asked for, checked."""
 
     keys: tuple[str, ...]
@@ -92,7 +92,7 @@ def make_request(
     plot_invalid: bool = False,
     testbed_options: dict[str, Any] | None = None,
     **others: str,
-) -> Request:
+) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
     if scale not in SCALES:
         raise SpecError(f"unknown scale {scale!r}", hint(scale, SCALES))
@@ -109,7 +109,7 @@ def make_request(
     chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))
     options = figure_options(chosen, extra)
     workers = jobs or core_count()
-    return Request(
+    return RunRequest(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
         plot_invalid=plot_invalid, testbed_options=at, **others,
     )  # fmt: skip

@@ -22,9 +22,9 @@ from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import check_all
 from paper_figs import load_figure
-from ratebed.options import Request
-from ratebed.progress import Progress
-from ratebed.settings import VIRTUAL, Setting, setting_of
+from ratebed.options import RunRequest
+from ratebed.progress import RunProgress
+from ratebed.settings import VIRTUAL, FigureSetting, setting_of
 from systems.loader import is_file, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
@@ -38,21 +38,21 @@ SECTION = "section.json"
 
 
 @dataclass(frozen=True)
-class Plan:
+class CampaignPlan:
     """What a request comes down to."""
 
     campaign: Campaign
     run_ids: dict[str, list[str]]  # figure -> its runs
     skipped: dict[str, str]  # figure -> why it has none
-    settings: dict[str, Setting] = field(default_factory=dict)  # figure -> where it runs
+    settings: dict[str, FigureSetting] = field(default_factory=dict)  # figure -> where it runs
 
 
-def make_plan(request: Request) -> Plan:
+def make_plan(request: RunRequest) -> CampaignPlan:
     """The runs of each figure; an extra system joins every grid beside the figure's own."""
     campaign = Campaign(request.out / "runs")
     run_ids: dict[str, list[str]] = {}
     skipped: dict[str, str] = {}
-    settings: dict[str, Setting] = {}
+    settings: dict[str, FigureSetting] = {}
     if request.extra_system:
         load_system(request.extra_system)
     for key in request.keys:
@@ -70,10 +70,10 @@ def make_plan(request: Request) -> Plan:
             skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
     check_all(campaign.wanted.values())
-    return Plan(campaign, run_ids, skipped, settings)
+    return CampaignPlan(campaign, run_ids, skipped, settings)
 
 
-def adapted(spec: RunSpec, request: Request, compares: bool = False) -> RunSpec:
+def adapted(spec: RunSpec, request: RunRequest, compares: bool = False) -> RunSpec:
     """The spec on the testbed and with the calibration that the user names.
 
     In a grid that ``compares`` testbeds, the virtual points stay where they are.  Figures about token buckets alone
@@ -119,9 +119,9 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
     return [msgspec.json.decode(spec, type=RunSpec) for spec in sorted(more)]
 
 
-def run(plan: Plan, request: Request, notify: Callable[[Finished], None] | None = None) -> list[Finished]:
+def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], None] | None = None) -> list[Finished]:
     """Execute what is missing, with progress; returns the failures.  ``notify`` is told of each run that ends."""
-    with Progress(plan.campaign.missing(), total=len(plan.campaign.wanted), jobs=request.jobs) as progress:
+    with RunProgress(plan.campaign.missing(), total=len(plan.campaign.wanted), jobs=request.jobs) as progress:
 
         def tell(finished: Finished) -> None:
             progress.finished(finished)
@@ -143,8 +143,8 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def sections(out: Path) -> dict[str, dict[str, Any]]:
     """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
-    found = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
-    return {section["name"]: section for section in found}
+    contents = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
+    return {section["name"]: section for section in contents}
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

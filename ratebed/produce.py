@@ -7,11 +7,11 @@ from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
 from harness.run import check_all
 from ratebed import pipeline
-from ratebed.options import Request
+from ratebed.options import RunRequest
 from ratebed.studio import Studio
 
 
-def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
+def produce_figures(request: RunRequest) -> tuple[int, dict[str, Any]]:
     """Figures from nothing to the report; the exit code and a summary.
 
     0, or 1 where a run failed or a figure could not be drawn; a contradicted claim is a result.
@@ -24,7 +24,8 @@ def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
         failures = pipeline.run(plan, request, studio.finished)
         undrawn = studio.finish()
     from analysis.report import claims_json
-    from ratebed.judging import counts_line, report
+    from ratebed.judging import counts_line
+    from ratebed.reporting import report
 
     path, results = report(request.out)
     for key, reason in plan.skipped.items():
@@ -45,7 +46,7 @@ def produce_figures(request: Request) -> tuple[int, dict[str, Any]]:
     return (1 if failures or undrawn else 0), summary
 
 
-def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[dict[str, Any]]]:
+def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[dict[str, Any]]]:
     """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
     from analysis.spark import find_java
 
@@ -53,7 +54,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
     check_all(campaign.wanted.values())
-    plan = pipeline.Plan(campaign, {}, {})
+    plan = pipeline.CampaignPlan(campaign, {}, {})
     failures = pipeline.run(plan, request)
     _print_failures(failures, len(ids))
     missing = campaign.missing()
@@ -63,7 +64,7 @@ def produce_points(specs: list[RunSpec], request: Request) -> tuple[int, list[di
     return (1 if failures else 0), rows
 
 
-def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
+def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
     """Percentiles of each run's judged messages, or of a limiter's decisions with their numbers, by Spark."""
     if not run_ids:
         return []
@@ -73,12 +74,12 @@ def summarise(run_ids: list[str], request: Request) -> list[dict[str, Any]]:
     spark = session(request.master)
     try:
         data = load(spark, [request.out / "runs" / i for i in run_ids])
-        found = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+        latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
         runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
         verdicts = ("admit", "reject", "lost")
         decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
         order = ["system", "variant", "repetition", "run_id", "metric"]
-        frame = collect(runs.join(found, "run_id", "left").join(decided, "run_id", "left"), order)
+        frame = collect(runs.join(latencies, "run_id", "left").join(decided, "run_id", "left"), order)
         frame = frame.dropna(axis="columns", how="all")  # without requests
     finally:
         spark.stop()

@@ -9,7 +9,7 @@ from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 
 
-class Progress:
+class RunProgress:
     """Prints while runs finish; the bar appears on a terminal only."""
 
     def __init__(self, missing: Mapping[str, RunSpec], total: int, jobs: int):
@@ -32,7 +32,7 @@ class Progress:
             f"{total} runs: {have} there already, {self.count} to do on {jobs} process{'es' * (jobs != 1)}"
         )
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "RunProgress":
         self.bar.start()
         return self
 

@@ -12,7 +12,7 @@ SMALL = "small"  # the scale that changes the physics
 
 
 @dataclass(frozen=True)
-class Setting:
+class FigureSetting:
     """The testbed of one figure in one command."""
 
     own: frozenset[str]  # testbeds that the figure's grid names
@@ -25,15 +25,15 @@ class Setting:
         return key + self.suffix
 
 
-def setting_of(own: Collection[str], asked: str, scale: str) -> Setting:
+def setting_of(own: Collection[str], asked: str, scale: str) -> FigureSetting:
     """The setting of a figure whose grid names the testbeds ``own`` (none: it is analytic), as the user ``asked``."""
     if not own:
-        return Setting(frozenset(), VIRTUAL, "", "")
+        return FigureSetting(frozenset(), VIRTUAL, "", "")
     live = sorted(set(own) - {VIRTUAL})
     home = live[0] if live else VIRTUAL
     testbed = asked or home
     small = scale == SMALL and not live  # a live figure has the physics of its machine at every scale
     if testbed == home and not small:
-        return Setting(frozenset(own), testbed, "", "")
+        return FigureSetting(frozenset(own), testbed, "", "")
     suffix, text = f"@{testbed}", f"testbed {testbed}"
-    return Setting(frozenset(own), testbed, suffix + f"-{SMALL}" * small, text + f", scale {SMALL}" * small)
+    return FigureSetting(frozenset(own), testbed, suffix + f"-{SMALL}" * small, text + f", scale {SMALL}" * small)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from collectors.writer import PARTIAL, read_manifest
 from harness.campaign import Finished
 from paper_figs import load_figure
-from ratebed.options import Request
-from ratebed.pipeline import SECTION, Plan, replace_file, sections
+from ratebed.options import RunRequest
+from ratebed.pipeline import SECTION, CampaignPlan, replace_file, sections
 from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 
@@ -52,7 +52,7 @@ class Studio:
     Invalid runs are left out unless ``request.plot_invalid``.
     """
 
-    def __init__(self, plan: Plan, request: Request):
+    def __init__(self, plan: CampaignPlan, request: RunRequest):
         self.plan, self.request = plan, request
         self._errors: dict[str, str] = {}
         missing = plan.campaign.missing()
@@ -104,8 +104,8 @@ class Studio:
         for key in self._awaited:
             if key not in self._painted:
                 self._begin(key)
-        found = {key: painted.result() for key, painted in self._painted.items()}
-        return {key: found[key] for key in self._awaited if found[key]}
+        problems = {key: painted.result() for key, painted in self._painted.items()}
+        return {key: problems[key] for key in self._awaited if problems[key]}
 
     def _begin(self, key: str) -> None:
         """Compute a figure's tables, and draw them."""
@@ -176,7 +176,7 @@ class Studio:
         _save(drawing, out / "figures", name)
         return ""
 
-    def _write_section(self, key: str, found: _Outcome) -> None:
+    def _write_section(self, key: str, outcome: _Outcome) -> None:
         """What the report needs to know of the figure besides its tables."""
         setting = self.plan.settings[key]
         folder = self.request.out / "tables" / setting.name(key)
@@ -187,11 +187,11 @@ class Studio:
             "testbed": setting.testbed,
             "setting": setting.suffix,
             "where": setting.text,
-            "run_ids": found.run_ids,
-            "failed": found.failed,
-            "doubtful": found.doubtful,
-            "skipped": found.skipped,
-            "notes": found.notes,
+            "run_ids": outcome.run_ids,
+            "failed": outcome.failed,
+            "doubtful": outcome.doubtful,
+            "skipped": outcome.skipped,
+            "notes": outcome.notes,
             "scale": self.request.scale.name,
             "seed": self.request.seed,
             "calibration": self.request.calibration,
@@ -205,7 +205,7 @@ def _doubt(manifest: dict[str, Any]) -> list[str]:
     return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 
 
-def draw(plan: Plan, request: Request) -> dict[str, str]:
+def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:
     """Draw all figures of a plan whose runs are there; returns those that could not be drawn, and why."""
     with Studio(plan, request) as studio:
         return studio.finish()

@@ -43,13 +43,13 @@ def log_lines(folder: Path, epoch_ns: int | None) -> tuple[list[LogLine], dict[s
     lines: list[LogLine] = []
     more = {}
     for path in sorted((folder / LOGS).glob("*")):
-        found = list(_lines(path, epoch_ns))
-        shown = found
-        if len(found) > LINES_A_LOG:  # trouble first, then by place
-            telling = [number for number, line in enumerate(found) if _TELLING.search(line.text)]
-            others = [number for number in range(len(found)) if number not in set(telling)]
-            shown = [found[number] for number in sorted([*telling, *others][:LINES_A_LOG])]
-            more[path.name] = len(found) - len(shown)
+        written = list(_lines(path, epoch_ns))
+        shown = written
+        if len(written) > LINES_A_LOG:  # trouble first, then by place
+            telling = [number for number, line in enumerate(written) if _TELLING.search(line.text)]
+            others = [number for number in range(len(written)) if number not in set(telling)]
+            shown = [written[number] for number in sorted([*telling, *others][:LINES_A_LOG])]
+            more[path.name] = len(written) - len(shown)
         lines += shown
     return lines, more
 

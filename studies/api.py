@@ -109,11 +109,13 @@ class Study(Generic[C, A, R]):
 
     def virtual_body(self) -> VirtualBody[A, R]:
         """SpecError where the study does not run in virtual time."""
-        return self._body(self.virtual, "virtual", "--testbed mininet, or local")
+        body: VirtualBody[A, R] = self._body(self.virtual, "virtual", "--testbed mininet, or local")
+        return body
 
     def live_body(self, testbed: str) -> LiveBody[A, R]:
         """SpecError where the study does not run on real hosts."""
-        return self._body(self.live, testbed, "--testbed virtual")
+        body: LiveBody[A, R] = self._body(self.live, testbed, "--testbed virtual")
+        return body
 
     def _body(self, body: Any, testbed: str, instead: str) -> Any:
         if not body:

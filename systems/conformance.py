@@ -34,7 +34,7 @@ _SEED = 20_240_601
 
 
 @dataclasses.dataclass(frozen=True)
-class Scenario:
+class FaultScenario:
     """What goes wrong.
 
     On every link all the time: loss, doubled messages, messages held back; a clock that is ahead all
@@ -54,16 +54,16 @@ class Scenario:
     duration_ns: int = 13 * SECOND_NS
 
 
-CALM = Scenario("a calm network")
-CRASH = Scenario("a crash", crash="n2")
-COPIED = Scenario("a crash and a re-join by copying", crash="n2", copy_from="n3")
-DISORDER = Scenario("doubled and reordered messages", duplication_probability=0.2, reordering_probability=0.2)
-SKEW = Scenario("skewed clocks", clocks_ahead_ns={"n2": 150 * MILLISECOND_NS, "n3": -80 * MILLISECOND_NS})
-LOSS, PARTITION = Scenario("20 % loss", loss_probability=0.2), Scenario("a partition", cut_off="n2")
+CALM = FaultScenario("a calm network")
+CRASH = FaultScenario("a crash", crash="n2")
+COPIED = FaultScenario("a crash and a re-join by copying", crash="n2", copy_from="n3")
+DISORDER = FaultScenario("doubled and reordered messages", duplication_probability=0.2, reordering_probability=0.2)
+SKEW = FaultScenario("skewed clocks", clocks_ahead_ns={"n2": 150 * MILLISECOND_NS, "n3": -80 * MILLISECOND_NS})
+LOSS, PARTITION = FaultScenario("20 % loss", loss_probability=0.2), FaultScenario("a partition", cut_off="n2")
 SCENARIOS = (CALM, LOSS, DISORDER, SKEW, PARTITION, CRASH, COPIED)
 
 
-class Step(Protocol):
+class HandledEvent(Protocol):
     """One event that a node handled, and its answer."""
 
     @property
@@ -92,7 +92,7 @@ class Step(Protocol):
         ...
 
 
-class Bench(Protocol):
+class ConformanceBench(Protocol):
     """Runs nodes and holds each to the rules of ``systems.referee.Referee``."""
 
     def run_nodes(
@@ -102,9 +102,9 @@ class Bench(Protocol):
         names: Sequence[str],
         requests: Mapping[str, Sequence[Request]],
         reports: Sequence[tuple[int, str, Any]],
-        scenario: Scenario,
+        scenario: FaultScenario,
         seed: int,
-    ) -> Sequence[Step]:
+    ) -> Sequence[HandledEvent]:
         """Deploy ``system.nodes(names, config, ...)``; every step of every node, in order.
 
         ``requests``: node -> requests in order of time.  ``reports``: (at_ns, node, measurement).
@@ -112,7 +112,7 @@ class Bench(Protocol):
         ...
 
 
-def check_system(system: System, bench: Bench, config: Any = None) -> None:
+def check_system(system: System, bench: ConformanceBench, config: Any = None) -> None:
     """Raise SystemFault at the first rule that ``system`` breaks; ``config``: its defaults if not given."""
     try:
         if config is None:
@@ -138,7 +138,7 @@ def _default_config(system: System) -> Any:
 # --- nodes -----------------------------------------------------------------------------------------
 
 
-def _check_nodes(system: System, bench: Bench, config: Any) -> None:
+def _check_nodes(system: System, bench: ConformanceBench, config: Any) -> None:
     nodes = _made(system, config)
     modules = modules_of(system, [type(node) for node in nodes.values()])
     check_sources(modules)
@@ -187,7 +187,7 @@ def names_of(system: System) -> tuple[str, ...]:
     return system.rehearsal.names if system.rehearsal else NAMES
 
 
-def recast(scenario: Scenario, names: Sequence[str]) -> Scenario:
+def recast(scenario: FaultScenario, names: Sequence[str]) -> FaultScenario:
     """``scenario`` with the first of ``names`` in the places of n1, n2 and n3."""
     new = dict(zip(NAMES, names, strict=False))
     return dataclasses.replace(
@@ -222,7 +222,7 @@ def offered_reports() -> list[tuple[int, str, Any]]:
     ]
 
 
-def check_same(first: Sequence[Step], again: Sequence[Step]) -> None:
+def check_same(first: Sequence[HandledEvent], again: Sequence[HandledEvent]) -> None:
     """Two runs with one seed must be equal."""
     for number, (one, other) in enumerate(zip(first, again, strict=False)):
         if one != other:
@@ -234,7 +234,7 @@ def check_same(first: Sequence[Step], again: Sequence[Step]) -> None:
         raise SystemFault("runs with one seed differ in length", "draw only from the seed")
 
 
-def check_timers(steps: Sequence[Step]) -> None:
+def check_timers(steps: Sequence[HandledEvent]) -> None:
     """A timer rings only in the incarnation that set it, and at the instant that it was last set to."""
     due: dict[tuple[str, int, str], int] = {}
     for step in steps:
@@ -247,7 +247,7 @@ def check_timers(steps: Sequence[Step]) -> None:
                 due[step.node, step.incarnation, effect.name] = effect.at_ns
 
 
-def check_decided(steps: Sequence[Step], since_ns: int) -> None:
+def check_decided(steps: Sequence[HandledEvent], since_ns: int) -> None:
     """Every request that arrived from ``since_ns`` on has exactly one verdict."""
     decided = [effect.request_id for step in steps for effect in step.effects if isinstance(effect, Decide)]
     known = set(decided)
@@ -263,7 +263,7 @@ def check_decided(steps: Sequence[Step], since_ns: int) -> None:
                 )
 
 
-def check_answers(steps: Sequence[Step], asks_servers: bool) -> None:
+def check_answers(steps: Sequence[HandledEvent], asks_servers: bool) -> None:
     """In a calm network every question is answered; but servers are not there, and then nodes must say so."""
     decided = [(step.node, effect) for step in steps for effect in step.effects if isinstance(effect, Decide)]
     alone = [(node, effect.request_id) for node, effect in decided if effect.unanswered]

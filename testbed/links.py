@@ -55,7 +55,7 @@ class PathState:
         return sum(size_bytes * 8 * SECOND_NS // rate_bps for rate_bps in self.rates_bps)
 
 
-class Links:
+class LinkStates:
     """A topology with its history; a link is known by the ends that it had in the beginning."""
 
     def __init__(self, topology: Topology):

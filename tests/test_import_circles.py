@@ -5,9 +5,13 @@ import ast
 import networkx
 import pytest
 
-from tests.tidy import Source, imports, python_sources
+from tests.tidy import ALLOWED, Source, imports, python_sources
 
-FREE_OF_CIRCLES = ("core", "collectors", "workloads", "systems", "analysis")
+# Still open; an entry that is dissolved must go.
+OPEN = (
+    {"testbed.hosts.capabilities", "testbed.servers", "testbed.servers.server"},
+    {"testbed.brokers.publish_engine", "testbed.brokers.publisher"},
+)
 
 
 def circles(sources: list[Source]) -> list[set[str]]:
@@ -25,8 +29,9 @@ def circles(sources: list[Source]) -> list[set[str]]:
 
 
 def test_the_tree_has_no_import_circles() -> None:
-    sources = [source for source in python_sources() if source.folder in FREE_OF_CIRCLES]
-    assert len(sources) > 100 and circles(sources) == []
+    sources = [source for source in python_sources() if source.folder in ALLOWED]
+    assert len(sources) > 100
+    assert sorted(map(sorted, circles(sources))) == sorted(map(sorted, OPEN))
 
 
 @pytest.mark.parametrize("back", ["from a.one import thing", "import a.one", "def f():\n    from a import one"])

@@ -1,15 +1,22 @@
 """The tree keeps the rules of ``tidy.py``; and each rule, fed a small offence, complains."""
 
+import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 from tests.tidy import (
+    FOLDER_MODULES,
+    FOLDER_MODULES_OPEN,
     FUNCTION_LINES,
     MODULE_LINES,
+    PRODUCT,
     ROOT,
     RULES,
+    SHARED_NAMES,
+    TREE_RULES,
     Source,
     names_no_machine,
     python_sources,
@@ -31,6 +38,11 @@ def expect_none(complaints: list[str]) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_the_tree_is_tidy(name: str) -> None:
     expect_none([complaint for source in SOURCES for complaint in RULES[name](source)])
+
+
+@pytest.mark.parametrize("name", TREE_RULES)
+def test_the_tree_as_a_whole_is_tidy(name: str) -> None:
+    expect_none(TREE_RULES[name](SOURCES))
 
 
 def test_no_file_names_a_registry_or_a_build_machine() -> None:
@@ -97,12 +109,57 @@ CANARIES = [
     ("docstrings", "core/a.py", '"""TODO."""'),
     ("docstrings", "tests/test_a.py", '"""todo"""'),
     ("docstrings", "core/a.py", '""""""'),
+    ("procedures", "studies/a.py", "def f(asked):\n    if asked.procedure == 'search':\n        pass"),
+    ("procedures", "harness/a.py", "procedure == 'search'"),
+    ("procedures", "studies/a.py", "hasattr(point.schedule, 'block')"),
+    ("live_without_virtual", "testbed/hosts/ssh/a.py", "from testbed.virtual.network import Network"),
+    ("live_without_virtual", "testbed/nodes/a.py", "def f():\n    import testbed.virtual"),
+    ("live_without_virtual", "testbed/brokers/a.py", "from testbed import virtual"),
+    ("live_without_virtual", "testbed/servers/a.py", "import testbed.virtual.fleet"),
+    ("live_without_virtual", "studies/limiting/live.py", "import testbed.virtual.fleet"),
+    ("live_without_virtual", "testbed/play.py", "import testbed.virtual.fleet"),
+    ("narrow_interfaces", "testbed/api.py", "class Testbed:\n" + "    def f(self): ...\n" * 6),
+    ("narrow_interfaces", "testbed/hosts/site.py", "class Site:\n" + "    async def f(self): ...\n" * 15),
+    ("narrow_interfaces", "testbed/api.py", "class Testbed:\n    def f(self, options: dict[str, Any]): ..."),
+    ("narrow_interfaces", "testbed/hosts/site.py", "class Site:\n    x: typing.Any"),
+    ("axes_in_one_place", "paper_figs/srtm/a.py", "def f(axes):\n    axes.set_xscale('log')"),
+    ("axes_in_one_place", "paper_figs/a.py", "def f(axes):\n    scale = axes.set_yscale"),
+    ("axes_in_one_place", "paper_figs/dst/a.py", "def f(axis):\n    axis.set_major_formatter(FuncFormatter(str))"),
+    ("figures_apart", "paper_figs/srtm/fig5.py", "from paper_figs.srtm.fig4 import tables"),
+    ("figures_apart", "paper_figs/srtm/fig5.py", "def f():\n    from paper_figs.dst import law"),
 ]
 
 
 @pytest.mark.parametrize(("name", "path", "text"), CANARIES)
 def test_a_canary_offends(name: str, path: str, text: str) -> None:
     assert RULES[name](Source(path, text))
+
+
+def test_a_class_name_with_two_meanings_offends() -> None:
+    pair = [Source("core/a.py", "class Load: ..."), Source("systems/b.py", "def f():\n    class Load: ...")]
+    renamed = [Source(source.path, source.text.replace("Load", "Weight")) for source in pair]
+    assert TREE_RULES["one_meaning"](renamed) == ["core/a.py:1: class Weight is also systems/b.py:2: class Weight"]
+    free = [Source(source.path, source.text.replace("Load", name)) for name in ("Config", "_Load") for source in pair]
+    assert not TREE_RULES["one_meaning"]([*free, renamed[0], Source("tests/b.py", "class Weight: ...")])
+
+
+@pytest.mark.parametrize("folder", ["testbed/x", "studies/x", "harness"])
+def test_a_crowded_folder_offends(folder: str) -> None:
+    sources = [Source(f"{folder}/m{number}.py", "") for number in range(FOLDER_MODULES)]
+    assert not TREE_RULES["small_folders"]([*sources, Source(f"{folder}/deeper/m.py", "")])
+    (complaint,) = TREE_RULES["small_folders"]([*sources, Source(f"{folder}/one_more.py", "")])
+    assert complaint.startswith(f"{folder}: 17 modules")
+
+
+def test_what_is_let_off_is_still_there() -> None:
+    """Exceptions that nobody needs any more must go."""
+    counts = Counter(source.path.rpartition("/")[0] for source in SOURCES)
+    for folder, most in FOLDER_MODULES_OPEN.items():
+        assert counts[folder] == most > FOLDER_MODULES, folder
+    product = [source for source in SOURCES if source.folder in PRODUCT]
+    for name in SHARED_NAMES:
+        homes = [source.path for source in product if re.search(rf"^class {name}\b", source.text, re.MULTILINE)]
+        assert len(homes) > 1, name
 
 
 WELL_BEHAVED = [
@@ -123,6 +180,15 @@ WELL_BEHAVED = [
         '"""A."""\ndef _private():\n    def inner(): ...\nclass _Hidden:\n    def f(self): ...',
     ),
     ("docstrings", "tests/test_a.py", "def test_a(): ..."),
+    ("procedures", "studies/a.py", "procedure = 'search'\nhasattr(point, 'schedule')"),
+    ("live_without_virtual", "studies/limiting/virtual.py", "import testbed.virtual.fleet"),
+    ("live_without_virtual", "testbed/hosts/a.py", "import testbed.virtually"),
+    ("narrow_interfaces", "testbed/api.py", "class Testbed:\n" + "    def f(self): ...\n" * 5),
+    ("narrow_interfaces", "testbed/hosts/site.py", "class Site:\n" + "    @property\n    def f(self): ...\n" * 15),
+    ("narrow_interfaces", "testbed/api.py", "class Other:\n    x: Any"),
+    ("axes_in_one_place", "paper_figs/drawing.py", "axes.set_xscale('log')"),
+    ("figures_apart", "paper_figs/srtm/fig5.py", "from paper_figs.srtm.grids import points"),
+    ("figures_apart", "paper_figs/srtm/grids.py", "from paper_figs.srtm.fig4 import tables"),
 ]
 
 

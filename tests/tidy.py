@@ -6,10 +6,13 @@ Rules read syntax trees, not text, except for ``names_no_machine``, which reads 
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+
+from paper_figs import FIGURES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,6 +50,30 @@ SEEDED = {
 CLOCKS = {f"datetime.{cls}.{call}" for cls in ("datetime", "date") for call in ("now", "utcnow", "today")}
 UNSEEDED = {"random.Random", "numpy.random.default_rng"}  # without arguments
 
+# Public class names with two meanings, and why.
+SHARED_NAMES = {
+    "Config": "the options of whatever the module is: of a system, a workload, a study",
+    "Evidence": "for a claim (analysis.verdicts), and of what a run did (testbed.trust): either is used everywhere",
+    "Message": "systems' (systems.api), and the protocol's own in testbed.brokers.nsq",
+    "Broker": "of a distribution (systems.api); still open: testbed.brokers.launcher",
+    "Load": "still open: paper_figs.beyond.load, testbed.brokers.publish_load",
+    "Member": "still open: testbed.nodes.member, testbed.servers.serf_rpc",
+    "Scenario": "still open: the figures limiters-partition, placement-failure, epulsar-transient",
+}
+PRODUCT = tuple(folder for folder in ALLOWED if folder != "benchmarks")
+
+# What runs on real machines knows nothing of virtual time.
+LIVE = re.compile(r"testbed/(hosts|nodes|brokers|servers)/.*|studies/\w+/live\.py|testbed/play\.py")
+
+METHODS = {("testbed/api.py", "Testbed"): 5, ("testbed/hosts/site.py", "Site"): 14}  # at most
+
+FOLDER_MODULES = 16  # at most, in these
+COUNTED = ("testbed", "studies", "harness")
+FOLDER_MODULES_OPEN: dict[str, int] = {"testbed/hosts": 17}  # over it today: may shrink, must not grow
+
+DRAWING = "paper_figs/drawing.py"  # what alone knows how an axis is scaled and its numbers are written
+SCALES = {"set_xscale", "set_yscale", "FuncFormatter"}
+
 HEAVY = {"seaborn", "matplotlib", "pyspark", "numba", "cvxpy", "scipy"}  # half a second and more each
 LIGHT = ("paper_figs", "systems")  # folders that `ratebed list` imports
 
@@ -81,8 +108,8 @@ def tracked_files() -> list[Path]:
         names = [name for name in listing.decode().split("\0") if name]
     except (OSError, subprocess.CalledProcessError):
         skipped = re.compile(r"(^|/)(\.(?!ci/|gitignore$)[^/]*|__pycache__|out|[^/]*\.egg-info)(/|$)")
-        found = (path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*"))
-        names = [name for name in found if not skipped.search(name)]
+        everything = (path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*"))
+        names = [name for name in everything if not skipped.search(name)]
     return sorted(path for name in names if (path := ROOT / name).is_file())
 
 
@@ -124,9 +151,9 @@ def import_direction(source: Source) -> list[str]:
         return []
     allowed = (source.folder, *ALLOWED[source.folder])
     return [
-        source.complain(found.node, f"{source.folder} must not import {found.name}")
-        for found in imports(ast.walk(source.tree))
-        if found.name.partition(".")[0] in ALLOWED and not any(within(found.name, package) for package in allowed)
+        source.complain(imported.node, f"{source.folder} must not import {imported.name}")
+        for imported in imports(ast.walk(source.tree))
+        if imported.name.partition(".")[0] in ALLOWED and not any(within(imported.name, package) for package in allowed)
     ]
 
 
@@ -145,10 +172,10 @@ def purity(source: Source) -> list[str]:
         return []
     complaints = []
     aliases: dict[str, str] = {}
-    for found in imports(ast.walk(source.tree)):
-        aliases[found.alias] = found.name
-        if found.name.partition(".")[0] in IMPURE_MODULES or _is_global_random(found.name):
-            complaints.append(source.complain(found.node, f"imports {found.name}"))
+    for imported in imports(ast.walk(source.tree)):
+        aliases[imported.alias] = imported.name
+        if imported.name.partition(".")[0] in IMPURE_MODULES or _is_global_random(imported.name):
+            complaints.append(source.complain(imported.node, f"imports {imported.name}"))
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and _is_global_random(_full_name(node, aliases)):
             complaints.append(source.complain(node, f"uses {ast.unparse(node)}; draw from a seeded generator"))
@@ -187,9 +214,11 @@ def light_imports(source: Source) -> list[str]:
         return []
     heavy = HEAVY | {"pandas"} if is_registry else HEAVY
     return [
-        source.complain(found.node, f"imports {found.name} at module level; import it in the function that needs it")
-        for found in imports(_module_level(source.tree))
-        if found.name.partition(".")[0] in heavy
+        source.complain(
+            imported.node, f"imports {imported.name} at module level; import it in the function that needs it"
+        )
+        for imported in imports(_module_level(source.tree))
+        if imported.name.partition(".")[0] in heavy
     ]
 
 
@@ -253,6 +282,96 @@ def _wants_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return not function.name.startswith("_") and not marks & {"overload", "setter"}
 
 
+def procedures(source: Source) -> list[str]:
+    """What a study asks is a type, not a name to compare; what a schedule offers is declared, not looked for."""
+    complaints = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and _last_name(node.left) == "procedure":
+            complaints.append(source.complain(node, "asks for a procedure by name; dispatch on the request's type"))
+        elif isinstance(node, ast.Call) and ast.unparse(node).startswith("hasattr(point.schedule,"):
+            complaints.append(source.complain(node, "looks for what the workload's offer declares"))
+    return complaints
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def live_without_virtual(source: Source) -> list[str]:
+    """Code of live runs imports nothing of virtual time."""
+    if not LIVE.fullmatch(source.path):
+        return []
+    return [
+        source.complain(imported.node, f"live code must not import {imported.name}")
+        for imported in imports(ast.walk(source.tree))
+        if within(imported.name, "testbed.virtual")
+    ]
+
+
+def narrow_interfaces(source: Source) -> list[str]:
+    """What a testbed must give stays small and typed; properties are not methods."""
+    complaints = []
+    for node in source.tree.body:
+        if not isinstance(node, ast.ClassDef) or (source.path, node.name) not in METHODS:
+            continue
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+        count = sum("property" not in map(_last_name, method.decorator_list) for method in methods)
+        most = METHODS[source.path, node.name]
+        if count > most:
+            complaints.append(source.complain(node, f"{node.name} has {count} methods, at most {most}"))
+        complaints += [
+            source.complain(part, f"{node.name} names Any") for part in ast.walk(node) if _last_name(part) == "Any"
+        ]
+    return complaints
+
+
+def axes_in_one_place(source: Source) -> list[str]:
+    """Figures ask ``paper_figs.drawing`` for their axes."""
+    if source.folder != "paper_figs" or source.path == DRAWING:
+        return []
+    named = [(node, _last_name(node)) for node in ast.walk(source.tree)]
+    return [source.complain(node, f"uses {name}; see {DRAWING}") for node, name in named if name in SCALES]
+
+
+def figures_apart(source: Source) -> list[str]:
+    """No figure imports another figure's module: what two need has a module of its own."""
+    modules = figure_modules()
+    own = source.path.removesuffix(".py").replace("/", ".")
+    if own not in modules:
+        return []
+    return [
+        source.complain(imported.node, f"imports {imported.name}, of another figure")
+        for imported in imports(ast.walk(source.tree))
+        for module in sorted(modules - {own})
+        if within(imported.name, module)
+    ]
+
+
+def figure_modules() -> set[str]:
+    """The modules that the registry of figures names."""
+    return {place.partition(":")[0] for place in FIGURES.values()}
+
+
+def one_meaning(sources: Sequence[Source]) -> list[str]:
+    """No two modules of the product define one public class name."""
+    homes = defaultdict(list)
+    for source in sources:
+        for node in ast.walk(source.tree) if source.folder in PRODUCT else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in SHARED_NAMES:
+                homes[node.name].append(source.complain(node, f"class {node.name}"))
+    return [f"{places[0]} is also {place}" for places in homes.values() for place in places[1:]]
+
+
+def small_folders(sources: Sequence[Source]) -> list[str]:
+    """A folder of the harness can be taken in at a glance."""
+    counts = Counter(source.path.rpartition("/")[0] for source in sources if source.folder in COUNTED)
+    return [
+        f"{folder}: {count} modules, at most {most}"
+        for folder, count in counts.items()
+        if count > (most := FOLDER_MODULES_OPEN.get(folder, FOLDER_MODULES))
+    ]
+
+
 # Put together, so that this file passes its own rule.
 _HOSTS = "|".join(
     (r"py" r"pi\.(org|python)", r"pythonhosted" r"\.org", r"npmjs" r"\.(org|com)", r"proxy\.golang" r"\.org")
@@ -279,5 +398,11 @@ RULES = {
         function_length,
         module_length,
         docstrings,
+        procedures,
+        live_without_virtual,
+        narrow_interfaces,
+        axes_in_one_place,
+        figures_apart,
     )
 }
+TREE_RULES = {rule.__name__: rule for rule in (one_meaning, small_folders)}

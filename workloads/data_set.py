@@ -79,7 +79,7 @@ class DataSetConfig:
         """r, tokens a second of each user."""
         return Fraction(self.rate) if self.rate else Fraction(self.capacity, 1000)
 
-    def plan(self) -> "Plan":
+    def plan(self) -> "SessionPlan":
         """How many requests each user sends, and when they may fall; SpecError where the options allow none."""
         return SETS[self.set](self)
 
@@ -89,7 +89,7 @@ class DataSetConfig:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SessionPlan:
     """``counts``: requests of each user; each comes in a session of ``session_ms`` somewhere in ``span_ms``.
 
     With a ``spacing_ms`` above 0 they are that far apart instead, from the start on.
@@ -114,30 +114,30 @@ def _apportion(total: int, shares: Float64) -> Int64:
     return whole
 
 
-def _set_a(config: DataSetConfig) -> Plan:
+def _set_a(config: DataSetConfig) -> SessionPlan:
     span_ms, total = 5 * MINUTE_MS, _rounded(A_TOTAL * config.capacity)
     least = config.most_admitted(span_ms) + 1
     over = total - A_USERS * least
     fix = "give a lower rate: each of A's 10 users is to send more than c + 5 min x r"
     require(over >= 0, "rate", config.rate, fix)
     weights = 1 / np.arange(1, A_USERS + 1)
-    return Plan(span_ms, least + _apportion(over, over * weights / weights.sum()), span_ms)
+    return SessionPlan(span_ms, least + _apportion(over, over * weights / weights.sum()), span_ms)
 
 
-def _set_b(config: DataSetConfig) -> Plan:
+def _set_b(config: DataSetConfig) -> SessionPlan:
     total = _rounded(B_TOTALS[config.set] * config.capacity)
-    return Plan(MINUTE_MS, np.array([total]), MINUTE_MS)
+    return SessionPlan(MINUTE_MS, np.array([total]), MINUTE_MS)
 
 
-def _evenly(span_ms: int, spacing_ms: int) -> Plan:
-    return Plan(span_ms, np.array([-(-span_ms // spacing_ms)]), span_ms, spacing_ms)
+def _evenly(span_ms: int, spacing_ms: int) -> SessionPlan:
+    return SessionPlan(span_ms, np.array([-(-span_ms // spacing_ms)]), span_ms, spacing_ms)
 
 
-def _set_not_limited(config: DataSetConfig) -> Plan:
+def _set_not_limited(config: DataSetConfig) -> SessionPlan:
     return _evenly(2 * MINUTE_MS, math.ceil(B_SPACING * 1000 / config.rate_rps))
 
 
-def _set_c(config: DataSetConfig) -> Plan:
+def _set_c(config: DataSetConfig) -> SessionPlan:
     span_ms = span_of("duration", config.duration) // MILLISECOND_NS
     session_ms = min(SESSION_MS, span_ms)
     limited = _rounded(Fraction(config.limited_share) * config.users)
@@ -152,7 +152,7 @@ def _set_c(config: DataSetConfig) -> Plan:
     require(low <= config.requests <= high, "requests", config.requests, what)
     beyond = 1 + (rank[limited:] - limited) / max(1, limited)  # rank in units of the last limited one's
     light = _apportion(light_total, _falling(light_total, beyond, config.capacity)) if light_users else rank[:0]
-    return Plan(span_ms, np.concatenate([heavy, light]).astype(np.int64), session_ms)
+    return SessionPlan(span_ms, np.concatenate([heavy, light]).astype(np.int64), session_ms)
 
 
 def _falling(total: int, rank: Float64, most: int) -> Float64:
@@ -171,11 +171,11 @@ def _falling(total: int, rank: Float64, most: int) -> Float64:
     return counts(low)
 
 
-def _set_d(config: DataSetConfig) -> Plan:
+def _set_d(config: DataSetConfig) -> SessionPlan:
     return _evenly(D_MS, D_SPACING_MS)
 
 
-SETS: dict[str, Callable[[DataSetConfig], Plan]] = {
+SETS: dict[str, Callable[[DataSetConfig], SessionPlan]] = {
     "A": _set_a,
     **dict.fromkeys(B_TOTALS, _set_b),
     "B-not-limited": _set_not_limited,
@@ -184,7 +184,7 @@ SETS: dict[str, Callable[[DataSetConfig], Plan]] = {
 }
 
 
-def _columns(config: DataSetConfig, plan: Plan, seed: int) -> Columns:
+def _columns(config: DataSetConfig, plan: SessionPlan, seed: int) -> Columns:
     """The requests of every user, in order of time, then of user."""
     names, instants = [], []
     for user, count in enumerate(plan.counts.tolist()):

@@ -51,7 +51,7 @@ class ProbesConfig:
         return span_of("spacing", self.spacing)
 
 
-class Probes:
+class ProbeTrials:
     """The trials' requests; a trial that would end after ``duration_ns`` is left out."""
 
     def __init__(self, config: ProbesConfig, seed: int):
@@ -80,9 +80,14 @@ class Probes:
 
 def size(config: ProbesConfig) -> Size:
     """Of a typical number of requests."""
-    return Size(10_000.0, Probes(config, 1).duration_ns)
+    return Size(10_000.0, ProbeTrials(config, 1).duration_ns)
 
 
 WORKLOAD = Workload(
-    "probes", "asks every node who knows of a request, a set time after it", ProbesConfig, Probes, Offer.REQUESTS, size
+    "probes",
+    "asks every node who knows of a request, a set time after it",
+    ProbesConfig,
+    ProbeTrials,
+    Offer.REQUESTS,
+    size,
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Load(NamedTuple):
+class UserTrace(NamedTuple):
     """One trace of data set B: its figures are ``number`` and the next."""
 
     number: int
@@ -39,10 +39,10 @@ class Load(NamedTuple):
 
 
 EXTREME, SUBSTANTIAL, BARELY, NOT_LIMITED = LOADS = (
-    Load(5, "B-extreme", "extreme load"),
-    Load(7, "B-substantial", "substantial load"),
-    Load(9, "B-barely", "barely limited"),
-    Load(11, "B-not-limited", "not limited", F),
+    UserTrace(5, "B-extreme", "extreme load"),
+    UserTrace(7, "B-substantial", "substantial load"),
+    UserTrace(9, "B-barely", "barely limited"),
+    UserTrace(11, "B-not-limited", "not limited", F),
 )
 FALLING = tuple((f"crdt-fig5.{load.number + 1}", load.name.removesuffix(" load"), load.queue) for load in LOADS)
 DEBTS = tuple((f"crdt-fig5.{load.number}", load.name.removesuffix(" load")) for load in LOADS[:2])
@@ -50,7 +50,7 @@ STEADY = 0.95  # ours: a mean that is not below 95 % of an earlier one has not f
 LONG_S = 10.0  # ours: what "long after" the load is
 
 
-def precision_measure(load: Load, approach: bool = False) -> Callable[[Tables], Evidence]:
+def precision_measure(load: UserTrace, approach: bool = False) -> Callable[[Tables], Evidence]:
     """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
 
     def measure(tables: Tables) -> Evidence:
@@ -64,7 +64,7 @@ def precision_measure(load: Load, approach: bool = False) -> Callable[[Tables], 
     return measure
 
 
-def usage_measure(load: Load, silent: bool = False) -> Callable[[Tables], Evidence]:
+def usage_measure(load: UserTrace, silent: bool = False) -> Callable[[Tables], Evidence]:
     """Areas of the queue over the counter's; on ``silent`` that the counter's last message is before the end."""
 
     def measure(tables: Tables) -> Evidence:
@@ -221,12 +221,12 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 )  # fmt: skip
 
 
-def _precision(load: Load, *claims: Claim) -> Figure:
+def _precision(load: UserTrace, *claims: Claim) -> Figure:
     title = f"Precision, one user, {load.name}"
     return precision.figure(f"5.{load.number}", title, load.data_set, load.variants, claims, EXTENSIONS_NOTE)
 
 
-def _usage(load: Load, *claims: Claim) -> Figure:
+def _usage(load: UserTrace, *claims: Claim) -> Figure:
     title = f"Memory and bandwidth, one user, {load.name}"
     return usage.figure(f"5.{load.number + 1}", title, load.data_set, load.variants, claims)
 

@@ -14,7 +14,7 @@ MEMORY, MEASURED, BANDWIDTH = "state_byte_seconds", "allocated_byte_seconds", "s
 SPOTIFY = "spotify"  # the real system, secret
 
 
-class Printed(NamedTuple):
+class PrintedNumber(NamedTuple):
     """One printed number: of a claim (none: of the set-up), in a section, table or figure, as ``text``."""
 
     claim: str
@@ -29,20 +29,20 @@ class Printed(NamedTuple):
         return reading
 
 
-def share(claim: str, where: str, text: str) -> Printed:
+def share(claim: str, where: str, text: str) -> PrintedNumber:
     """A part of something: "96.9 %"."""
-    return Printed(claim, where, text, (float(_number(text) / 100),))
+    return PrintedNumber(claim, where, text, (float(_number(text) / 100),))
 
 
-def more(claim: str, where: str, text: str) -> Printed:
+def more(claim: str, where: str, text: str) -> PrintedNumber:
     """A ratio, from "N % more": 5.2.1 prints its ratio of 7.98 as 798 % more, so that N above 100 has two readings."""
     ratio = _number(text) / 100
-    return Printed(claim, where, text, (float(ratio), float(1 + ratio)) if ratio > 1 else (float(1 + ratio),))
+    return PrintedNumber(claim, where, text, (float(ratio), float(1 + ratio)) if ratio > 1 else (float(1 + ratio),))
 
 
-def number(claim: str, where: str, text: str) -> Printed:
+def number(claim: str, where: str, text: str) -> PrintedNumber:
     """A number with or without its unit."""
-    return Printed(claim, where, text, (float(_number(text)),))
+    return PrintedNumber(claim, where, text, (float(_number(text)),))
 
 
 def _number(text: str) -> Decimal:
@@ -51,7 +51,7 @@ def _number(text: str) -> Decimal:
 
 
 # Rejections over those of the centralised limiter, by data set and variant.
-SHARES: Mapping[str, Mapping[str, Printed]] = {
+SHARES: Mapping[str, Mapping[str, PrintedNumber]] = {
     "A": {COUNTER: share("T1", "5.1.1", "95.7 %"), SPOTIFY: share("T1", "5.1.1", "91.2 %")},
     "B-extreme": {COUNTER: share("T8", "5.2.1", "96.9 %"), FL: share("T8", "5.2.1", "99.7 %")},
     "B-substantial": {COUNTER: share("T11", "5.2.2", "96.4 %"), FL: share("T11", "5.2.2", "98.6 %")},
@@ -59,7 +59,7 @@ SHARES: Mapping[str, Mapping[str, Printed]] = {
     "B-not-limited": {},
 }
 # Areas under the curves of memory and bandwidth over the counter's, by data set and variant.
-RATIOS: Mapping[str, Mapping[str, Mapping[str, Printed]]] = {
+RATIOS: Mapping[str, Mapping[str, Mapping[str, PrintedNumber]]] = {
     "A": {L: {BANDWIDTH: more("T7", "5.1.3", "+31 %")}, F: {BANDWIDTH: more("T7", "5.1.3", "+243 %")}},
     "B-extreme": {FL: {MEMORY: more("T9", "5.2.1", "798 %"), BANDWIDTH: more("T9", "5.2.1", "883 %")}},
     "B-substantial": {FL: {MEMORY: more("T12", "5.2.2", "513 %"), BANDWIDTH: more("T12", "5.2.2", "495 %")}},
@@ -68,7 +68,7 @@ RATIOS: Mapping[str, Mapping[str, Mapping[str, Printed]]] = {
     "C": {
         FL: {
             MEMORY: share("T18", "5.3", "13.6 %"),
-            BANDWIDTH: Printed("T18", "5.3", "+0.0025 %", (1.0,)),  # a ratio of 1.0025, or 1.000025: equal
+            BANDWIDTH: PrintedNumber("T18", "5.3", "+0.0025 %", (1.0,)),  # a ratio of 1.0025, or 1.000025: equal
         }
     },
 }
@@ -77,9 +77,9 @@ SAVED_PLAIN, SAVED_FREQUENCY = share("T6", "5.1.3", "18.3 %"), share("T6", "5.1.
 SILENT_S = number("T10", "5.2.1", "10 s")  # the counter sends nothing after it
 # Nodes that know of an element after 900 ms in the best case, by gossip interval in ms.
 KNOWN = {
-    300: Printed("T20", "5.4", "8/30", (8 / 30,)),
-    450: Printed("T20", "5.4", "4/30", (4 / 30,)),
-    900: Printed("T20", "5.4", "2/30", (2 / 30,)),
+    300: PrintedNumber("T20", "5.4", "8/30", (8 / 30,)),
+    450: PrintedNumber("T20", "5.4", "4/30", (4 / 30,)),
+    900: PrintedNumber("T20", "5.4", "2/30", (2 / 30,)),
 }
 ADDED = number("T21", "5.4", "8 more")  # nodes that the fourth round tells
 TOTAL_A = number("", "4.3.4", "68.3c")  # requests of data set A
@@ -90,7 +90,7 @@ def shares_of(data_set: str) -> dict[str, float]:
     return {variant: printed.value for variant, printed in SHARES[data_set].items()}
 
 
-def all_printed() -> Iterator[Printed]:
+def all_printed() -> Iterator[PrintedNumber]:
     """Everything in this file."""
     yield from (printed for shares in SHARES.values() for printed in shares.values())
     yield from (printed for ratios in RATIOS.values() for areas in ratios.values() for printed in areas.values())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
 from harness.experiment import Experiment, RunSpec
 from paper_figs.crdt.grids import COUNTER, limited, same
-from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, Printed
+from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
@@ -36,7 +36,7 @@ USAGE_NOTE = (
     'encoded bytes. "798 % more" (5.2.1) is a ratio of 7.98, so that other percentages may be read both ways: both are '
     "marked, the nearer one counts."
 )
-Ratios = Mapping[str, Mapping[str, Printed]]  # variant -> area -> its ratio to the counter's
+Ratios = Mapping[str, Mapping[str, PrintedNumber]]  # variant -> area -> its ratio to the counter's
 REST, LAST = neutral("at rest"), neutral("last message", "|")
 
 
@@ -185,7 +185,9 @@ def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_
     key_above(axes, [key(REST, line=False), key(LAST, line=False)])
 
 
-def as_published(runs: "pd.DataFrame", variant: str, printed: Mapping[str, Printed]) -> tuple[list[Check], list[Check]]:
+def as_published(
+    runs: "pd.DataFrame", variant: str, printed: Mapping[str, PrintedNumber]
+) -> tuple[list[Check], list[Check]]:
     """The areas of a variant over the counter's: within 15 % of the nearest reading; and on the same side of 1."""
     exact, direction = [], []
     for area, number in printed.items():

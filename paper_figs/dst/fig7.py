@@ -113,7 +113,7 @@ def _per_server(clients: Frame, servers: Frame, rule: str, measure: Callable[[Fr
 
 def _off_the_sum(clients: Frame, limit: float) -> float:
     wanted = min(max(0.0, limit), clients.demand.sum())
-    return abs(clients.admitted.sum() - wanted) / max(wanted, 1.0)
+    return float(abs(clients.admitted.sum() - wanted) / max(wanted, 1.0))
 
 
 def _uneven(clients: Frame, limit: float) -> float:

@@ -30,7 +30,8 @@ def covariance(noise: str, n: int = 10) -> "np.ndarray[tuple[int, int], np.dtype
         return np.eye(n)
     if noise == "unequal":
         return np.diag(np.arange(1.0, n + 1.0))
-    return np.exp(-np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float))
+    distance = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    return np.exp(-distance.astype(np.float64))
 
 
 def tables(data: Data) -> FigureTables:

@@ -65,7 +65,8 @@ def arrivals(scale: Scale) -> Sequence[str]:
 
 def group_sizes(scale: Scale) -> list[int]:
     """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    return scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
+    sizes: list[int] = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
+    return sizes
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: Any) -> RunSpec:

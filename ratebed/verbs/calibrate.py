@@ -44,12 +44,14 @@ def calibrate(
     from testbed.hosts.lock import machine_lock
 
     with machine_lock():
-        found = measure(place, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)
+        calibration = measure(place, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)
     try:
-        file.write_text(found.toml(_provenance(testbed, span, seed)))
+        file.write_text(calibration.toml(_provenance(testbed, span, seed)))
     except OSError as error:
         raise MachineError(f"{file}: {error.strerror}", "choose another file") from None
-    print(json.dumps(asdict(found), indent=2) if as_json else f"written: {file}; use it with --calibration {file}")
+    print(
+        json.dumps(asdict(calibration), indent=2) if as_json else f"written: {file}; use it with --calibration {file}"
+    )
 
 
 def _provenance(testbed: str, span: str, seed: int) -> str:

@@ -18,5 +18,5 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     else:
         for result in results:
             print(summary_line(result))
-    found = {result.judgement for result in results if counts(result)}
-    return 1 if Judgement.CONTRADICTED in found else 3 if Judgement.UNDECIDED in found else 0
+    judgements = {result.judgement for result in results if counts(result)}
+    return 1 if Judgement.CONTRADICTED in judgements else 3 if Judgement.UNDECIDED in judgements else 0

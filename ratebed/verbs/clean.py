@@ -23,14 +23,14 @@ def _clean_machine() -> bool:
     """Processes, interfaces and files of live runs that were killed; returns whether some could not be removed."""
     from testbed.hosts.cleaning import remove_left
 
-    found = remove_left()
-    for what in found.removed:
+    cleaned = remove_left()
+    for what in cleaned.removed:
         print(f"removed {what}")
-    for what in found.running:
+    for what in cleaned.running:
         print(f"left alone: {what}")
-    for what in found.stuck:
+    for what in cleaned.stuck:
         print(f"could not remove {what}")
-    return bool(found.stuck)
+    return bool(cleaned.stuck)
 
 
 def _clean_folders(out: Path, everything: bool) -> int:

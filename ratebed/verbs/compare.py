@@ -24,10 +24,10 @@ def compare(
             f"{out}: no emulated run has a virtual one of its spec and seed{why}",
             "run a figure twice, --testbed mininet --scale small and --testbed virtual --scale small",
         )
-    found: dict[str, Any] = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
-    found |= compared(out, pairs, spark_master)
-    found["claims"] = flipped_claims(out)
-    print(json.dumps(found, indent=2) if as_json else "\n".join(_lines(found)))
+    comparison: dict[str, Any] = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
+    comparison |= compared(out, pairs, spark_master)
+    comparison["claims"] = flipped_claims(out)
+    print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
 
 
 def _pair(pair: Any) -> dict[str, Any]:
@@ -35,20 +35,20 @@ def _pair(pair: Any) -> dict[str, Any]:
     return {name: getattr(pair, name) for name in names} | {name: pair.spec[name] for name in ("seed", "repetition")}
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
-    degraded = sum(pair["validity"] == "degraded" for pair in found["pairs"])
-    doubts = {"degraded": degraded, "invalid, left out": found["invalid_count"]}
+def _lines(comparison: dict[str, Any]) -> list[str]:
+    degraded = sum(pair["validity"] == "degraded" for pair in comparison["pairs"])
+    doubts = {"degraded": degraded, "invalid, left out": comparison["invalid_count"]}
     notes = [f"{count} {what}" for what, count in doubts.items() if count]
-    lines = [f"{len(found['pairs'])} pairs of runs" + (f" ({', '.join(notes)})" if notes else "")]
-    for row in found["latencies"]:
+    lines = [f"{len(comparison['pairs'])} pairs of runs" + (f" ({', '.join(notes)})" if notes else "")]
+    for row in comparison["latencies"]:
         lines += [f"{_point(row)}  {row['metric']}  ({_pairs(row)})", *_latency_lines(row)]
-    for row in found["decisions"]:
+    for row in comparison["decisions"]:
         lines += [f"{_point(row)}  decisions  ({_pairs(row)})", _decision_line(row)]
-    for row in found["claims"]:
+    for row in comparison["claims"]:
         lines.append(
             f"{row['claim']}: {row['virtual_verdict']} in virtual time, {row['live_verdict']} on {row['testbed']}"
         )
-    if not found["claims"]:
+    if not comparison["claims"]:
         lines.append("no claim that was judged on both has another verdict")
     return lines
 

@@ -30,12 +30,12 @@ def doctor(as_json: o.AsJson = False) -> int:
 
 def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list[str]:
     """The testbeds and the analysis, in order; with what is missing if they are not usable."""
-    found = []
+    labels = []
     for name in dict.fromkeys(row["for"] for row in rows if row["for"] != MACHINE):
         if (name not in unusable) == usable:
             lacks = [row["what"] for row in rows if row["for"] == name and row["needed"] and not row["found"]]
-            found.append(name + (f" (lacks {', '.join(lacks)})" if lacks else ""))
-    return found
+            labels.append(name + (f" (lacks {', '.join(lacks)})" if lacks else ""))
+    return labels
 
 
 def _rows() -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from workloads import WORKLOADS
 
 def list_(as_json: AsJson = False) -> None:
     """Figures, systems, workloads, topologies, testbeds."""
-    found = {
+    groups = {
         "figures": {key: load_figure(key).experiment.title for key in FIGURES},
         "systems": _summaries(SYSTEMS),
         "workloads": _summaries(WORKLOADS),
@@ -22,10 +22,10 @@ def list_(as_json: AsJson = False) -> None:
         "testbeds": {key: "" for key in TESTBEDS},
     }
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(groups, indent=2))
         return
-    width = max(len(key) for group in found.values() for key in group) + 2
-    for name, group in found.items():
+    width = max(len(key) for group in groups.values() for key in group) + 2
+    for name, group in groups.items():
         print(name)
         for key, text in group.items():
             print(f"  {key:<{width}}{text}".rstrip())

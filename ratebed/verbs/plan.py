@@ -30,20 +30,20 @@ def plan(
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed, inventory=inventory
     )
-    found = make_plan(request)
-    missing = found.campaign.missing()
+    campaign_plan = make_plan(request)
+    missing = campaign_plan.campaign.missing()
     rows = [
         {
             "figure": key,
             "runs": len(ids),
             "to_do": sum(i in missing for i in ids),
             "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], request.jobs), 1),
-            "skipped": found.skipped.get(key, ""),
+            "skipped": campaign_plan.skipped.get(key, ""),
         }
-        for key, ids in found.run_ids.items()
+        for key, ids in campaign_plan.run_ids.items()
     ]
     total = {
-        "runs": len(found.campaign.wanted),
+        "runs": len(campaign_plan.campaign.wanted),
         "to_do": len(missing),
         "seconds": round(campaign_seconds(missing.values(), request.jobs), 1),
         "memory_megabytes": MEGABYTES_PER_WORKER * request.jobs + 2_000,

@@ -62,14 +62,14 @@ def run(
         plot_invalid=plot_invalid, testbed_options=options,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        code, found = _run(request, matrix, workload, topology, settings, repetitions)
+        code, summary = _run(request, matrix, workload, topology, settings, repetitions)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(summary, indent=2))
     return code
 
 
 def _run(
-    request: o.Request, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
+    request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
 ) -> tuple[int, Any]:
     """Figures, a matrix file, or one point: whichever the words ask for."""
     from harness.matrix import ad_hoc, read_matrix

@@ -45,12 +45,14 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
 
 
 def _find(runs: Path, start: str) -> Path:
-    found = sorted(path for path in runs.glob(f"{start}*") if path.is_dir() and ".partial" not in path.name)
-    if not found:
+    folders = sorted(path for path in runs.glob(f"{start}*") if path.is_dir() and ".partial" not in path.name)
+    if not folders:
         raise SpecError(f"no run {start!r} in {runs}", "the ids are the folders' names")
-    if len(found) > 1 and found[0].name != start:
-        raise SpecError(f"{start!r} names {len(found)} runs", f"write more of it: {found[0].name}, {found[1].name} …")
-    return found[0]
+    if len(folders) > 1 and folders[0].name != start:
+        raise SpecError(
+            f"{start!r} names {len(folders)} runs", f"write more of it: {folders[0].name}, {folders[1].name} …"
+        )
+    return folders[0]
 
 
 def _decisions(folder: Path) -> list[dict[str, Any]]:

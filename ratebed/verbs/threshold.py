@@ -53,8 +53,8 @@ def threshold(
 
     at_ns, user, cost, names = schedule.columns()
     if capacity == "auto":
-        found = auto_limit(at_ns, user, cost)
-        tokens, rate = found.capacity, rate or found.rate
+        limit = auto_limit(at_ns, user, cost)
+        tokens, rate = limit.capacity, rate or limit.rate
     elif capacity.isascii() and capacity.isdigit() and int(capacity):
         tokens, rate = int(capacity), rate or rate_text(int(capacity))
     else:

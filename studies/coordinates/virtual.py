@@ -10,7 +10,7 @@ from core.units import SECOND_NS
 from studies.api import VirtualBody
 from studies.coordinates.asked import PROBE_TIMEOUT_NS, Located, Locating, Trips, TripTable
 from studies.coordinates.plan import Plan
-from systems.parts.vivaldi_kernel import State, begin, coordinates, run_rounds
+from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds
 from testbed.topologies.topology import Topology
 
 
@@ -41,7 +41,7 @@ def _rounds_of(locating: Locating) -> set[int]:
     return {k for k in begins if k <= locating.rounds}
 
 
-def _advance(state: State, now: Trips, rounds: int, rng: np.random.Generator) -> None:
+def _advance(state: ClusterState, now: Trips, rounds: int, rng: np.random.Generator) -> None:
     lost = np.where(now.rtt_ns > PROBE_TIMEOUT_NS, 1.0, now.loss_probability)
     run_rounds(state, now.rtt_ns / SECOND_NS, rounds, rng, now.jitter_ns / SECOND_NS, lost)
 

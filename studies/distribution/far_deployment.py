@@ -10,8 +10,8 @@ import numpy as np
 from core.errors import SpecError
 from core.records import Block, Envelope, Int32, Int64, Population
 from studies.distribution.asked import Deployed
+from studies.distribution.deployment import Deployment
 from studies.distribution.far import Far
-from studies.distribution.virtual import Deployment
 from testbed.brokers.counts import Counts, histogram
 from testbed.brokers.model import BrokerModel
 

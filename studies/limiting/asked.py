@@ -12,7 +12,7 @@ from core.seeds import generator
 from core.units import SECOND_NS
 from systems.api import System
 from testbed.faults import Fault
-from testbed.nodes.journal import Journal
+from testbed.nodes.journal import NodeJournal
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, Evidence
 
@@ -62,7 +62,7 @@ class NodeSummary:
 class RequestJournal:
     """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
 
-    journal: Journal
+    journal: NodeJournal
     evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
 
     def requests(self) -> dict[str, list[Any]]:

@@ -26,7 +26,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Restart
 from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
-from testbed.nodes.journal import Journal
+from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.servers import check_servers
 from testbed.topologies.topology import Topology
@@ -127,7 +127,7 @@ class _Run:
     """One run: its play, and what becomes of the journal."""
 
     def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
-        self.journal = Journal()
+        self.journal = NodeJournal()
         self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
         self._play = Play(self._look)
         for fault in asked.faults:
@@ -310,7 +310,7 @@ def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> l
     return rows
 
 
-def _answers(journal: Journal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
+def _answers(journal: NodeJournal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
     decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
     alone = np.array([number in unanswered for number in journal.verdicts], bool)
     return account_of_answers(decided_at_ns, alone, fault_windows(journal.faults, timeout_ns))

@@ -11,7 +11,7 @@ from systems.api import Message, System
 from systems.placement.messages import AtSite, Wanted
 from systems.placement.options import Options
 from testbed.faults import Fault
-from testbed.topologies.places import Site, with_clients
+from testbed.topologies.places import EdgeSite, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
 from testbed.trust.evidence import NOTHING, Evidence
@@ -96,7 +96,7 @@ class PlacementJournal:
     evidence: Evidence = NOTHING
 
 
-def wanted_report(happening: Happening, places: Sequence[Site]) -> AtSite | Wanted:
+def wanted_report(happening: Happening, places: Sequence[EdgeSite]) -> AtSite | Wanted:
     """How a client's node is told what it does."""
     if isinstance(happening, Moved):
         return AtSite(places[happening.site].proxy)

@@ -28,7 +28,7 @@ from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers import check_servers
-from testbed.topologies.places import Site as Place
+from testbed.topologies.places import EdgeSite as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings
 

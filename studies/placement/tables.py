@@ -14,7 +14,7 @@ from studies.tables import Columns, columns, fault_rows
 from systems.placement.messages import Create
 
 if TYPE_CHECKING:
-    from testbed.virtual.topic_kernel import Fate
+    from testbed.trust.accounts import Fate
 
 _SAMPLE = ("at_ns", "node", "metric", "value")
 

@@ -18,14 +18,14 @@ from systems.parts.vivaldi import Vivaldi
 from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
 from testbed.faults import Fault, Handover, Heal, Partition
-from testbed.nodes.journal import Journal
+from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import node_seed
-from testbed.topologies.places import Site, sites, with_clients
+from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
 from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
-from testbed.virtual.topic_plane import TopicPlane
+from testbed.virtual.topic_plane import VirtualTopicPlane
 
 REPORT_NS = SECOND_NS  # the data plane tells brokers their rates
 
@@ -47,7 +47,7 @@ def run_placement(
     whole = with_clients(topology, load.homes, placing.access_ns)
     happenings = load.happenings(placing.duration_ns)
     brokers = whole.node_names("broker")
-    plane = TopicPlane(load, brokers, happenings)
+    plane = VirtualTopicPlane(load, brokers, happenings)
     loop = EventLoop(
         _boot(system, config, whole, placing),
         Network(whole, placing.seed, system.transport),
@@ -100,7 +100,7 @@ def warmed_agents(topology: Topology, placing: Placing) -> dict[str, Vivaldi]:
     return {name: warmed(state, i, generator(placing.seed, "vivaldi", name), names) for i, name in enumerate(names)}
 
 
-def _tell(loop: EventLoop, places: Sequence[Site], load: ClientLoad, happenings: Iterable[Happening]) -> None:
+def _tell(loop: EventLoop, places: Sequence[EdgeSite], load: ClientLoad, happenings: Iterable[Happening]) -> None:
     """Clients learn where they are, and what they want, at the instants at which it happens."""
     for client, home in load.homes.items():
         loop.inject(client, 0, Report(wanted_report(Moved(0, client, home), places)))
@@ -108,12 +108,12 @@ def _tell(loop: EventLoop, places: Sequence[Site], load: ClientLoad, happenings:
         loop.inject(happening.client, happening.at_ns, Report(wanted_report(happening, places)))
 
 
-def _handovers(places: Sequence[Site], happenings: Iterable[Happening]) -> list[Fault]:
+def _handovers(places: Sequence[EdgeSite], happenings: Iterable[Happening]) -> list[Fault]:
     moves = (happening for happening in happenings if isinstance(happening, Moved))
     return [Handover(move.at_ns, move.client, places[move.site].name) for move in moves]
 
 
-def _roads(topology: Topology, places: Sequence[Site], brokers: Sequence[str], placing: Placing) -> Roads:
+def _roads(topology: Topology, places: Sequence[EdgeSite], brokers: Sequence[str], placing: Placing) -> Roads:
     delays = [[topology.path(place.name, broker).one_way_delay_ns for broker in brokers] for place in places]
     cuts = {}
     for s, place in enumerate(places):
@@ -139,7 +139,9 @@ def _cut_spans(topology: Topology, site: str, broker: str, placing: Placing) -> 
     return tuple([*found, *((at_ns, placing.duration_ns) for at_ns in since_ns.values())])
 
 
-def _persist(topology: Topology, places: Sequence[Site], brokers: Sequence[str], placing: Placing) -> Persist | None:
+def _persist(
+    topology: Topology, places: Sequence[EdgeSite], brokers: Sequence[str], placing: Placing
+) -> Persist | None:
     """The waits of messages for their bookies, a stream of draws a topic and broker."""
     bookies = placing.bookies
     if bookies is None:
@@ -157,7 +159,7 @@ def _persist(topology: Topology, places: Sequence[Site], brokers: Sequence[str],
     return persist
 
 
-def _messages(journal: Journal) -> list[Recorded]:
+def _messages(journal: NodeJournal) -> list[Recorded]:
     """What nodes sent and got."""
     found = []
     for step in journal.steps:

@@ -72,7 +72,7 @@ def settled(places: Places, rounds: int, rng: np.random.Generator) -> Coordinate
     return coordinates(state)
 
 
-class Scenario(NamedTuple):
+class PolicyScenario(NamedTuple):
     """Who publishes what to whom: groups of ``members`` clients each, consecutive."""
 
     topics: tuple[str, ...]
@@ -80,15 +80,15 @@ class Scenario(NamedTuple):
     consumers: tuple[tuple[int, ...], ...]
 
 
-def game(groups: int, members: int) -> Scenario:
+def game(groups: int, members: int) -> PolicyScenario:
     """MMOG (5.1.2): every avatar has a topic, which all others of its group subscribe to."""
     of_groups = [range(group * members, (group + 1) * members) for group in range(groups)]
     clients = [(avatar, tuple(one for one in group if one != avatar)) for group in of_groups for avatar in group]
     names = tuple(f"{NAMESPACE}avatar_{avatar}" for avatar, _ in clients)
-    return Scenario(names, tuple((avatar,) for avatar, _ in clients), tuple(others for _, others in clients))
+    return PolicyScenario(names, tuple((avatar,) for avatar, _ in clients), tuple(others for _, others in clients))
 
 
-def swarms(groups: int, members: int) -> Scenario:
+def swarms(groups: int, members: int) -> PolicyScenario:
     """UAV swarms (5.1.1): the leader commands the others, and they tell it what they see."""
     names, producers, consumers = [], [], []
     for group in range(groups):
@@ -96,7 +96,7 @@ def swarms(groups: int, members: int) -> Scenario:
         names += [f"{NAMESPACE}follow_leader_{group}", f"{NAMESPACE}sensor_data_{group}"]
         producers += [(leader,), tuple(followers)]
         consumers += [tuple(followers), (leader,)]
-    return Scenario(tuple(names), tuple(producers), tuple(consumers))
+    return PolicyScenario(tuple(names), tuple(producers), tuple(consumers))
 
 
 def drawn(count: int, groups: int, members: int, sites: int, together: bool, rng: np.random.Generator) -> Int64:
@@ -109,7 +109,9 @@ def drawn(count: int, groups: int, members: int, sites: int, together: bool, rng
     return rng.integers(0, sites, (count, groups * members))
 
 
-def results(places: Places, where: Coordinates, scenario: Scenario, placements: Int64, setting: Setting) -> Float64:
+def results(
+    places: Places, where: Coordinates, scenario: PolicyScenario, placements: Int64, setting: Setting
+) -> Float64:
     """The kernel's results: float64 (placements, policies, measures), in seconds and shares."""
     brokers = Coordinates(*(part[: places.brokers] for part in where))
     sites = Coordinates(*(part[places.brokers : places.brokers + places.sites] for part in where))

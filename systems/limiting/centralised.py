@@ -47,7 +47,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Ask(Message):
+class TokenRequest(Message):
     """Node to server: whether this request may pass."""
 
     request_id: int
@@ -64,13 +64,13 @@ class Answer(Message):
 
 
 @dataclass(frozen=True)
-class Buckets(Message):
+class CentralState(Message):
     """A snapshot: the instant, in ticks, at which each user's bucket is full again.  Only the server's holds any."""
 
     full_at_ticks: dict[str, int] = field(default_factory=dict)
 
 
-class Server:
+class TokenServer:
     """One GCRA instant a user; full buckets are forgotten."""
 
     def __init__(self, limit: Limit):
@@ -114,7 +114,7 @@ class CentralisedNode:
         self.node_id, self.server_id = node_id, server
         self.limit = limit_of(config.capacity, config.rate)
         self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
-        self.server = Server(self.limit)
+        self.server = TokenServer(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -123,9 +123,9 @@ class CentralisedNode:
             case Arrival(request):
                 if self.node_id == self.server_id:
                     return [Decide(request.id, _verdict(self.server.admits(request.user, request.cost, now_ns)))]
-                ask = Send(self.server_id, Ask(request.id, request.user, request.cost))
+                ask = Send(self.server_id, TokenRequest(request.id, request.user, request.cost))
                 return [ask, *self.questions.asked(request.id, now_ns)]
-            case Delivery(source, Ask(request_id, user, cost)):
+            case Delivery(source, TokenRequest(request_id, user, cost)):
                 if self.asked.get(source) == request_id:
                     return []
                 self.asked[source] = request_id
@@ -136,7 +136,7 @@ class CentralisedNode:
                 return self.questions.rung(now_ns)
             case Start(None):
                 return []
-            case Start(Buckets(full_at_ticks)):
+            case Start(CentralState(full_at_ticks)):
                 self.server.full_at_ticks = dict(full_at_ticks)
                 return []
         raise UnexpectedEvent(self.node_id, event)
@@ -154,9 +154,9 @@ class CentralisedNode:
         users = sum(getsizeof(user) + getsizeof(at) for user, at in self.server.full_at_ticks.items())
         return users + getsizeof(self.server.full_at_ticks) + self.questions.allocated_bytes()
 
-    def snapshot(self) -> Buckets:
+    def snapshot(self) -> CentralState:
         """The buckets; a node that is not the server has none."""
-        return Buckets(dict(self.server.full_at_ticks))
+        return CentralState(dict(self.server.full_at_ticks))
 
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
@@ -175,7 +175,7 @@ SYSTEM = System(
     "one node decides, all others ask it",
     config=Config,
     nodes=nodes,
-    messages=(Ask, Answer, Buckets),
+    messages=(TokenRequest, Answer, CentralState),
     transport=Transport.STREAM,
     timeout_ns=timeout_ns,
 )

@@ -43,9 +43,9 @@ from systems.api import (
 )
 from systems.limiting.throttling_users import (
     INTEGERS_BYTES,
-    Buckets,
     Demand,
     KnownUsers,
+    UserBuckets,
     UserOptions,
     account,
     in_parts,
@@ -199,7 +199,7 @@ class ServerNode:
         self.newest = NEVER  # cycle of the last command taken
         self.obeyed: dict[str, int] = {}  # user -> cycle of the last command taken
         self.closed_at_ns: int | None = None  # when the last cycle ended
-        self.buckets = Buckets(node_id, len(names), config, seed)
+        self.buckets = UserBuckets(node_id, len(names), config, seed)
         self._wakes = self._sweeps = False  # which timers run
 
     # --- events ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ _LINE_BYTES = 64  # of cache
 
 
 class FastNode(CounterNode):
-    """Arrays as in ``crdt_counter_kernel``; decisions and messages are those of ``LiteralNode``."""
+    """Arrays as in ``crdt_counter_kernel``; decisions and messages are those of ``LiteralCounterNode``."""
 
     def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):
         super().__init__(node_id, names, neighbours, config, seed)

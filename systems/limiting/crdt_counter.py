@@ -14,7 +14,7 @@ from core.errors import SpecError
 from systems.api import Node, System, Transport
 from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_fast import FastNode
-from systems.limiting.crdt_counter_literal import LiteralNode, unpacked
+from systems.limiting.crdt_counter_literal import LiteralCounterNode, unpacked
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.overlay import overlay
@@ -44,7 +44,7 @@ def _body(config: Config) -> Callable[..., Node]:
         raise SpecError("crdt-counter: body = 'fast' does not know these switches", 'give body = "auto"')
     if known and config.body != "literal":
         return FastNode
-    return LiteralNode
+    return LiteralCounterNode
 
 
 def _check(config: Config, count: int) -> None:

@@ -27,7 +27,7 @@ _WINDOW_BYTES = 16  # urgent: a number of tokens and an instant for each queued 
 
 
 @dataclass(frozen=True)
-class Bucket:
+class CounterBucket:
     """A user's bucket, a value: ``counts`` is never changed in place (as in Erlang, so that copies need no copying)."""
 
     counts: dict[Slot, int]  # accepted tokens
@@ -39,7 +39,7 @@ class Bucket:
         """Tokens accepted by all nodes."""
         return sum(self.counts.values())
 
-    def refilled(self, limit: Limit, capped: bool, now_ns: int) -> "Bucket":
+    def refilled(self, limit: Limit, capped: bool, now_ns: int) -> "CounterBucket":
         """Listing 3.1, 13-18; ``capped``: the bucket, not the refill, holds at most c (A6)."""
         grown = limit.ticks(now_ns - self.refilled_at_ns)
         if grown <= 0:
@@ -51,13 +51,13 @@ class Bucket:
             limit_ticks = self.limit_ticks + min(grown, full)
         return replace(self, limit_ticks=limit_ticks, refilled_at_ns=now_ns)
 
-    def consumed(self, slot: Slot, cost: int) -> "Bucket":
+    def consumed(self, slot: Slot, cost: int) -> "CounterBucket":
         """Listing 3.2."""
         if cost == 0:
             return self
         return replace(self, counts={**self.counts, slot: self.counts.get(slot, 0) + cost})
 
-    def merged(self, other: "Bucket") -> "Bucket":
+    def merged(self, other: "CounterBucket") -> "CounterBucket":
         """Listing 3.4: the larger of each counter, and the larger limit with its instant.
 
         Of equal limits the later instant counts, so that the order of merging does not matter; the
@@ -67,21 +67,21 @@ class Bucket:
         for slot, count in other.counts.items():
             counts[slot] = max(counts.get(slot, 0), count)
         limit = max((self.limit_ticks, self.refilled_at_ns), (other.limit_ticks, other.refilled_at_ns))
-        return Bucket(counts, *limit)
+        return CounterBucket(counts, *limit)
 
     def model_bytes(self) -> int:
         """What it weighs in the model of A18, with its user's key."""
         return MODEL_BYTES + LIMIT_BYTES + COUNTER_BYTES * len(self.counts)
 
 
-class LiteralNode(CounterNode):
+class LiteralCounterNode(CounterNode):
     """Dictionaries: user -> bucket, and one such for each neighbour."""
 
     def __init__(self, node_id: str, names: Sequence[str], neighbours: tuple[str, ...], config: Config, seed: int):
         super().__init__(node_id, names, neighbours, config, seed)
         self.slot: Slot = (self.own, 0)
-        self.state: dict[bytes, Bucket] = {}
-        self.queues: list[dict[bytes, Bucket]] = [{} for _ in neighbours]
+        self.state: dict[bytes, CounterBucket] = {}
+        self.queues: list[dict[bytes, CounterBucket]] = [{} for _ in neighbours]
         self.unsent: list[dict[bytes, tuple[int, int]]] = [{} for _ in neighbours]  # urgent: tokens, since when
         self.window = config.window or max(1, config.capacity // len(names))
         self.threshold_ns = span_ns("crdt-counter", "threshold", config.threshold)
@@ -104,7 +104,7 @@ class LiteralNode(CounterNode):
         """Listing 3.1."""
         bucket = self.state.get(user)
         if bucket is None:
-            bucket = Bucket({}, self.limit.capacity * self.limit.token_ticks, now_ns)
+            bucket = CounterBucket({}, self.limit.capacity * self.limit.token_ticks, now_ns)
         else:
             bucket = bucket.refilled(self.limit, self.config.refill_cap == "bucket", now_ns)
         self.state[user] = bucket
@@ -138,7 +138,7 @@ class LiteralNode(CounterNode):
 
     def receive(self, message: Delta | TaggedDelta, sender: int, now_ns: int) -> list[Effect]:
         """Listing 3.3."""
-        updates: dict[bytes, Bucket] = {}
+        updates: dict[bytes, CounterBucket] = {}
         for user, received in unpacked(message, self.limit).items():
             local = self.state.get(user)
             bucket = received if local is None else local.merged(received)
@@ -151,7 +151,7 @@ class LiteralNode(CounterNode):
             return [Send(neighbour, news) for place, neighbour in enumerate(self.neighbours) if place != sender]
         return []
 
-    def _queue(self, user: bytes, bucket: Bucket, grown: int, sender: int, now_ns: int) -> None:
+    def _queue(self, user: bytes, bucket: CounterBucket, grown: int, sender: int, now_ns: int) -> None:
         """The bucket changed, by ``grown`` tokens: everybody but ``sender`` shall know."""
         if not self.gossips:
             return
@@ -174,7 +174,7 @@ class LiteralNode(CounterNode):
         self.queues[place], self.unsent[place] = {}, {}
         return message
 
-    def _packed(self, buckets: Iterable[tuple[bytes, Bucket]]) -> Message:
+    def _packed(self, buckets: Iterable[tuple[bytes, CounterBucket]]) -> Message:
         return packed(buckets, self.limit, self.config.slots == "incarnation")
 
     def state_bytes(self) -> int:
@@ -193,7 +193,7 @@ class LiteralNode(CounterNode):
 # --- on the wire -----------------------------------------------------------------------------------
 
 
-def packed(buckets: Iterable[tuple[bytes, Bucket]], limit: Limit, tagged: bool) -> Message:
+def packed(buckets: Iterable[tuple[bytes, CounterBucket]], limit: Limit, tagged: bool) -> Message:
     """Users and their buckets as a message."""
     users, sizes, limits, slots, counts = [], [], [], [], []
     for user, bucket in buckets:
@@ -210,7 +210,7 @@ def packed(buckets: Iterable[tuple[bytes, Bucket]], limit: Limit, tagged: bool) 
     return TaggedDelta(delta, np.array([began_at_ns for _, began_at_ns in slots], "<i8").tobytes())
 
 
-def unpacked(message: Delta | TaggedDelta, limit: Limit) -> dict[bytes, Bucket]:
+def unpacked(message: Delta | TaggedDelta, limit: Limit) -> dict[bytes, CounterBucket]:
     """What ``packed`` packed."""
     delta = message.delta if isinstance(message, TaggedDelta) else message
     sizes, limits, nodes, counts = (
@@ -226,6 +226,6 @@ def unpacked(message: Delta | TaggedDelta, limit: Limit) -> dict[bytes, Bucket]:
         rows = range(first, first + size)
         tokens, ticks, refilled_at_ns = limits[3 * row : 3 * row + 3]
         slots = {(nodes[i], began[i]): counts[i] for i in rows}
-        buckets[user] = Bucket(slots, tokens * limit.token_ticks + ticks, refilled_at_ns)
+        buckets[user] = CounterBucket(slots, tokens * limit.token_ticks + ticks, refilled_at_ns)
         first += size
     return buckets

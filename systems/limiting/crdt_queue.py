@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 from core.defaults import CAPACITY, RATE
 from systems.api import Node, System, Transport
-from systems.limiting.crdt_queue_literal import LiteralNode
+from systems.limiting.crdt_queue_literal import LiteralQueueNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
 from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, living, rule_of
 from systems.parts.gossip import Rounds
@@ -118,7 +118,7 @@ def replicas(system: str, names: list[str], its_rule: Rule, config: Gossiping, s
     for number, name in enumerate(names):
         rounds = Rounds(name, config.gossip, seed, config.phase, config.choice, config.linf, system=system)
         if space is None:
-            made[name] = LiteralNode(name, number, neighbours[name], its_rule, rounds)
+            made[name] = LiteralQueueNode(name, number, neighbours[name], its_rule, rounds)
         else:
             made[name] = ArrayNode(name, neighbours[name], its_rule, rounds, space)
     return made

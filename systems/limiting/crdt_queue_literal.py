@@ -115,7 +115,7 @@ def remove_duplicates(queue: Queue, received: Queue, whatever_death: bool = Fals
     ]
 
 
-class LiteralNode:
+class LiteralQueueNode:
     """One replica (Fig. 4.3)."""
 
     def __init__(self, node_id: str, number: int, neighbours: Iterable[str], rule: Rule, rounds: Rounds):

@@ -53,7 +53,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.parts.lease_book import Claim, Grant, LeaseBook
+from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
@@ -83,8 +83,8 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Ask(Message):
-    """A client's question.  ``claims``: see ``Claim``; ``whole``: they name all that it has.
+class LeaseRequest(Message):
+    """A client's question.  ``claims``: see ``LeaseClaim``; ``whole``: they name all that it has.
 
     ``epoch``: of the allocator that it knows, if any.  ``born_ns`` and ``number`` name the question;
     ``fresh``: the client knew no allocator before this one.
@@ -147,7 +147,7 @@ class Allocator:
         self._births: dict[str, int] = {}  # of each client's latest incarnation that was heard of
         self._from_nothing = True
         self._learns_until_ns = 0
-        self._waiting: dict[tuple[str, str], tuple[tuple[int, int], Claim]] = {}  # (client, user) -> its question
+        self._waiting: dict[tuple[str, str], tuple[tuple[int, int], LeaseClaim]] = {}  # (client, user) -> its question
 
     def start(self, now_ns: int) -> Out:
         """Begin, knowing nothing: ask all clients what they have."""
@@ -161,7 +161,7 @@ class Allocator:
             return []
         return self._learned(now_ns) if now_ns >= self._learns_until_ns else self._ask_all()
 
-    def asked(self, client: str, ask: Ask, now_ns: int) -> Out:
+    def asked(self, client: str, ask: LeaseRequest, now_ns: int) -> Out:
         """Answer a client's question, now or when everything is learned."""
         if ask.epoch != self.epoch:
             return [(client, Learn(self.epoch))]
@@ -170,7 +170,7 @@ class Allocator:
             return [(client, Learn(self.epoch, born_ns))]
         self._births[client] = ask.born_ns
         asked = ask.born_ns, ask.number
-        claims = [Claim(*row) for row in ask.claims]
+        claims = [LeaseClaim(*row) for row in ask.claims]
         if not self.learning:
             grants = (self.book.answer(client, asked, claim, now_ns) for claim in claims)
             return self._lend(client, asked, [grant for grant in grants if grant])
@@ -271,7 +271,7 @@ class LeaseNode:
 
     def _deliver(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
-            case Ask() if self.allocator is not None:
+            case LeaseRequest() if self.allocator is not None:
                 return self._post(self.allocator.asked(source, message, now_ns), now_ns)
             case Lend(born_ns, number, grants) if born_ns == self.born_ns:
                 self.fresh = False
@@ -289,10 +289,10 @@ class LeaseNode:
                 return self._ask(self.client.statement(now_ns), now_ns, whole=True)
         raise UnexpectedEvent(self.node_id, Delivery(source, message))
 
-    def _ask(self, claims: list[Claim], now_ns: int, whole: bool = False) -> list[Effect]:
+    def _ask(self, claims: list[LeaseClaim], now_ns: int, whole: bool = False) -> list[Effect]:
         if not claims and not whole:
             return []
-        ask = Ask(self.epoch, self.born_ns, self.client.number, self.fresh, whole, tuple(claims))
+        ask = LeaseRequest(self.epoch, self.born_ns, self.client.number, self.fresh, whole, tuple(claims))
         return self._post([(self.server, ask)], now_ns)
 
     def _post(self, out: Out, now_ns: int) -> list[Effect]:
@@ -344,6 +344,6 @@ SYSTEM = System(
     "an allocator lends each limit to the nodes that want it, for a while (Doorman)",
     config=Config,
     nodes=nodes,
-    messages=(Ask, Lend, Learn, Portions),
+    messages=(LeaseRequest, Lend, Learn, Portions),
     transport=Transport.STREAM,  # Doorman: gRPC
 )

@@ -1,6 +1,6 @@
 """The token-bucket queue on arrays: what ``systems.limiting.crdt_queue`` says, fast.
 
-A test holds it equal to ``LiteralNode``: decisions, messages (in another order of users), weights.
+A test holds it equal to ``LiteralQueueNode``: decisions, messages (in another order of users), weights.
 """
 
 from collections.abc import Iterable

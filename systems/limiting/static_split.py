@@ -42,7 +42,7 @@ class Config:
 
 
 @dataclass(frozen=True)
-class Buckets(Message):
+class NodeState(Message):
     """A node's state: for each user the instant at which its bucket is full again, in ticks of ``Limit``."""
 
     full_at_ticks: dict[str, int]
@@ -82,7 +82,7 @@ class SplitNode:
 
     def snapshot(self) -> Message:
         """Its state.  A peer's is as good an estimate of one's own as any: shares are alike."""
-        return Buckets(dict(self.full_at))
+        return NodeState(dict(self.full_at))
 
     def _take(self, user: str, cost: int, now_ns: int) -> bool:
         if self.limit is None:
@@ -117,5 +117,5 @@ SYSTEM = System(
     "a fixed share of each limit at every node, no messages (Li et al., thesis ch. 6)",
     config=Config,
     nodes=nodes,
-    messages=(Buckets,),
+    messages=(NodeState,),
 )

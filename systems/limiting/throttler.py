@@ -41,7 +41,15 @@ from systems.api import (
     Verdict,
 )
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
-from systems.limiting.throttling_users import INTEGERS_BYTES, Bucket, Buckets, Demand, KnownUsers, UserOptions, account
+from systems.limiting.throttling_users import (
+    INTEGERS_BYTES,
+    Demand,
+    KnownUsers,
+    UserBucket,
+    UserBuckets,
+    UserOptions,
+    account,
+)
 from systems.parts.laplacian import largest_cycle, optimal_cycle
 from systems.parts.options import choice
 from systems.parts.portion import MILLION
@@ -104,7 +112,7 @@ class ThrottlerNode:
     def __init__(self, node_id: str, law: Law, config: Config, count: int, seed: int):
         self.node_id, self.law, self.config = node_id, law, config
         self.total = Ledger(law, config.l_total / count)
-        self.buckets = Buckets(node_id, count, config, seed, self._open_ledger)
+        self.buckets = UserBuckets(node_id, count, config, seed, self._open_ledger)
         self.ledgers: dict[str, Ledger] = {}  # of users
         self.closed_at_ns: int | None = None  # a cycle ended then and is not settled
         self._unsettled: dict[str, None] = {}  # users of whom something is known that is not applied yet
@@ -149,7 +157,7 @@ class ThrottlerNode:
                 self._carry(ledger, bucket, at_ns)
         self._unsettled = {}
 
-    def _carry(self, ledger: Ledger, bucket: Bucket, at_ns: int) -> None:
+    def _carry(self, ledger: Ledger, bucket: UserBucket, at_ns: int) -> None:
         """A user's flows, in whole parts and grains."""
         parts = grains = 0
         for tokens, fill in ledger.flows():

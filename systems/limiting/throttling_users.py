@@ -85,7 +85,7 @@ def in_parts(total: int, weights: Sequence[int]) -> list[int]:
     return [total * end // edges[-1] - total * begin // edges[-1] for begin, end in pairwise(edges)]
 
 
-class Bucket:
+class UserBucket:
     """A user's token bucket at one node, and what it was asked for.
 
     ``parts``: of the user's limit.  ``grains``: its tokens as of ``filled_at_ns``; below 0 a debt.  ``demand``:
@@ -101,7 +101,7 @@ class Bucket:
         self.asked_cycle, self.counted_cycle = cycle, cycle - 1
 
 
-class Buckets:
+class UserBuckets:
     """The buckets of one node's users: how they fill, how demand is counted in cycles, who is forgotten.
 
     ``phase`` ``random``: this node's cycles begin at an instant of its own; ``aligned``: at multiples of the
@@ -133,7 +133,7 @@ class Buckets:
         self.phase_ns = 0
         if config.phase == "random":
             self.phase_ns = int(generator(seed, "cycle", node_id).integers(self.cycle_ns))
-        self.users: dict[str, Bucket] = {}
+        self.users: dict[str, UserBucket] = {}
         self.active: dict[str, None] = {}
 
     def cycle_at(self, now_ns: int) -> int:
@@ -155,11 +155,11 @@ class Buckets:
         bucket.grains -= needed
         return True
 
-    def touch(self, user: str, cycle: int, now_ns: int) -> Bucket:
+    def touch(self, user: str, cycle: int, now_ns: int) -> UserBucket:
         """The bucket of a user whom somebody asked for in ``cycle``; a full one for a user unknown or forgotten."""
         bucket, current = self.users.get(user), self.cycle_at(now_ns)
         if bucket is None or current - bucket.asked_cycle > self.forget:
-            bucket = self.users[user] = Bucket(MILLION, self.burst(MILLION), cycle, now_ns)
+            bucket = self.users[user] = UserBucket(MILLION, self.burst(MILLION), cycle, now_ns)
             self.made(user)
         if cycle > bucket.asked_cycle:
             bucket.asked_cycle = cycle
@@ -172,7 +172,7 @@ class Buckets:
         grains = self.most_per_part * parts
         return grains if grains > self.least_burst else self.least_burst
 
-    def fill(self, bucket: Bucket, now_ns: int) -> None:
+    def fill(self, bucket: UserBucket, now_ns: int) -> None:
         """The tokens of now; a clock that was set back adds none until it is where it was."""
         if now_ns > bucket.filled_at_ns:
             if bucket.parts > 0:
@@ -182,7 +182,7 @@ class Buckets:
         if bucket.grains > most:
             bucket.grains = most
 
-    def reshare(self, bucket: Bucket, parts: int, grains: int, now_ns: int) -> None:
+    def reshare(self, bucket: UserBucket, parts: int, grains: int, now_ns: int) -> None:
         """So many parts from now on, and the ``grains`` that come or go with them; what does not fit spills.
 
         Grains may fall below 0: those that went had been spent meanwhile.
@@ -195,7 +195,7 @@ class Buckets:
         """The tokens per c/r that so many parts stand for: the limit x of the law (c for all parts)."""
         return parts * self.limit.capacity / self.whole.parts
 
-    def fullness(self, bucket: Bucket) -> int:
+    def fullness(self, bucket: UserBucket) -> int:
         """How full a bucket is, in millionths of its burst, rounded down."""
         return max(0, bucket.grains) * MILLION // max(1, self.burst(bucket.parts))
 
@@ -208,7 +208,7 @@ class Buckets:
         grains = abs(parts) * self.most_per_part * fullness // MILLION
         return parts, grains if parts > 0 else -grains
 
-    def count(self, bucket: Bucket, cycle: int) -> float:
+    def count(self, bucket: UserBucket, cycle: int) -> float:
         """``cycle`` ends: the bucket's demand, requests a second."""
         gap = max(1, cycle - bucket.counted_cycle)
         bucket.demand *= self.fading**gap

@@ -16,7 +16,7 @@ _ACCOUNT_BYTES = 48 + 56 + 3 * 40 + 232  # two records with slots, their integer
 _LEASE_BYTES = 80 + 56 + 7 * 32  # a record, the pair in it, their integers
 
 
-class Claim(NamedTuple):
+class LeaseClaim(NamedTuple):
     """What a client asks for one user: it ``wants`` so many parts and ``has`` so many.
 
     ``took``: the number of its last question whose answer it took.  ``surplus_millionths``: of tokens that
@@ -80,7 +80,7 @@ class LeaseBook:
         """Tables, records and their integers, by the size of a typical one."""
         return getsizeof(self.accounts) + _ACCOUNT_BYTES * len(self.accounts) + _LEASE_BYTES * self.lease_count
 
-    def learn(self, client: str, asked: tuple[int, int], claim: Claim, now_ns: int) -> Grant:
+    def learn(self, client: str, asked: tuple[int, int], claim: LeaseClaim, now_ns: int) -> Grant:
         """Write down what a client says it has, for one more lease length; its pool is taken to be empty."""
         account = self._account(claim.user, now_ns, known_empty=True)
         account.pool.refill(self.bucket, now_ns)
@@ -104,7 +104,7 @@ class LeaseBook:
             account.pool.refill(self.bucket, now_ns)
             account.pool.grains = 0
 
-    def answer(self, client: str, asked: tuple[int, int], claim: Claim, now_ns: int) -> Grant | None:
+    def answer(self, client: str, asked: tuple[int, int], claim: LeaseClaim, now_ns: int) -> Grant | None:
         """Divide a user's bucket for one question; None where there is nothing to say."""
         account = self._account(claim.user, now_ns)
         self._expire(account, now_ns)
@@ -162,7 +162,7 @@ class LeaseBook:
         self.lease_count -= 1
         return account.leases.pop(client).outstanding
 
-    def _settle(self, account: _Account, lease: _Lease, asked: tuple[int, int], claim: Claim) -> int:
+    def _settle(self, account: _Account, lease: _Lease, asked: tuple[int, int], claim: LeaseClaim) -> int:
         """Bring the book up to what the client says; returns what it has.
 
         It takes only the answer to its last question.  So what it does not have at this one, it will

@@ -6,7 +6,7 @@ Pure bookkeeping: its owner sends the claims as questions, and hands in the answ
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from systems.parts.lease_book import Claim, Grant
+from systems.parts.lease_book import Grant, LeaseClaim
 from systems.parts.portion import MILLION, Bucket, Portion
 
 NEVER = -(2**63)
@@ -56,7 +56,7 @@ class LeaseClient:
         self.waiting_count = 0  # users with an unanswered question
         self.users: dict[str, Borrowed] = {}
 
-    def demand(self, user: str, cost: int, now_ns: int) -> list[Claim]:
+    def demand(self, user: str, cost: int, now_ns: int) -> list[LeaseClaim]:
         """A request has come; asks at once if there is no lease, unless it was told so within the refresh interval."""
         borrowed = self.users.get(user)
         if borrowed is None:
@@ -72,7 +72,7 @@ class LeaseClient:
         """Decide the request that ``demand`` was told of at the same instant."""
         return self.users[user].portion.take(self.terms.bucket, cost)
 
-    def refresh(self, now_ns: int) -> list[Claim]:
+    def refresh(self, now_ns: int) -> list[LeaseClaim]:
         """What to ask now; forgets users without requests whose safe share is full."""
         due, over = [], []
         for user, borrowed in list(self.users.items()):
@@ -86,7 +86,7 @@ class LeaseClient:
                 del self.users[user]
         return self._ask(due, now_ns, over)
 
-    def statement(self, now_ns: int) -> list[Claim]:
+    def statement(self, now_ns: int) -> list[LeaseClaim]:
         """All that it has, and what it waits for: for an allocator that must learn."""
         stated = []
         for user, borrowed in self.users.items():
@@ -95,7 +95,7 @@ class LeaseClient:
                 stated.append((user, borrowed))
         return self._ask(stated, now_ns)
 
-    def granted(self, number: int, grants: Iterable[Grant], now_ns: int) -> list[Claim]:
+    def granted(self, number: int, grants: Iterable[Grant], now_ns: int) -> list[LeaseClaim]:
         """Take the answers to its last questions; confirms at once where it was given less than it had."""
         less = []
         for grant in grants:
@@ -160,7 +160,7 @@ class LeaseClient:
         now_ns: int,
         over: Sequence[tuple[str, Borrowed]] = (),
         anew: bool = True,
-    ) -> list[Claim]:
+    ) -> list[LeaseClaim]:
         """One question about ``users``, that also hands back the leases of those that are ``over``.
 
         ``anew``: about what they want by now; else it repeats what they wanted.
@@ -170,7 +170,7 @@ class LeaseClient:
         for user, borrowed in users:
             borrowed.wants = self._wants(borrowed, now_ns) if anew else borrowed.wants
             has = borrowed.portion.parts if borrowed.until_ns is not None else 0
-            claims.append(Claim(user, borrowed.wants, has, borrowed.took, borrowed.surplus))
+            claims.append(LeaseClaim(user, borrowed.wants, has, borrowed.took, borrowed.surplus))
             # A question that waits for the end of a partition is not asked again and again.
             patience_ns = 2 * borrowed.patience_ns if borrowed.waiting else self.terms.refresh_ns
             borrowed.patience_ns = min(patience_ns, self.terms.lease_ns)
@@ -179,7 +179,7 @@ class LeaseClient:
             self._wait(borrowed, True)
         for user, borrowed in over:
             self._give_up(borrowed)
-            claims.append(Claim(user, 0, 0, borrowed.took, borrowed.surplus))
+            claims.append(LeaseClaim(user, 0, 0, borrowed.took, borrowed.surplus))
             borrowed.surplus = 0
         return claims
 

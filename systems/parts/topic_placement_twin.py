@@ -18,7 +18,7 @@ class Move(NamedTuple):
     is_held: bool
 
 
-class Load(NamedTuple):
+class BrokerLoad(NamedTuple):
     """The brokers: marks of the output rate, and which may be given topics."""
 
     marks: list[float]
@@ -31,7 +31,7 @@ def expected_s(summary: Summary, brokers: Sequence[Coordinate], policy: Policy =
     return [sum(delay_s(centre, broker, policy) for centre in centres) + summary.deviation_s for broker in brokers]
 
 
-def placed(topics: list[Move], expected_s: list[list[float]], brokers: Load, policy: Policy) -> list[int]:
+def placed(topics: list[Move], expected_s: list[list[float]], brokers: BrokerLoad, policy: Policy) -> list[int]:
     """The broker of each topic, as PERFORMREPARTITIONING and PLACETOPICS have it."""
     placement = [topic.broker for topic in topics]
     migrating = [t for t, topic in enumerate(topics) if topic.worst_s > topic.bound_s and not topic.is_held]

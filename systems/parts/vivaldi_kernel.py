@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
-class State(NamedTuple):
+class ClusterState(NamedTuple):
     """A cluster of n nodes between two rounds.  Arrays, changed in place; times in seconds."""
 
     vec: Array  # (n, 8)
@@ -44,12 +44,12 @@ class State(NamedTuple):
     reset_count: Counts  # (n,)
 
 
-def begin(nodes: int, rng: np.random.Generator) -> State:
+def begin(nodes: int, rng: np.random.Generator) -> ClusterState:
     """All at the origin, before the first round; ``rng`` shuffles whom each will probe."""
     peers = np.arange(max(0, nodes - 1))
     order = peers + (peers >= np.arange(nodes)[:, None])
     _shuffle_rows(order, rng)
-    return State(
+    return ClusterState(
         vec=np.zeros((nodes, DIMENSIONS)),
         height=np.full(nodes, HEIGHT_MINIMUM_S),
         adjustment=np.zeros(nodes),
@@ -66,7 +66,7 @@ def begin(nodes: int, rng: np.random.Generator) -> State:
 
 
 def run_rounds(
-    state: State,
+    state: ClusterState,
     rtt_s: Array,
     rounds: int,
     rng: np.random.Generator,
@@ -83,12 +83,12 @@ def run_rounds(
          none if loss_probability is None else loss_probability, rounds, rng)  # fmt: skip
 
 
-def coordinates(state: State) -> Coordinates:
+def coordinates(state: ClusterState) -> Coordinates:
     """Where the nodes are, as a copy."""
     return Coordinates(state.vec.copy(), state.height.copy(), state.adjustment.copy(), state.error.copy())
 
 
-def warmed(state: State, i: int, rng: np.random.Generator, names: Sequence[str] | None = None) -> Vivaldi:
+def warmed(state: ClusterState, i: int, rng: np.random.Generator, names: Sequence[str] | None = None) -> Vivaldi:
     """Node ``i`` as an object that goes on from here; ``names``: what its peers are called, else their numbers."""
     peers = [str(j) for j in range(len(state.turn))] if names is None else names
     offsets = np.roll(state.offsets[i], -state.oldest[i])

@@ -17,6 +17,7 @@ from systems.placement.cast import AGENT
 from systems.placement.messages import (
     Acquire,
     Beat,
+    ClientLocation,
     Close,
     Connect,
     Connected,
@@ -28,7 +29,6 @@ from systems.placement.messages import (
     Expired,
     Fence,
     Here,
-    Located,
     Noted,
     Open,
     Refused,
@@ -44,7 +44,7 @@ from systems.placement.monitoring import LOADS, OWNERS, BrokerReport, Clients, R
 from systems.placement.options import Options
 
 
-class State(Enum):
+class UnitState(Enum):
     """Of a unit at a broker."""
 
     ACQUIRING = "acquiring"
@@ -57,7 +57,7 @@ class State(Enum):
 class _Unit:
     """A unit that this broker owns, or is about to own or to give up."""
 
-    state: State
+    state: UnitState
     topics: dict[str, dict[Role, dict[str, None]]] = field(default_factory=dict)  # topic -> role -> clients, in order
     waiting: list[tuple[str, str, Role]] = field(default_factory=list)  # who is not let in yet: client, topic, role
     manager: str = ""  # who asked for the release
@@ -112,7 +112,7 @@ class BrokerNode:
             case Here(coordinate):
                 self._coordinate = coordinate
                 return []
-            case Located(coordinate):
+            case ClientLocation(coordinate):
                 self._clients[source] = coordinate
                 return [Send(source, Noted())]
             case Connect(topic, role):
@@ -135,7 +135,7 @@ class BrokerNode:
         name = self.strategy.unit_of(topic)
         effects = self._acquire(name) if name not in self._units else []
         unit = self._units[name]
-        if unit.state is State.OWNED:
+        if unit.state is UnitState.OWNED:
             return [*effects, *self._let_in(unit, client, topic, role)]
         unit.waiting.append((client, topic, role))
         return effects
@@ -165,15 +165,15 @@ class BrokerNode:
     # --- ownership ----------------------------------------------------------------------------------
 
     def _acquire(self, name: str) -> list[Effect]:
-        self._units[name] = _Unit(State.ACQUIRING)
+        self._units[name] = _Unit(UnitState.ACQUIRING)
         return [Send(self.store, Create(self._new_ticket(name), OWNERS + name, self.node_id))]
 
     def _release(self, manager: str, name: str, next_broker: str) -> list[Effect]:
         """Step 2: fence, drain, then give the ownership back; clients stay until that is done."""
         unit = self._units.get(name)
-        if unit is None or unit.state is not State.OWNED:
+        if unit is None or unit.state is not UnitState.OWNED:
             return [Send(manager, Released(name))]
-        unit.state, unit.manager, unit.next_broker = State.DRAINING, manager, next_broker
+        unit.state, unit.manager, unit.next_broker = UnitState.DRAINING, manager, next_broker
         unit.draining = set(unit.topics) if self.drain else set()
         fences: list[Effect] = [Actuate(Fence(topic)) for topic in unit.topics]
         return fences if unit.draining else [*fences, *self._give_up(name, unit)]
@@ -181,23 +181,23 @@ class BrokerNode:
     def _drained(self, topic: str) -> list[Effect]:
         name = self.strategy.unit_of(topic)
         unit = self._units.get(name)
-        if unit is None or unit.state is not State.DRAINING:
+        if unit is None or unit.state is not UnitState.DRAINING:
             return []
         unit.draining.discard(topic)
         return [] if unit.draining else self._give_up(name, unit)
 
     def _give_up(self, name: str, unit: _Unit) -> list[Effect]:
-        unit.state = State.RELEASING
+        unit.state = UnitState.RELEASING
         return [Send(self.store, Delete(self._new_ticket(name), OWNERS + name))]
 
     def _done(self, name: str, worked: bool) -> list[Effect]:
         unit = self._units.get(name)
         if unit is None:
             return []
-        if unit.state is State.RELEASING:
+        if unit.state is UnitState.RELEASING:
             return self._released(name, unit)
         if worked:
-            unit.state, waiting, unit.waiting = State.OWNED, unit.waiting, []
+            unit.state, waiting, unit.waiting = UnitState.OWNED, unit.waiting, []
             return [effect for entry in waiting for effect in self._let_in(unit, *entry)]
         del self._units[name]
         return self._turned_away(unit)
@@ -254,7 +254,7 @@ class BrokerNode:
         """What the load manager needs to know, into the store (3.2)."""
         units = {}
         for name, unit in self._units.items():
-            if unit.state is State.OWNED:
+            if unit.state is UnitState.OWNED:
                 rates = [self._rates.get(topic, Rates()) for topic in unit.topics]
                 total = Rates(sum(rate.in_rps for rate in rates), sum(rate.out_rps for rate in rates))
                 units[name] = self.strategy.record(self._where(unit), self._coordinate, total)

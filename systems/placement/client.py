@@ -15,6 +15,7 @@ from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import (
     AtSite,
     Attach,
+    ClientLocation,
     Close,
     Connect,
     Connected,
@@ -23,7 +24,6 @@ from systems.placement.messages import (
     Follow,
     Found,
     Here,
-    Located,
     Lookup,
     Noted,
     Refused,
@@ -98,7 +98,7 @@ class ClientNode:
             case Here(coordinate):
                 self._coordinate = replace(coordinate, height=coordinate.height + self._access_rtt_s)
                 brokers = dict.fromkeys(link.broker for link in self._links.values() if link.connected)
-                return [Send(broker, Located(self._coordinate)) for broker in brokers]
+                return [Send(broker, ClientLocation(self._coordinate)) for broker in brokers]
             case Noted():
                 self._heard_at_ns[source] = now_ns
                 return []
@@ -160,7 +160,7 @@ class ClientNode:
             effects.append(Sample("client_downtime_ns", now_ns - link.closed_at_ns))
             link.closed_at_ns = None
         if self._coordinate is not None:
-            effects.append(Send(source, Located(self._coordinate)))
+            effects.append(Send(source, ClientLocation(self._coordinate)))
         return effects
 
     def _closed(self, key: Key, link: _Link, next_broker: str, now_ns: int) -> list[Effect]:

@@ -23,7 +23,7 @@ from systems.placement.messages import (
     Lookup,
     Release,
     Released,
-    Watch,
+    WatchEntries,
 )
 from systems.placement.monitoring import LEADER, LOADS, OWNERS, BrokerReport, Strategy, View
 from systems.placement.options import Options
@@ -103,12 +103,12 @@ class ManagerNode:
 
     def _stand(self) -> list[Effect]:
         """Stand for election; who loses watches the winner."""
-        opening: list[Effect] = [Send(self.store, Beat(opens=True)), Send(self.store, Watch(LEADER))]
+        opening: list[Effect] = [Send(self.store, Beat(opens=True)), Send(self.store, WatchEntries(LEADER))]
         return [*opening, Send(self.store, Create(0, LEADER, self.node_id))]
 
     def _lead(self, now_ns: int) -> list[Effect]:
         self.leads = True
-        watches: list[Effect] = [Send(self.store, Watch(OWNERS)), Send(self.store, Watch(LOADS))]
+        watches: list[Effect] = [Send(self.store, WatchEntries(OWNERS)), Send(self.store, WatchEntries(LOADS))]
         timers: list[Effect] = [SetTimer("place", now_ns + self.place_ns)]
         if self.periodic_ns:
             timers.append(SetTimer("periodic", now_ns + self.periodic_ns))

@@ -92,7 +92,7 @@ class Done(Message):
 
 
 @dataclass(frozen=True)
-class Watch(Message):
+class WatchEntries(Message):
     """Tell me of every entry below ``prefix``: what is there now, and each change from now on."""
 
     prefix: str
@@ -166,7 +166,7 @@ class Close(Message):
 
 
 @dataclass(frozen=True)
-class Located(Message):
+class ClientLocation(Message):
     """Client to each broker that it is connected to, every few seconds: where it is."""
 
     coordinate: Coordinate
@@ -201,8 +201,8 @@ class Acquire(Message):
 
 MESSAGES = (
     *(Ping, Ack, WhereAmI, Here),
-    *(Beat, Expired, Create, Write, Delete, Done, Watch, Changed),
-    *(Lookup, Found, Connect, Connected, Refused, Disconnect, Close, Located, Noted, Release, Released, Acquire),
+    *(Beat, Expired, Create, Write, Delete, Done, WatchEntries, Changed),
+    *(Lookup, Found, Connect, Connected, Refused, Disconnect, Close, ClientLocation, Noted, Release, Released, Acquire),
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
-from systems.placement.messages import Beat, Changed, Create, Delete, Done, Expired, Watch, Write
+from systems.placement.messages import Beat, Changed, Create, Delete, Done, Expired, WatchEntries, Write
 
 
 @dataclass
@@ -87,7 +87,7 @@ class StoreNode:
             case Delete(ticket, path):
                 worked = path in self.entries and self.entries[path][0] == source
                 return [*(self._remove(path) if worked else []), Send(source, Done(ticket, worked))]
-            case Watch(prefix):
+            case WatchEntries(prefix):
                 self._sessions[source].prefixes.append(prefix)
                 return [Send(source, Changed(path, value)) for path, (_, value) in self.entries.items()
                         if path.startswith(prefix)]  # fmt: skip

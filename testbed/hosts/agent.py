@@ -206,7 +206,7 @@ def _carry_out(line: bytes, commands: Mapping[str, Callable[..., dict[str, Any] 
         name = arguments.pop("do")
         if name not in commands:
             raise KeyError(f"no command {name!r}")
-        found = commands[name](**arguments)
+        answer = commands[name](**arguments)
     except Exception as error:
         with suppress(OSError):  # a full disk: the harness must hear of it all the same
             traceback.print_exc(file=sys.stderr)
@@ -214,4 +214,4 @@ def _carry_out(line: bytes, commands: Mapping[str, Callable[..., dict[str, Any] 
         what = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
         say(error=what, fault=type(error).__name__)
     else:
-        say(**{"ok": name, **(found or {})})
+        say(**{"ok": name, **(answer or {})})

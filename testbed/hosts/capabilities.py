@@ -229,11 +229,3 @@ def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
 def probe_beside() -> list[Finding]:
     """What live studies may want of this machine beside what makes hosts: brokers, servers, steady measurements."""
     return probe_capabilities("go", "brokerd", *SERVERS, "pinning", "realtime", needed=False)
-
-
-if __name__ == "__main__":  # python -m testbed.hosts.capabilities TESTBED: exit code 0 where it can be used here
-    from testbed import load_testbed
-
-    lacking = [finding for finding in load_testbed(sys.argv[1]).probe() if finding.needed and not finding.found]
-    print(*(f"{finding.what}: {finding.detail}" for finding in lacking), sep="\n", end="\n" if lacking else "")
-    sys.exit(bool(lacking))

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from core.errors import HarnessError
-from testbed.hosts.state import TOKEN, Left, all_states, start_time
+from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
 
 END_TIMEOUT_S = 5.0
 
@@ -46,7 +46,7 @@ def remove_left(folder: Path | None = None) -> Cleaned:
     return cleaned
 
 
-def _remove_run(left: Left, removed: list[str]) -> list[str]:
+def _remove_run(left: Leftovers, removed: list[str]) -> list[str]:
     """Remove the things of one run, the processes first; returns what resisted."""
     stuck = []
 
@@ -183,11 +183,11 @@ def _remove_container(thing: dict[str, Any]) -> bool:
 
 def _remove_remote(thing: dict[str, Any]) -> bool:
     """What a keeper left on another machine; mostly it has gone by itself when its connection broke."""
-    from testbed.hosts.ssh.connection import Connection
+    from testbed.hosts.ssh.connection import SshConnection
     from testbed.hosts.ssh.inventory import Machine
 
     try:
-        connection = Connection(Machine(**thing["machine"]))
+        connection = SshConnection(Machine(**thing["machine"]))
         try:
             return connection.done(thing["clean"]).strip() == b"removed"
         finally:

@@ -80,12 +80,12 @@ class PipedProcess(subprocess.Popen[bytes]):
         if self.returncode is not None:
             return int(self.returncode)
         try:
-            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # somebody else has waited for it
             return self.poll()
-        if found is None:
+        if ended is None:
             return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def send(self, data: bytes, until_s: float) -> None:
         """See ``Process``."""

@@ -148,7 +148,7 @@ class RunState:
 
 
 @dataclass
-class Left:
+class Leftovers:
     """What the state file of a run says: its owner, and the things that were made and not removed, oldest first."""
 
     path: Path
@@ -173,9 +173,9 @@ class Left:
         return bool(self.owner) and self.owner["boot"] == boot_id()
 
 
-def read_state(path: Path) -> Left:
+def read_state(path: Path) -> Leftovers:
     """Read a state file; a last line that was cut short by a kill counts as not written."""
-    left = Left(path)
+    left = Leftovers(path)
     for text in path.read_text(errors="replace").splitlines():
         try:
             line = json.loads(text)
@@ -192,7 +192,7 @@ def read_state(path: Path) -> Left:
     return left
 
 
-def all_states(folder: Path | None = None) -> Iterator[Left]:
+def all_states(folder: Path | None = None) -> Iterator[Leftovers]:
     """Every run that has a state file, living or left behind."""
     for path in sorted((folder or state_folder()).glob("run-*.jsonl")):
         try:

@@ -19,7 +19,7 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Journal:
+class NodeJournal:
     """Everything that happened, in order."""
 
     offered: dict[int, tuple[str, Request]] = field(default_factory=dict)  # request id -> (node, request)

@@ -12,7 +12,7 @@ from typing import Any
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
-from systems.placement.messages import Beat, Create, Delete, Expired, Watch, Write
+from systems.placement.messages import Beat, Create, Delete, Expired, WatchEntries, Write
 from testbed.servers.zookeeper import kazoo_client
 from testbed.servers.zookeeper_session import ROOT, Session
 
@@ -86,7 +86,7 @@ class ZooKeeperStore:
                 return session.write(path, value)
             case Delete(ticket, path):
                 return session.delete(ticket, path)
-            case Watch(prefix):
+            case WatchEntries(prefix):
                 return session.watch(prefix)
         raise UnexpectedEvent(self.node_id, message)
 

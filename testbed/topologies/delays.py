@@ -39,15 +39,15 @@ class Repairs:
 
 
 def between(
-    table: str, found: Mapping[tuple[str, str], int], wanted: Sequence[str], repair: str = ""
+    table: str, delays_ns: Mapping[tuple[str, str], int], wanted: Sequence[str], repair: str = ""
 ) -> tuple[dict[Pair, int], Repairs]:
-    """One delay for each pair of ``wanted``: the mean of the directions that ``found`` has by (from, to), in ns.
+    """One delay for each pair of ``wanted``: the mean of the directions that ``delays_ns`` has by (from, to), in ns.
 
     ``table``: the file's name, for errors.  A pair without any is a SpecError, unless ``repair`` is ``"detour"``.
     """
     if repair not in REPAIRS:
         raise SpecError(f"topology option repair = {repair!r}", "give detour, or nothing")
-    known = {name for ends in found for name in ends}
+    known = {name for ends in delays_ns for name in ends}
     for name in wanted:
         if name not in known:
             raise SpecError(f"{table}: no city {name!r}", hint(name, known))
@@ -55,9 +55,9 @@ def between(
     uneven = one_direction = filled = 0
     for i, a in enumerate(wanted):
         for b in wanted[i + 1 :]:
-            both = _directions(found, a, b)
+            both = _directions(delays_ns, a, b)
             if not both:
-                delays[frozenset((a, b))] = _detour(table, found, known, a, b, repair)
+                delays[frozenset((a, b))] = _detour(table, delays_ns, known, a, b, repair)
                 filled += 1
                 continue
             delays[frozenset((a, b))] = sum(both) // len(both)
@@ -85,15 +85,17 @@ def matrix_of(delays: Mapping[Pair, int], places: Sequence[str]) -> np.ndarray:
     return square
 
 
-def _directions(found: Mapping[tuple[str, str], int], a: str, b: str) -> list[int]:
-    return [found[ends] for ends in ((a, b), (b, a)) if ends in found]
+def _directions(delays_ns: Mapping[tuple[str, str], int], a: str, b: str) -> list[int]:
+    return [delays_ns[ends] for ends in ((a, b), (b, a)) if ends in delays_ns]
 
 
-def _detour(table: str, found: Mapping[tuple[str, str], int], known: Iterable[str], a: str, b: str, repair: str) -> int:
+def _detour(
+    table: str, delays_ns: Mapping[tuple[str, str], int], known: Iterable[str], a: str, b: str, repair: str
+) -> int:
     """The least sum of two measured legs."""
     if not repair:
         raise SpecError(f"{table}: nothing about {a} and {b}", "leave one of them out, or give repair = detour")
-    legs = [(_directions(found, a, via), _directions(found, via, b)) for via in known if via not in (a, b)]
+    legs = [(_directions(delays_ns, a, via), _directions(delays_ns, via, b)) for via in known if via not in (a, b)]
     sums = [sum(one) // len(one) + sum(other) // len(other) for one, other in legs if one and other]
     if not sums:
         raise SpecError(f"{table}: nothing about {a} and {b}, and no detour", "leave one of them out")

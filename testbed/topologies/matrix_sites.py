@@ -65,7 +65,7 @@ def read_square(table: str) -> tuple[list[str], dict[tuple[str, str], int]] | No
     SpecError with file, line and field for any other that is wrong.
     """
     names: list[str] = []
-    found: dict[tuple[str, str], int] = {}
+    delays_ns: dict[tuple[str, str], int] = {}
     mark: str | None = None
     row = 0
     with readable(table, "table of delays"), open_bytes(table) as file:
@@ -86,11 +86,11 @@ def read_square(table: str) -> tuple[list[str], dict[tuple[str, str], int]] | No
             for column, field in enumerate(fields):
                 delay_ns = _one_way_ns(table, number, column + 1, field)
                 if delay_ns and column != row:
-                    found[names[row], names[column]] = delay_ns
+                    delays_ns[names[row], names[column]] = delay_ns
             row += 1
     if row < len(names):
         raise SpecError(f"{table}: {row} rows", f"a row has {len(names)} fields: give as many rows")
-    return (names, found) if names else None
+    return (names, delays_ns) if names else None
 
 
 def _is_row(fields: list[str]) -> bool:
@@ -124,7 +124,7 @@ def _chosen(
 ) -> tuple[list[str], dict[Pair, int], Repairs]:
     """The places that are sites, the delays between them, and what was mended."""
     at_least(NAME, "sites", sites, 1)
-    names, found = (read_square(table) or _named(table, servers)) if table else _cities()
+    names, delays_ns = (read_square(table) or _named(table, servers)) if table else _cities()
     if sites > len(names):
         raise SpecError(f"topology {NAME}: sites = {sites}", f"there are {len(names)} places: give at most that")
     chosen = list(range(sites))
@@ -132,14 +132,14 @@ def _chosen(
         drawn = generator(seed, NAME, "sites").permutation(len(names))
         chosen = sorted(drawn[:sites].tolist())
     places = [names[number] for number in chosen]
-    delays, repairs = between(table, found, places, repair)
+    delays, repairs = between(table, delays_ns, places, repair)
     return places, delays, repairs
 
 
 def _named(table: str, servers: str) -> tuple[list[str], dict[tuple[str, str], int]]:
     """In the order of the table."""
-    found = read_table(table, servers)
-    return list(dict.fromkeys(name for ends in found for name in ends)), found
+    delays_ns = read_table(table, servers)
+    return list(dict.fromkeys(name for ends in delays_ns for name in ends)), delays_ns
 
 
 def _cities() -> tuple[list[str], dict[tuple[str, str], int]]:

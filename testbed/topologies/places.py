@@ -12,16 +12,16 @@ from testbed.topologies.topology import Host, Link, Topology
 
 
 @dataclass(frozen=True)
-class Site:
+class EdgeSite:
     """Where clients are: ``name`` is the switch's, ``proxy`` the node that knows the place's coordinate."""
 
     name: str
     proxy: str
 
 
-def sites(topology: Topology) -> list[Site]:
+def sites(topology: Topology) -> list[EdgeSite]:
     """The sites of ``topology``, in the order of their proxies."""
-    return [Site(_only_switch(topology, name), name) for name in topology.node_names("proxy")]
+    return [EdgeSite(_only_switch(topology, name), name) for name in topology.node_names("proxy")]
 
 
 def with_clients(topology: Topology, homes: Mapping[str, int], access_ns: int) -> Topology:

@@ -158,14 +158,14 @@ def read_table(table: str, servers: str = "") -> dict[tuple[str, str], int]:
         return _matrix(table, first, rows)
     last = first[2] if len(first) == 3 else ""
     halves = 1 if last == "one_way_ms" else 2
-    found = {}
+    delays_ns = {}
     for number, row in rows if last in _HEADERS else chain([(line, first)] if first else [], rows):
         if len(row) != 3:
             raise SpecError(f"{table}, line {number}: {len(row)} fields", "write city,city,ms")
-        found[row[0], row[1]] = _ns(table, number, row[2], halves)
-    if not found:
+        delays_ns[row[0], row[1]] = _ns(table, number, row[2], halves)
+    if not delays_ns:
         raise SpecError(f"{table}: no delays", "write lines of city,city,ms")
-    return found
+    return delays_ns
 
 
 def _matrix(table: str, header: list[str], rows: Iterator[tuple[int, list[str]]]) -> dict[tuple[str, str], int]:
@@ -173,7 +173,7 @@ def _matrix(table: str, header: list[str], rows: Iterator[tuple[int, list[str]]]
     cities = header[1:]
     if len(cities) < 2 or not all(cities) or len(set(cities)) < len(cities):
         raise SpecError(f"{table}, line 1: cities {', '.join(cities)}", "name two or more, each once")
-    found: dict[tuple[str, str], int] = {}
+    delays_ns: dict[tuple[str, str], int] = {}
     seen: set[str] = set()
     for number, row in rows:
         if len(row) != len(header):
@@ -184,10 +184,10 @@ def _matrix(table: str, header: list[str], rows: Iterator[tuple[int, list[str]]]
         seen.add(source)
         for target, text in zip(cities, row[1:], strict=True):
             if text and target != source:
-                found[source, target] = _ns(table, number, text, halves)
-    if not found:
+                delays_ns[source, target] = _ns(table, number, text, halves)
+    if not delays_ns:
         raise SpecError(f"{table}: no delays", "write lines of a city and its delays")
-    return found
+    return delays_ns
 
 
 def _wondernetwork(
@@ -197,14 +197,14 @@ def _wondernetwork(
         raise SpecError(f"{table}, line 1: no column avg", "give WonderNetwork's pings, or city,city,ms")
     titles = _titles(servers or _beside(table))
     source, target, avg = (header.index(name) for name in ("source", "destination", "avg"))
-    found: dict[tuple[str, str], int] = {}
+    delays_ns: dict[tuple[str, str], int] = {}
     for number, row in rows:
         if len(row) != len(header):
             raise SpecError(f"{table}, line {number}: {len(row)} fields", f"the first line has {len(header)}")
         ends = titles.get(row[source]), titles.get(row[target])
         if ends[0] is not None and ends[1] is not None and row[source] != row[target]:
-            found.setdefault((ends[0], ends[1]), _ns(table, number, row[avg], 2))
-    return found
+            delays_ns.setdefault((ends[0], ends[1]), _ns(table, number, row[avg], 2))
+    return delays_ns
 
 
 def _titles(servers: str) -> dict[str, str]:
@@ -224,11 +224,11 @@ def _titles(servers: str) -> dict[str, str]:
 
 
 def _beside(table: str) -> str:
-    found = sorted(Path(table).parent.glob("servers*.csv"))
-    if len(found) != 1:
-        what = f"{table}: {len(found)} files servers*.csv beside it"
+    lists = sorted(Path(table).parent.glob("servers*.csv"))
+    if len(lists) != 1:
+        what = f"{table}: {len(lists)} files servers*.csv beside it"
         raise SpecError(what, "name the list of servers with the option servers")
-    return str(found[0])
+    return str(lists[0])
 
 
 def _rows(path: str) -> Iterator[tuple[int, list[str]]]:

@@ -30,7 +30,8 @@ def shifted(instants_ns: Int64, by_ns: int) -> Int64:
 def lateness_ns(intended_ns: Int64, done_ns: Int64) -> Int64:
     """How long after its intended instant each thing was done that was done at all."""
     done = done_ns != ABSENT
-    return done_ns[done] - intended_ns[done]
+    late_ns: Int64 = done_ns[done] - intended_ns[done]
+    return late_ns
 
 
 # --- every message has one fate ----------------------------------------------------------------------------
@@ -144,7 +145,8 @@ def _highest_before(numbers: Int64, senders: Int64) -> Int64:
     lift = np.cumsum(np.concatenate([[0], senders[1:] != senders[:-1]])) * span
     highest = np.maximum.accumulate(numbers + lift)
     before = np.concatenate([[-1], highest[:-1]]) - lift
-    return np.maximum(before, -1)
+    reached: Int64 = np.maximum(before, -1)
+    return reached
 
 
 def _places(numbers: Int64, wanted: Int64) -> Int64:
@@ -152,7 +154,8 @@ def _places(numbers: Int64, wanted: Int64) -> Int64:
     if not len(numbers):
         return _NONE
     places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return places[numbers[places] == wanted]
+    there: Int64 = places[numbers[places] == wanted]
+    return there
 
 
 def _among(numbers: Int64, wanted: Int64) -> Bools:

@@ -48,8 +48,8 @@ class Prober:
         until_s = time.monotonic() + wait_s
         while time.monotonic() < until_s and any(len(self._answers.get((end, number), ())) < count for end in ends):
             time.sleep(0.01)
-        found = [list(self._answers.get((end, number), {}).values()) for end in ends]
-        results = [{"there_ns": [there for there, _ in one], "back_ns": [back for _, back in one]} for one in found]
+        answers = [list(self._answers.get((end, number), {}).values()) for end in ends]
+        results = [{"there_ns": [there for there, _ in one], "back_ns": [back for _, back in one]} for one in answers]
         return {"results": results}
 
     def heard(self, address: str, port: int, number: int) -> dict[str, Any]:

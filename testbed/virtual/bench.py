@@ -5,7 +5,7 @@ from typing import Any
 
 from core.records import Request
 from systems.api import Report, System
-from systems.conformance import Scenario
+from systems.conformance import FaultScenario
 from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkReordering, Partition, Restart
 from testbed.nodes.journal import Step
 from testbed.topologies.topology import mesh
@@ -25,10 +25,10 @@ class VirtualBench:
         names: Sequence[str],
         requests: Mapping[str, Sequence[Request]],
         reports: Sequence[tuple[int, str, Any]],
-        scenario: Scenario,
+        scenario: FaultScenario,
         seed: int,
     ) -> list[Step]:
-        """See ``systems.conformance.Bench``."""
+        """See ``systems.conformance.ConformanceBench``."""
         assert system.nodes is not None
         everyone = list(system.nodes(list(names), config, seed))
         topology = mesh("bench", everyone, self.delay_ns, self.jitter_ns, scenario.loss_probability)
@@ -43,7 +43,7 @@ class VirtualBench:
         return loop.run(scenario.duration_ns).steps
 
 
-def _faults(scenario: Scenario, hold_ns: int) -> list[Fault]:
+def _faults(scenario: FaultScenario, hold_ns: int) -> list[Fault]:
     begin, end = scenario.trouble_ns
     faults: list[Fault] = []
     if scenario.duplication_probability:

@@ -22,7 +22,7 @@ from core.seeds import generator
 from core.units import MILLISECOND_NS
 from systems.api import Transport
 from testbed.faults import Fault, Handover, Heal
-from testbed.links import Links, PathState
+from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import Topology
 
 RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
@@ -79,7 +79,7 @@ class Network:
     def __init__(self, topology: Topology, seed: int, transport: Transport = Transport.DATAGRAM):
         self.topology, self.seed, self.transport = topology, seed, transport
         self.lost_count: Counter[str] = Counter()  # by source
-        self._links = Links(topology)
+        self._links = LinkStates(topology)
         self._routes: dict[tuple[str, str], _Route] = {}
         self._held: list[Parcel] = []
 

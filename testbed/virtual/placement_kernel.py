@@ -29,7 +29,7 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
     """
     producers, producer_start, consumers, consumer_start = roles
     topics, broker_count = len(hashed), len(brokers[1])
-    found = np.zeros((len(placements), 4, 6))
+    results = np.zeros((len(placements), 4, 6))
     worst_s, true_worst_s, expected_s = np.empty(broker_count), np.empty(broker_count), np.empty(broker_count)
     vec = np.empty(sites[0].shape[1])
     chosen = np.empty(4, np.int64)
@@ -51,35 +51,35 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
                 _least(expected_s),
                 _least(true_worst_s),
             )
-            found[k, ALL_PAIRS, FEASIBLE] += worst_s[chosen[ALL_PAIRS]] < bound_s
-            found[k, EPULSAR, FEASIBLE] += expected_s[chosen[EPULSAR]] < bound_s
-            found[k, OPTIMAL, FEASIBLE] += true_worst_s[chosen[OPTIMAL]] < bound_s
+            results[k, ALL_PAIRS, FEASIBLE] += worst_s[chosen[ALL_PAIRS]] < bound_s
+            results[k, EPULSAR, FEASIBLE] += expected_s[chosen[EPULSAR]] < bound_s
+            results[k, OPTIMAL, FEASIBLE] += true_worst_s[chosen[OPTIMAL]] < bound_s
             if only_violated and worst_s[hashed[t]] <= bound_s:
                 chosen[ALL_PAIRS] = chosen[EPULSAR] = hashed[t]
             for policy in range(4):
                 broker = chosen[policy]
-                found[k, policy, ESTIMATED_WORST] = max(found[k, policy, ESTIMATED_WORST], worst_s[broker])
-                found[k, policy, TRUE_WORST] = max(found[k, policy, TRUE_WORST], true_worst_s[broker])
+                results[k, policy, ESTIMATED_WORST] = max(results[k, policy, ESTIMATED_WORST], worst_s[broker])
+                results[k, policy, TRUE_WORST] = max(results[k, policy, TRUE_WORST], true_worst_s[broker])
                 if worst_s[broker] > bound_s:
-                    found[k, policy, ESTIMATED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s)
+                    results[k, policy, ESTIMATED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s)
                 if worst_s[broker] > bound_s * share:
-                    found[k, policy, PRINTED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s * share)
+                    results[k, policy, PRINTED_VIOLATION] += _violations(of, to, estimated_s, broker, bound_s * share)
                 if true_worst_s[broker] > bound_s:
-                    found[k, policy, TRUE_VIOLATION] += _violations(of, to, true_s, broker, bound_s)
+                    results[k, policy, TRUE_VIOLATION] += _violations(of, to, true_s, broker, bound_s)
         for policy in range(4):
             for measure in (ESTIMATED_VIOLATION, PRINTED_VIOLATION, TRUE_VIOLATION):
-                found[k, policy, measure] /= pairs
-            found[k, policy, FEASIBLE] /= topics
-    return found
+                results[k, policy, measure] /= pairs
+            results[k, policy, FEASIBLE] /= topics
+    return results
 
 
 @njit(cache=True)
 def _sites_of(site, members, start, end):
     """Where the members from ``start`` to ``end`` are."""
-    found = np.empty(end - start, np.int64)
+    sites = np.empty(end - start, np.int64)
     for i in range(start, end):
-        found[i - start] = site[members[i]]
-    return found
+        sites[i - start] = site[members[i]]
+    return sites
 
 
 @njit(cache=True)

@@ -15,7 +15,7 @@ from core.registry import hint
 from core.units import SECOND_NS, duration_text
 from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
-from testbed.nodes.journal import Journal, Step
+from testbed.nodes.journal import NodeJournal, Step
 from testbed.nodes.member import Group, Member
 from testbed.virtual.network import Network, Parcel
 
@@ -67,7 +67,7 @@ class EventLoop:
     ):
         self.now_ns = self._start_ns = start_ns
         self.in_flight_count = 0
-        self.journal = Journal()
+        self.journal = NodeJournal()
         self._boot, self._network, self._plane = boot, network, plane
         self._keep_steps, self._events_left = keep_steps, events_maximum
         self._restarts_count = 0
@@ -114,7 +114,7 @@ class EventLoop:
         assert self._plane is not None and period_ns > 0
         self.call_at(self.now_ns + period_ns, self._report, period_ns)
 
-    def run(self, until_ns: int) -> Journal:
+    def run(self, until_ns: int) -> NodeJournal:
         """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
         heap, pop, plane = self._heap, heapq.heappop, self._plane
         while heap and heap[0][0] <= until_ns:

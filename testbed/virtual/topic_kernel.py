@@ -19,7 +19,7 @@ from core.clients import Role, instants
 from core.seeds import generator
 from core.units import SECOND_NS
 from testbed.trust.accounts import Fate
-from testbed.virtual.topic_plane import Span, TopicPlane, TopicSpans
+from testbed.virtual.topic_plane import Span, TopicSpans, VirtualTopicPlane
 
 Int64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -47,7 +47,8 @@ class Roads:
             if cut_broker == broker:
                 for start_ns, end_ns in spans:
                     departs[(site == cut_site) & (sent_ns >= start_ns) & (sent_ns < end_ns)] = end_ns
-        return departs + self.access_ns + self.delay_ns[site, broker]
+        there_ns: Int64 = departs + self.access_ns + self.delay_ns[site, broker]
+        return there_ns
 
 
 class Messages(NamedTuple):
@@ -62,7 +63,7 @@ Persist = Callable[[str, int, int], Int64]  # topic, broker's number, messages -
 
 
 def fates(
-    plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int, persist: Persist | None = None
+    plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int, persist: Persist | None = None
 ) -> dict[str, Fate]:
     """What became of the messages born before ``until_ns``, by topic; ``out_rps``: of each broker.
 
@@ -82,7 +83,7 @@ def fates(
 # --- to the broker -----------------------------------------------------------------------------------
 
 
-def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
+def _accepted(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
     parts = []
     for (client, role), wanted in topic.wanted.items():
         if role is Role.PRODUCER:
@@ -93,14 +94,14 @@ def _accepted(plane: TopicPlane, topic: TopicSpans, roads: Roads, until_ns: int,
             parts.append(_sent(plane, topic, roads, client, born_ns))
     if not parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    found = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-    order = np.argsort(found.accepted_ns, kind="stable")
-    return Messages(*(column[order] for column in found))
+    messages = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    order = np.argsort(messages.accepted_ns, kind="stable")
+    return Messages(*(column[order] for column in messages))
 
 
-def _sent(plane: TopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
+def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
     """A producer's messages, through its connections one after the other; those that never arrive are left out."""
-    found, rest = [], born_ns
+    accepted_parts, rest = [], born_ns
     for span in topic.attached.get(client, []):
         ready = np.searchsorted(rest, span.end_ns)
         mine, rest = rest[:ready], rest[ready:]
@@ -108,11 +109,11 @@ def _sent(plane: TopicPlane, topic: TopicSpans, roads: Roads, client: str, born_
         sent_ns = np.maximum(mine, span.start_ns)
         arrived_ns = np.maximum.accumulate(roads.arrivals(sent_ns, _sites(plane, client, sent_ns), broker))
         accepted = np.searchsorted(arrived_ns, _fenced_ns(topic, span))
-        found.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
+        accepted_parts.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
         rest = np.concatenate([mine[accepted:], rest])
-    if not found:
+    if not accepted_parts:
         return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    return Messages(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    return Messages(*(np.concatenate(columns) for columns in zip(*accepted_parts, strict=True)))
 
 
 def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
@@ -121,11 +122,11 @@ def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
     return ends[-1] if ends else 0
 
 
-def _sites(plane: TopicPlane, client: str, at_ns: Int64) -> Int64:
+def _sites(plane: VirtualTopicPlane, client: str, at_ns: Int64) -> Int64:
     """Where the client was at those instants."""
     since_ns, site = (np.array(column) for column in zip(*plane.places[client], strict=True))
-    found: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
-    return found
+    sites: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
+    return sites
 
 
 # --- in the broker -----------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def _served(
 ) -> dict[str, Int64]:
     """When each message is served: int64 arrays as ``accepted``; one queue a broker for all topics."""
     works = {name: _fanout(topics[name], messages) * (SECOND_NS / out_rps) for name, messages in accepted.items()}
-    found = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
+    instants_ns = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
     for broker in range(brokers):
         mine = {name: np.flatnonzero(messages.broker == broker) for name, messages in accepted.items()}
         arrived_ns = np.concatenate([accepted[name].accepted_ns[rows] for name, rows in mine.items()])
@@ -146,9 +147,9 @@ def _served(
         served_ns[order] = _queue(arrived_ns[order], work_ns[order])
         start = 0
         for name, rows in mine.items():
-            found[name][rows] = served_ns[start : start + len(rows)]
+            instants_ns[name][rows] = served_ns[start : start + len(rows)]
             start += len(rows)
-    return found
+    return instants_ns
 
 
 def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:
@@ -158,7 +159,8 @@ def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:
     origin_ns = arrived_ns[0]
     total_ns = np.cumsum(work_ns)
     begun_ns = np.maximum.accumulate(arrived_ns - origin_ns - (total_ns - work_ns))
-    return origin_ns + np.ceil(begun_ns + total_ns - 1e-3).astype(np.int64)
+    served_ns: Int64 = origin_ns + np.ceil(begun_ns + total_ns - 1e-3).astype(np.int64)
+    return served_ns
 
 
 def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:
@@ -172,7 +174,7 @@ def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:
 # --- to the consumers --------------------------------------------------------------------------------
 
 
-def _fate(plane: TopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
+def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
     order = np.argsort(served_ns, kind="stable")
     served_ns, born_ns = served_ns[order], messages.born_ns[order]
     count = len(order)
@@ -195,7 +197,7 @@ def _fate(plane: TopicPlane, topic: TopicSpans, roads: Roads, messages: Messages
     return Fate(born_ns[mine], latency_ns, late[mine], consumers[mine])
 
 
-def _received(plane: TopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
+def _received(plane: VirtualTopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
     """When a consumer has each message; ``NEVER_NS`` where it was cut off and did not come back."""
     starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start_ns", "end_ns"))
     number = np.searchsorted(ends, served_ns, side="right")

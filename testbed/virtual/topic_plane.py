@@ -46,7 +46,7 @@ class TopicSpans:
     wanted: dict[tuple[str, Role], list[Span]] = field(default_factory=dict)  # client and role -> in use
 
 
-class TopicPlane:
+class VirtualTopicPlane:
     """The spans of a run; ``happenings``: what clients do, in order, all of it known in advance."""
 
     def __init__(self, load: ClientLoad, brokers: Sequence[str], happenings: Sequence[Happening]):
@@ -68,15 +68,15 @@ class TopicPlane:
 
     def report(self) -> Iterable[tuple[str, Any]]:
         """The rates of now: what producers attached to a topic's broker send, and what its consumers get."""
-        found = []
+        rates = []
         for name, topic in self.topics.items():
             broker = topic.open[-1].broker if topic.open and _lasts(topic.open) else ""
             if broker:
                 producers = sum(_lasts(spans) and spans[-1].broker == broker for spans in topic.attached.values())
                 consumers = sum(_lasts(spans) and spans[-1].broker == broker for spans in topic.subscribed.values())
                 in_rps = producers * topic.load.rate_rps
-                found.append((broker, Traffic(name, in_rps, in_rps * consumers)))
-        return found
+                rates.append((broker, Traffic(name, in_rps, in_rps * consumers)))
+        return rates
 
     def actuate(self, node: str, command: Any, now_ns: int) -> None:
         """A broker opens or closes a topic or serves a client; a client connects to a broker or is cut off."""

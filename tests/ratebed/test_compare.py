@@ -14,7 +14,7 @@ from harness.campaign import Campaign, LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import execute
 from paper_figs import load_figure
-from ratebed import judging
+from ratebed import judging, reporting
 from ratebed.comparing import flipped_claims
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
@@ -104,7 +104,7 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
     assert "--plot-invalid" in found["srtm-fig4@elsewhere"]["command"]
     drawn = {name: (tmp_path / "figures" / f"{name}.svg").read_text() for name in found}
     assert "testbed elsewhere" in drawn["srtm-fig4@elsewhere"] and "testbed" not in drawn["srtm-fig4"]
-    path, results = judging.report(tmp_path)
+    path, results = reporting.report(tmp_path)
     page = path.read_text()
     assert "it was hot" in page and "figure-srtm-fig4-elsewhere" in page
     assert [result.claim.testbed for result in results if result.claim.id == "R3"] == ["virtual", "elsewhere"]
@@ -161,5 +161,5 @@ def test_claims_that_flip_are_found_at_equal_scale(tmp_path, monkeypatch):
         ("mininet-small", "direction only", "contradicted"),
         ("mininet", "reproduced", "undecided"),
     ]
-    (note,) = judging._flips_note(tmp_path)
+    (note,) = reporting._flips_note(tmp_path)
     assert "R3 (direction only; on mininet-small contradicted)" in note

@@ -8,7 +8,7 @@ import pytest
 from harness.campaign import Finished, work
 from ratebed import studio
 from ratebed.options import make_request
-from ratebed.pipeline import Plan, make_plan, sections
+from ratebed.pipeline import CampaignPlan, make_plan, sections
 
 
 @pytest.fixture
@@ -29,12 +29,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def planned(folder: Path, keys: tuple[str, ...], *options: str) -> tuple[Plan, studio.Request]:
+def planned(folder: Path, keys: tuple[str, ...], *options: str) -> tuple[CampaignPlan, studio.RunRequest]:
     request = make_request(list(keys), False, "tiny", 1, 1, folder, options)
     return make_plan(request), request
 
 
-def finished(plan: Plan, run_id: str, error: str = "") -> Finished:
+def finished(plan: CampaignPlan, run_id: str, error: str = "") -> Finished:
     """The run's outcome; where it worked, its folder is there."""
     spec = plan.campaign.wanted[run_id]
     if error:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.seeds import generator
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import stacked
-from systems.parts.topic_placement_twin import Load, Move, expected_s, placed
+from systems.parts.topic_placement_twin import BrokerLoad, Move, expected_s, placed
 from systems.parts.vivaldi import Coordinate, distance_s
 
 POLICIES = [
@@ -212,5 +212,5 @@ def test_the_arrays_place_as_algorithm_1_does(
     held, candidates = rng.random(count) < 0.2, rng.random(brokers) < 0.8
     marks = tp.marks_rps(tp.loads_rps(topics, brokers), limit_rps, rng.choice([0.5, 0.85, 0.9, 1.0], brokers))
     rows = [Move(*(value.item() for value in row)) for row in zip(*topics, held, strict=True)]
-    twin = placed(rows, expected.tolist(), Load(marks.tolist(), candidates.tolist()), policy)
+    twin = placed(rows, expected.tolist(), BrokerLoad(marks.tolist(), candidates.tolist()), policy)
     assert tp.place(topics, expected, marks, policy, held, candidates).tolist() == twin

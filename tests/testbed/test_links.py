@@ -20,7 +20,7 @@ from testbed.faults import (
     LinkReordering,
     Partition,
 )
-from testbed.links import Links, PathState
+from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
 from testbed.virtual.network import Network
 
@@ -29,7 +29,7 @@ MS = MILLISECOND_NS
 
 def test_faults_change_what_paths_do() -> None:
     topology = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
-    links = Links(topology)
+    links = LinkStates(topology)
     assert len(links.states()) == 12
     assert links.states()["n1", "n2"] == PathState(10 * MS, (MS, MS))
     links.apply(LinkLoss(0, "hub", "n1", 0.5))
@@ -56,7 +56,7 @@ def test_faults_change_what_paths_do() -> None:
 
 
 def test_a_moved_host_takes_its_link_along() -> None:
-    links = Links(load_topology("tree", {"depth": 2, "fanout": 2, "delay": "5ms"}))
+    links = LinkStates(load_topology("tree", {"depth": 2, "fanout": 2, "delay": "5ms"}))
     links.apply(LinkReordering(0, "n1", "s2", 0.1, 7))
     links.apply(LinkDuplication(0, "n1", "s2", 0.2))
     assert links.point_of("n1") == "s2"
@@ -81,7 +81,7 @@ def test_a_moved_host_takes_its_link_along() -> None:
     ],
 )
 def test_what_no_network_can_do_is_refused(fault: Fault, message: str) -> None:
-    links = Links(load_topology("tree", {"depth": 2, "fanout": 2}))
+    links = LinkStates(load_topology("tree", {"depth": 2, "fanout": 2}))
     before = links.states()
     with pytest.raises(SpecError, match=message):
         links.apply(fault)
@@ -178,7 +178,7 @@ def histories(draw: st.DrawFn) -> tuple[Topology, list[Fault]]:
 @given(histories())
 def test_the_fold_is_its_literal_twin_and_virtual_time_sees_nothing_else(history: tuple[Topology, list[Fault]]) -> None:
     topology, faults = history
-    links, twin, network = Links(topology), Twin(topology), Network(topology, 1)
+    links, twin, network = LinkStates(topology), Twin(topology), Network(topology, 1)
     pairs = [(a, b) for a in LEAVES for b in LEAVES if a != b]
     routes = {pair: network._route(*pair) for pair in pairs[: len(pairs) // 2]}  # the others are made late
     for fault in faults:

@@ -123,8 +123,8 @@ class Container:
 
     def _follow_statistics(self) -> None:
         """The daemon sends them once a second; who asks for a single one waits as long."""
-        for found in self._container.stats(stream=True, decode=True):
-            self._statistics = found
+        for statistics in self._container.stats(stream=True, decode=True):
+            self._statistics = statistics
 
     # --- what becomes of it ------------------------------------------------------------------------------
 

@@ -7,30 +7,30 @@ from collectors.procfs import read
 
 def hierarchies(text: str) -> dict[str, tuple[Path, str]]:
     """Controllers ("" for version 2) -> (where they are mounted, which group is the root there), from mountinfo."""
-    found = {}
+    mounted = {}
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(), after.split()
         if kinds[:1] == ["cgroup2"]:
-            found[""] = Path(fields[4]), fields[3]
+            mounted[""] = Path(fields[4]), fields[3]
         elif kinds[:1] == ["cgroup"]:
             for controller in kinds[2].split(","):
-                found.setdefault(controller, (Path(fields[4]), fields[3]))
-    return found
+                mounted.setdefault(controller, (Path(fields[4]), fields[3]))
+    return mounted
 
 
 def groups_of(pid: int) -> dict[str, Path]:
     """The groups of a process, by controller; those at the root, which limit nothing, are left out."""
     mounted = hierarchies(read("/proc/self/mountinfo"))
-    found = {}
+    groups = {}
     for line in read(f"/proc/{pid}/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
             if controller in mounted and path != "/":
                 place, root = mounted[controller]
                 inside = path.removeprefix(root) if root != "/" else path
-                found[controller] = place / inside.lstrip("/")
-    return found
+                groups[controller] = place / inside.lstrip("/")
+    return groups
 
 
 def joining(groups: dict[str, Path]) -> list[str]:

@@ -76,31 +76,31 @@ def key() -> str:
     code = set(_code())
     for path in contents():
         if path not in code and path.suffix != ".pyc":  # those follow from the others
-            found = path.lstat()
-            digest.update(f"{path}\0{found.st_size} {found.st_mtime_ns}\0".encode())
+            status = path.lstat()
+            digest.update(f"{path}\0{status.st_size} {status.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
 
 
 def _code() -> list[Path]:
-    found = [path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go"]
-    return sorted(found)
+    sources = [path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go"]
+    return sorted(sources)
 
 
 @cache
 def contents() -> tuple[Path, ...]:
     """Every file and link that goes in, by its path."""
     library = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("platstdlib"))
-    found = {*_code(), *(path for folder in set(library) for path in _files(folder) if path.suffix != ".a")}
-    found |= _packages()
+    files = {*_code(), *(path for folder in set(library) for path in _files(folder) if path.suffix != ".a")}
+    files |= _packages()
     programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs())]
     for program in [sys.executable, *filter(None, map(tool, programs))]:
-        found |= _with_targets(Path(program))
+        files |= _with_targets(Path(program))
     if BINARY.is_file():
-        found.add(BINARY)
-    found |= set(_libraries([path for path in found if _is_elf(path)]))
-    found |= {compiled for path in found if path.suffix == ".py" and (compiled := _compiled(path)).is_file()}
+        files.add(BINARY)
+    files |= set(_libraries([path for path in files if _is_elf(path)]))
+    files |= {compiled for path in files if path.suffix == ".py" and (compiled := _compiled(path)).is_file()}
     settings = Path(sys.prefix) / "pyvenv.cfg"
-    return tuple(sorted(found | ({settings} if settings.is_file() else set())))
+    return tuple(sorted(files | ({settings} if settings.is_file() else set())))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -110,7 +110,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _packages() -> set[Path]:
-    found = set()
+    paths = set()
     for name in PACKAGES:
         try:
             files = distribution(name).files or ()
@@ -119,17 +119,17 @@ def _packages() -> set[Path]:
         for file in files:
             path = Path(os.path.normpath(str(file.locate())))
             if not _LEFT_OUT & set(file.parts) and path.is_file():
-                found.add(path)
-    return found
+                paths.add(path)
+    return paths
 
 
 def _with_targets(path: Path) -> set[Path]:
     """A program, and what it is a link to, step by step."""
-    found = {path}
+    links = {path}
     while path.is_symlink():
         path = Path(os.path.normpath(path.parent / path.readlink()))
-        found.add(path)
-    return found
+        links.add(path)
+    return links
 
 
 def _compiled(path: Path) -> Path:
@@ -180,8 +180,8 @@ def _write(tar: tarfile.TarFile) -> None:
         tar.addfile(entry, BytesIO(text.encode()))
     for path in contents():
         entry = tarfile.TarInfo(str(path).lstrip("/"))
-        found = path.lstat()
-        entry.mode, entry.mtime = stat.S_IMODE(found.st_mode), found.st_mtime  # Numba compares times
+        status = path.lstat()
+        entry.mode, entry.mtime = stat.S_IMODE(status.st_mode), status.st_mtime  # Numba compares times
         if path.is_symlink() and path.suffix != ".so" and ".so." not in path.name:
             entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(path)
             tar.addfile(entry)

@@ -79,15 +79,15 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
             f"testbed docker: {topology.name} has no host or role {strangers[0]!r}",
             hint(strangers[0], {*roles, *hosts}),
         )
-    found = {}
+    wishes = {}
     for machine in topology.machines:
         layers = [by_whom.get("", {}), by_whom.get(machine.role, {})]
         layers += [of for name, of in by_whom.items() if hosts.get(name) == machine.name]
         if any(layer.get("kind") == NAMESPACE for layer in layers[1:]):
             layers[0] = {}  # what holds for all containers is not meant for it
         values = {name: value for layer in layers for name, value in layer.items()}
-        found[machine.name] = configure(f"testbed docker, host {machine.name},", Wish, values)
-    return found
+        wishes[machine.name] = configure(f"testbed docker, host {machine.name},", Wish, values)
+    return wishes
 
 
 def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
@@ -98,5 +98,5 @@ def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, An
 
 def archives(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Files that the options name: a run's identity depends on what is in them."""
-    found = {str(value) for key, value in options.items() if key.rpartition(".")[2] == "image"}
-    return tuple(sorted(name for name in found if Wish(image=name).is_archive))
+    images = {str(value) for key, value in options.items() if key.rpartition(".")[2] == "image"}
+    return tuple(sorted(name for name in images if Wish(image=name).is_archive))

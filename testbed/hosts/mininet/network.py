@@ -66,7 +66,7 @@ def is_tree(topology: Topology) -> bool:
     return leaves and joined and len(topology.links) == len(topology.hosts) - 1
 
 
-class Network:
+class MininetNetwork:
     """The namespaces of a topology, up and joined.  ``environment`` marks the shells as the run's.
 
     ``holders``: machines whose namespaces are there already, as those of containers: host -> a process in it.

@@ -25,10 +25,10 @@ def rules_text(device: str, queued: Iterable[tuple[str, int]], cut: Iterable[str
 
 def restore_tool() -> str:
     """Legacy where there is one, for it needs no compatibility layer of nftables."""
-    found = tool("iptables-legacy-restore") or tool("iptables-restore")
-    if not found:
+    program = tool("iptables-legacy-restore") or tool("iptables-restore")
+    if not program:
         raise MachineError("there is no iptables-restore", "apt-get install iptables")
-    return found
+    return program
 
 
 def load_rules(texts: dict[int, str]) -> None:

@@ -15,13 +15,13 @@ from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
 from testbed.hosts.mininet.namespaces import connect_in
-from testbed.hosts.mininet.network import NEEDED, Network, is_tree, run_in
+from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree, run_in
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
 from testbed.hosts.process import ProcessSite, python_agent
 from testbed.hosts.site import PathMeasure, Program
 from testbed.hosts.state import start_time
-from testbed.links import Links, PathState
+from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import SWITCH, Topology
 from testbed.trust.link_check import check_links, raise_problems
 
@@ -75,10 +75,10 @@ class MininetSite(ProcessSite):
         self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
         require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         super().__init__(topology, folder, state_folder, seed, owns_folder)
-        self.network: Network | None = None
+        self.network: MininetNetwork | None = None
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
-        self._links = Links(topology)
+        self._links = LinkStates(topology)
         self._settings: dict[tuple[str, str], PathState] = {}
         self._queued: set[tuple[str, str]] = set()
         self._changing = threading.RLock()  # faults and counters may come from different threads
@@ -181,7 +181,7 @@ class MininetSite(ProcessSite):
     # --- inside ------------------------------------------------------------------------------------------
 
     @property
-    def _up(self) -> Network:
+    def _up(self) -> MininetNetwork:
         if self.network is None:
             raise MachineError("the network is down")
         return self.network
@@ -192,7 +192,7 @@ class MininetSite(ProcessSite):
             first = self.topology.machines[0].name
             command = python_agent("testbed.hosts.mininet.delayer")
             self.delayer = self.start(first, Program(DELAYER, command, fifo_priority=FIFO_PRIORITY))
-        self.network = Network(self.topology, self.state.environment, self._holders())
+        self.network = MininetNetwork(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():
                 self._record(node.pid, f"mininet:{node.name}")
@@ -304,12 +304,12 @@ def _needs_queue(path: PathState) -> bool:
     return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.duplications or path.reorderings)
 
 
-def _tc(network: Network, host: str, lines: Sequence[str]) -> None:
+def _tc(network: MininetNetwork, host: str, lines: Sequence[str]) -> None:
     if lines:
         run_in(network.pid(host), tool("tc") or "tc", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-def _interface(network: Network, host: str) -> list[tuple[str, float]]:
+def _interface(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
     """Bytes, packets and drops of a host's interface, from /proc; sent_bytes alone are those of messages."""
     for line in Path(f"/proc/{network.pid(host)}/net/dev").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -321,7 +321,7 @@ def _interface(network: Network, host: str) -> list[tuple[str, float]]:
     return []
 
 
-def _queues(network: Network, host: str) -> list[tuple[str, float]]:
+def _queues(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
     """What the kernel dropped on the way to the delayer: queue full, or not delivered."""
     try:
         text = Path(f"/proc/{network.pid(host)}/net/netfilter/nfnetlink_queue").read_text()

@@ -23,7 +23,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wro
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command on a machine came to."""
 
     code: int
@@ -39,13 +39,13 @@ class _Check(paramiko.MissingHostKeyPolicy):
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         """MachineError where the key is another, or where nobody has said which it is."""
-        found = f"{fingerprint_of(key)} ({key.get_name()})"
+        shown = f"{fingerprint_of(key)} ({key.get_name()})"
         if not self._machine.fingerprint:
-            fix = f"if it is {found}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
+            fix = f"if it is {shown}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
             raise MachineError(f"its host key is not in {self._machine.known_hosts}", fix)
         if fingerprint_of(key) != self._machine.fingerprint:
             fix = "somebody may sit in between: ask whoever runs it, then mend the inventory"
-            raise MachineError(f"its host key is {found}, and not {self._machine.fingerprint}", fix)
+            raise MachineError(f"its host key is {shown}, and not {self._machine.fingerprint}", fix)
 
 
 def fingerprint_of(key: Any) -> str:
@@ -53,7 +53,7 @@ def fingerprint_of(key: Any) -> str:
     return FINGERPRINT + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
 
 
-class Connection:
+class SshConnection:
     """An SSH connection.  MachineError names the machine, says what is wrong, and comes within the time-out."""
 
     def __init__(self, machine: Machine, timeout_s: float = CONNECT_S):
@@ -109,7 +109,7 @@ class Connection:
             raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None
         return channel
 
-    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> Said:
+    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> CommandResult:
         """Run a command to its end, with ``data`` as its input; MachineError where it does not end in time."""
         until_s = time.monotonic() + timeout_s
         channel = self.open(command, timeout_s)
@@ -126,7 +126,7 @@ class Connection:
                 raise TimeoutError
             if channel.exit_status < 0:
                 raise self.wrong(f"the connection broke while it ran {_short(command)}", "is it up?")
-            return Said(channel.exit_status, out, err)
+            return CommandResult(channel.exit_status, out, err)
         except TimeoutError:
             raise self.wrong(f"{_short(command)} did not end within {timeout_s:.0f} s", "is it up?") from None
         finally:
@@ -175,9 +175,9 @@ class Connection:
         if isinstance(error, HarnessError):
             raise self.wrong(error.args[0]) from None
         if isinstance(error, paramiko.BadHostKeyException):
-            found, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
+            shown, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
             fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
-            raise self.wrong(f"its host key is {found}, and not {known} as in {its.known_hosts}", fix) from None
+            raise self.wrong(f"its host key is {shown}, and not {known} as in {its.known_hosts}", fix) from None
         if isinstance(error, paramiko.PasswordRequiredException):
             raise self.wrong(f"the key {its.key} wants a passphrase", "add it to an agent, and give no key") from None
         if isinstance(error, paramiko.AuthenticationException):

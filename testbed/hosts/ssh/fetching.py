@@ -10,7 +10,7 @@ from typing import IO, cast
 
 from collectors.schema import MANIFEST
 from collectors.writer import PARTIAL
-from testbed.hosts.ssh.connection import Connection
+from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.shipping import q, script
 
@@ -23,7 +23,7 @@ def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
 
     Each is brought whole or not at all.  MachineError names the machine and what went wrong.
     """
-    connection = Connection(machine)
+    connection = SshConnection(machine)
     try:
         listing = f'cd {q(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
         there = connection.done(script(listing)).decode().split()
@@ -35,7 +35,7 @@ def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
         connection.close()
 
 
-def _bring(connection: Connection, folder: str, names: list[str], runs: Path) -> None:
+def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path) -> None:
     """They come as one tar, are unpacked aside, and renamed when all have come."""
     runs.mkdir(parents=True, exist_ok=True)
     aside = runs / f"fetched{PARTIAL}{os.getpid()}"

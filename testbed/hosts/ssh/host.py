@@ -9,7 +9,7 @@ from typing import Any
 from collectors.probes import HARNESS, MACHINE, Row
 from core.errors import MachineError
 from testbed.hosts.ssh.clock import ROUND_TRIPS, Offset, least
-from testbed.hosts.ssh.connection import COMMAND_S, Connection
+from testbed.hosts.ssh.connection import COMMAND_S, SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.keeping import Keeping
 from testbed.hosts.ssh.shipping import Shipped, q, script, ship
@@ -28,7 +28,7 @@ class RemoteHost:
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        self.connection = Connection(machine)
+        self.connection = SshConnection(machine)
         self._run_folder = ""
 
     def ship(self, brokerd: Path | None, token: str) -> None:

@@ -77,25 +77,25 @@ def _machine(where: str, defaults: dict[str, Any], own: Any, folder: Path) -> Ma
         raise SpecError(f"{where}: it does not say where SSH answers", 'give host = "name or address"')
     if "fingerprint" in own and "known_hosts" not in own:
         defaults = {name: value for name, value in defaults.items() if name != "known_hosts"}
-    found: Machine = configure(where, Machine, {**defaults, **own})
-    if found.fingerprint and found.known_hosts:
+    machine: Machine = configure(where, Machine, {**defaults, **own})
+    if machine.fingerprint and machine.known_hosts:
         raise SpecError(f"{where}: both a fingerprint and known_hosts", "give one of them")
-    if found.fingerprint and not found.fingerprint.startswith(FINGERPRINT):
-        raise SpecError(f"{where}: fingerprint {found.fingerprint!r}", "give that of ssh-keygen -l: SHA256:…")
-    found = replace(
-        found,
-        name=found.name or found.host,
-        user=found.user or getpass.getuser(),
-        address=found.address or found.host,
-        key=found.key and str(folder / Path(found.key).expanduser()),
-        known_hosts="" if found.fingerprint else str(folder / Path(found.known_hosts or KNOWN_HOSTS).expanduser()),
+    if machine.fingerprint and not machine.fingerprint.startswith(FINGERPRINT):
+        raise SpecError(f"{where}: fingerprint {machine.fingerprint!r}", "give that of ssh-keygen -l: SHA256:…")
+    machine = replace(
+        machine,
+        name=machine.name or machine.host,
+        user=machine.user or getpass.getuser(),
+        address=machine.address or machine.host,
+        key=machine.key and str(folder / Path(machine.key).expanduser()),
+        known_hosts="" if machine.fingerprint else str(folder / Path(machine.known_hosts or KNOWN_HOSTS).expanduser()),
     )
     try:
-        ipaddress.IPv4Address(found.address)
+        ipaddress.IPv4Address(machine.address)
     except ValueError:
-        raise SpecError(f"{where}: address {found.address!r}", "give an IPv4 address between the hosts") from None
-    if not 0 < found.port < 65536 or found.cores < 0:
-        raise SpecError(f"{where}: port {found.port}, cores {found.cores}", "give possible ones")
-    if any(not (letter.isalnum() or letter in "-_.") for letter in found.name):
-        raise SpecError(f"{where}: name {found.name!r}", "give letters, digits, dots and hyphens")
-    return found
+        raise SpecError(f"{where}: address {machine.address!r}", "give an IPv4 address between the hosts") from None
+    if not 0 < machine.port < 65536 or machine.cores < 0:
+        raise SpecError(f"{where}: port {machine.port}, cores {machine.cores}", "give possible ones")
+    if any(not (letter.isalnum() or letter in "-_.") for letter in machine.name):
+        raise SpecError(f"{where}: name {machine.name!r}", "give letters, digits, dots and hyphens")
+    return machine

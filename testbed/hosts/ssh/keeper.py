@@ -210,8 +210,8 @@ class Keeper:
     def do_seen(self, number: int, spans_ns: list[tuple[int, int]], rows: bool) -> None:
         """What the machine's probes have seen so far."""
         shares = [[self._probes.busy_share(*span), self._probes.steal_share(*span)] for span in spans_ns]
-        found = self._probes.samples(0) if rows else []
-        self.say(answer=number, shares=shares, rows=found, clock_step_ns=self._probes.clock_step_ns)
+        samples = self._probes.samples(0) if rows else []
+        self.say(answer=number, shares=shares, rows=samples, clock_step_ns=self._probes.clock_step_ns)
 
     def do_device(self, number: int, address: str) -> None:
         """The interface that has an address."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import paramiko
 
-from testbed.hosts.ssh.connection import CONNECT_S, Connection
+from testbed.hosts.ssh.connection import CONNECT_S, SshConnection
 
 ALIVE_S = 2.0  # how often the keeper hears of us
 LOST_S = 10.0  # a keeper says something every second: after such a silence it is gone
@@ -128,7 +128,7 @@ class RemoteProcess:
 class Keeping:
     """A keeper that was started over a connection.  ``lost`` says why it is not there any more; empty: it is."""
 
-    def __init__(self, connection: Connection, command: str, on_lost: Callable[[], None] = lambda: None):
+    def __init__(self, connection: SshConnection, command: str, on_lost: Callable[[], None] = lambda: None):
         self.connection, self._on_lost = connection, on_lost
         self.lost = ""
         self._processes: dict[int, RemoteProcess] = {}
@@ -189,7 +189,7 @@ class Keeping:
             return False
         with suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
-        done = self._channel.status_event.wait(timeout_s) and self._channel.exit_status == 0
+        done = bool(self._channel.status_event.wait(timeout_s)) and int(self._channel.exit_status) == 0
         self._channel.close()
         return done
 

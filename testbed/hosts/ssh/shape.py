@@ -6,13 +6,13 @@ from core.errors import MachineError, SpecError
 from testbed.hosts.mininet.shaping import host_lines, is_limited
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine
-from testbed.links import Links, PathState
+from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import Topology
 
 
 def shaped_machines(topology: Topology, machines: Sequence[Machine], machine_of: Mapping[str, str]) -> list[Machine]:
     """Those that are to be shaped; SpecError where hosts of the topology would share one: tc tells paths by address."""
-    if not any(_wants(path) for path in Links(topology).states().values()):
+    if not any(_wants(path) for path in LinkStates(topology).states().values()):
         return []
     used = [machine for machine in machines if machine.shape and machine.name in machine_of.values()]
     if used and len(machine_of) > len(machines):

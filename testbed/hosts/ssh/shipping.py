@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from testbed.hosts.capabilities import CHECKOUT
-from testbed.hosts.ssh.connection import Connection
+from testbed.hosts.ssh.connection import SshConnection
 
 FOLDERS = ("core", "systems", "workloads", "testbed", "studies", "collectors")
 SUFFIXES = (".py", ".toml", ".csv")
@@ -78,7 +78,7 @@ def _bundle(kind: str, files: Iterable[tuple[str, Path]]) -> Bundle:
     return Bundle(f"{kind}-{digest.hexdigest()[:16]}", buffer.getvalue())
 
 
-def ship(connection: Connection, brokerd: Path | None, token: str) -> Shipped:
+def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped:
     """Bring what is not there yet; MachineError says what is wrong with the machine's disk or Python."""
     wanted = q(connection.machine.folder)
     home = connection.done(script(f"umask 077; mkdir -p {wanted}; cd {wanted}; pwd -P")).decode().strip()
@@ -88,7 +88,7 @@ def ship(connection: Connection, brokerd: Path | None, token: str) -> Shipped:
     return Shipped(home, code, program, python, tuple(_check_python(connection, python)))
 
 
-def bring(connection: Connection, folder: str, bundle: Bundle, token: str) -> str:
+def bring(connection: SshConnection, folder: str, bundle: Bundle, token: str) -> str:
     """The bundle's folder, unpacked aside and renamed where it was not there."""
     path, part = f"{folder}/{bundle.name}", f"{folder}/.{bundle.name}.{token}"
     if connection.run(f"test -d {q(path)}").code:
@@ -98,14 +98,14 @@ def bring(connection: Connection, folder: str, bundle: Bundle, token: str) -> st
     return path
 
 
-def _environment(connection: Connection, folder: str, token: str) -> str:
+def _environment(connection: SshConnection, folder: str, token: str) -> str:
     """The Python of an environment of the machine's own, made where it is not there."""
     path = bring(connection, folder, environment_bundle(), token)
     connection.done(f"{q(path)}/bootstrap.sh packages", timeout_s=ENVIRONMENT_S)
     return f"{path}/.venv/bin/python"
 
 
-def _check_python(connection: Connection, python: str) -> list[str]:
+def _check_python(connection: SshConnection, python: str) -> list[str]:
     """MachineError where agents cannot run with it; what is merely different is returned."""
     said = connection.run(f"{q(python)} -c {q(_ASK)} {' '.join(MODULES)}")
     if said.code:
@@ -114,11 +114,13 @@ def _check_python(connection: Connection, python: str) -> list[str]:
     told = json.loads(said.out)
     if tuple(told["version"][:2]) < OLDEST:
         raise connection.wrong(f"{python} is {'.'.join(map(str, told['version']))}", "name one of at least 3.11")
-    missing = [name for name, found in told["found"].items() if not found]
+    missing = [name for name, release in told["found"].items() if not release]
     if missing:
         fix = f"install them there, as in: {python} -m pip install {' '.join(missing)}; or name no python"
         raise connection.wrong(f"{python} has no {', '.join(missing)}", fix)
-    other = [f"{name} {found}, here {version(name)}" for name, found in told["found"].items() if found != version(name)]
+    other = [
+        f"{name} {release}, here {version(name)}" for name, release in told["found"].items() if release != version(name)
+    ]
     return [f"{connection.machine.name} has {text}" for text in other]
 
 

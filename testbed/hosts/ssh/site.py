@@ -20,7 +20,7 @@ from testbed.hosts.site import PathMeasure, Program
 from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.hosts.ssh.shape import shape, shaped_machines
-from testbed.links import Links
+from testbed.links import LinkStates
 from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
@@ -204,7 +204,7 @@ class SshSite(ProcessSite):
     def _shape(self, machine: Machine) -> None:
         """What leaves a machine, which carries one host, takes the topology's paths."""
         (own,) = (host for host, name in self._machine_of.items() if name == machine.name)
-        paths = {ends: path for ends, path in Links(self.topology).states().items() if ends[0] == own}
+        paths = {ends: path for ends, path in LinkStates(self.topology).states().items() if ends[0] == own}
         shape(self.hosts[machine.name], {self.address(target): path for (_, target), path in paths.items()})
 
     def _open_one(self, machine: Machine, brokerd: Path | None) -> None:

@@ -50,14 +50,14 @@ def inventory_text(vagrant: Vagrant = ask_vagrant) -> str:
 
 def ssh_settings(text: str) -> list[dict[str, str]]:
     """The blocks of ``vagrant ssh-config``."""
-    found: list[dict[str, str]] = []
+    machines: list[dict[str, str]] = []
     for line in text.splitlines():
         name, _, value = line.strip().partition(" ")
         if name == "Host":
-            found.append({})
-        if found and value:
-            found[-1].setdefault(name, value.strip('"'))
-    return found
+            machines.append({})
+        if machines and value:
+            machines[-1].setdefault(name, value.strip('"'))
+    return machines
 
 
 def told(text: str) -> tuple[str, int, list[str]]:

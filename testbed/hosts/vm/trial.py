@@ -46,7 +46,7 @@ _BOX_OF = (
 )
 
 
-class Trial:
+class MachineTrial:
     """The steps, and what became of them."""
 
     def __init__(self, out: Path):
@@ -186,7 +186,7 @@ class Trial:
 
     def _check_nothing_left(self, before: dict[str, list[str]]) -> None:
         vm = getattr(self, "vm", None)
-        left = [f"process {found['pid']}" for found in marked_processes(vm.state.token)] if vm else []
+        left = [f"process {process['pid']}" for process in marked_processes(vm.state.token)] if vm else []
         left += [f"folder {vm.folder}"] if vm and vm.folder.exists() else []
         now = host_settings()
         left += [f"{name} is {now[name]!r}, was {was!r}" for name, was in before.items() if now[name] != was]
@@ -196,7 +196,7 @@ class Trial:
 
 def round_trips(results: Path) -> list[dict[str, Any]]:
     """Of every pair of hosts and run that was measured: what was asked for, and the medians of both ways together."""
-    found = []
+    trips = []
     for path in sorted(results.glob("runs/*/paths.parquet")):
         rows = {(row["source"], row["target"]): row for row in pq.read_table(path).to_pylist()}
         for (a, b), there in rows.items():
@@ -206,8 +206,8 @@ def round_trips(results: Path) -> list[dict[str, Any]]:
                         for name in ("requested", "measured")}  # fmt: skip
                 jitter = there["requested_jitter_ns"] / 1e6
                 lost = {"jitter_ms": jitter, "loss_probability": there["requested_loss_probability"]}
-                found.append({"run": path.parent.name, "source": a, "target": b, **sums, **lost})
-    return found
+                trips.append({"run": path.parent.name, "source": a, "target": b, **sums, **lost})
+    return trips
 
 
 def _is_current(box: Path) -> bool:
@@ -222,7 +222,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "results", ignore_errors=True)
     (out / "log").unlink(missing_ok=True)
-    return Trial(out).run()
+    return MachineTrial(out).run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_figs.crdt.published import Printed, all_printed
+from paper_figs.crdt.published import PrintedNumber, all_printed
 
 DIGEST = Path(__file__).resolve().parents[4] / "shared" / "papers" / "crdt-dst.md"
 THESIS = "## 2"  # where the digest's next paper begins
@@ -18,7 +18,7 @@ def digest() -> str:
     return DIGEST.read_text().partition(f"\n{THESIS}")[0].replace("**", "")
 
 
-def place_of(printed: Printed, text: str) -> str:
+def place_of(printed: PrintedNumber, text: str) -> str:
     """Where a number must stand: its claim's row of the digest; what belongs to no claim, anywhere."""
     if not printed.claim:
         return text
@@ -27,7 +27,7 @@ def place_of(printed: Printed, text: str) -> str:
 
 
 @pytest.mark.parametrize("printed", list(all_printed()), ids=lambda printed: f"{printed.claim}:{printed.text}")
-def test_a_printed_number_stands_in_the_digest(printed: Printed) -> None:
+def test_a_printed_number_stands_in_the_digest(printed: PrintedNumber) -> None:
     row = place_of(printed, digest())
     assert re.search(rf"(?<![\d.]){re.escape(printed.text.removesuffix(' %'))}(?![\d.]\d)", row), (printed, row)
     assert not printed.claim or printed.where in row
@@ -36,9 +36,9 @@ def test_a_printed_number_stands_in_the_digest(printed: Printed) -> None:
 @pytest.mark.parametrize("change", ["96.8 %", "9.69 %", "6.9 %"])
 def test_another_number_does_not(change: str) -> None:
     with pytest.raises(AssertionError):
-        test_a_printed_number_stands_in_the_digest(Printed("T8", "5.2.1", change, (0.968,)))
+        test_a_printed_number_stands_in_the_digest(PrintedNumber("T8", "5.2.1", change, (0.968,)))
 
 
 def test_a_number_at_another_claim_does_not() -> None:
     with pytest.raises(AssertionError):
-        test_a_printed_number_stands_in_the_digest(Printed("T11", "5.2.2", "96.9 %", (0.969,)))
+        test_a_printed_number_stands_in_the_digest(PrintedNumber("T11", "5.2.2", "96.9 %", (0.969,)))

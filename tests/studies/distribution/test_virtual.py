@@ -8,8 +8,9 @@ from core.errors import SpecError, SystemFault
 from core.units import SECOND_NS
 from harness.run import execute, resolve
 from studies.distribution.asked import DeploymentConfig
+from studies.distribution.deployment import Deployment
 from studies.distribution.study import deployed as deployed_topic
-from studies.distribution.virtual import Deployment, deployment_of
+from studies.distribution.virtual import deployment_of
 from studies.distribution.windows import FOREVER_NS
 from systems.parts import md1
 from tests.harness.common import small

@@ -4,7 +4,7 @@ from itertools import product
 
 from core.records import Int64
 from studies.policies.asked import Setting
-from studies.policies.virtual import Places, Scenario
+from studies.policies.virtual import Places, PolicyScenario
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of
 from systems.parts.vivaldi import Coordinate
@@ -13,7 +13,7 @@ Row = tuple[float, ...]
 
 
 def results(
-    places: Places, where: Coordinates, scenario: Scenario, sites: Int64, hashed: Int64, setting: Setting
+    places: Places, where: Coordinates, scenario: PolicyScenario, sites: Int64, hashed: Int64, setting: Setting
 ) -> dict[str, Row]:
     """Of one placement (clients,): policy -> its measures, in the kernel's order."""
     policy, bound_s = setting.policy, setting.bound_s

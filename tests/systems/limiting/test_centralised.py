@@ -11,7 +11,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
 from systems.api import Arrival, Decide, Delivery, Effect, Send, SetTimer, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.centralised import SYSTEM, Answer, Ask, Buckets, CentralisedNode, Config, nodes
+from systems.limiting.centralised import SYSTEM, Answer, CentralisedNode, CentralState, Config, TokenRequest, nodes
 from testbed.faults import EVERY, ClockSkew, Crash, Heal, LinkDuplication, Partition, Restart
 from testbed.topologies.topology import mesh
 from testbed.virtual.bench import VirtualBench
@@ -103,9 +103,12 @@ def test_without_an_answer_a_node_decides_alone(on_failure: str, expected: str) 
 def test_a_late_answer_is_ignored_but_its_token_is_gone() -> None:
     made = nodes(NAMES, Config(capacity=1), 0)
     asker, server = made["n2"], made["n1"]
-    assert asker.handle(Arrival(Request(7, "u", 0)), 0) == [Send("n1", Ask(7, "u", 1)), SetTimer("timeout", SECOND_NS)]
+    assert asker.handle(Arrival(Request(7, "u", 0)), 0) == [
+        Send("n1", TokenRequest(7, "u", 1)),
+        SetTimer("timeout", SECOND_NS),
+    ]
     assert verdict_of(asker.handle(Timer("timeout", SECOND_NS), SECOND_NS)) is Verdict.ADMIT
-    assert server.handle(Delivery("n2", Ask(7, "u", 1)), 2 * SECOND_NS) == [Send("n2", Answer(7, True))]
+    assert server.handle(Delivery("n2", TokenRequest(7, "u", 1)), 2 * SECOND_NS) == [Send("n2", Answer(7, True))]
     assert asker.handle(Delivery("n1", Answer(7, True)), 3 * SECOND_NS) == []
     assert verdict_of(server.handle(Arrival(Request(8, "u", 0)), 2 * SECOND_NS)) is Verdict.REJECT
 
@@ -197,15 +200,17 @@ def test_a_restarted_server_starts_from_full_buckets_or_from_a_snapshot() -> Non
     again = nodes(NAMES, Config(capacity=1), 0)["n1"]
     again.handle(Start(server.snapshot()), 5)
     assert verdict_of(again.handle(Arrival(Request(2, "u", 0)), 5)) is Verdict.REJECT
-    assert nodes(NAMES, Config(), 0)["n2"].snapshot() == Buckets({})  # type: ignore[attr-defined]
+    assert nodes(NAMES, Config(), 0)["n2"].snapshot() == CentralState({})  # type: ignore[attr-defined]
 
 
 def test_the_servers_clock_alone_counts() -> None:
     made = nodes(NAMES, Config(capacity=1, rate="1"), 0)
-    assert made["n2"].handle(Arrival(Request(1, "u", 0)), 10**15)[0] == Send("n1", Ask(1, "u", 1))
-    assert made["n1"].handle(Delivery("n2", Ask(1, "u", 1)), -5) == [Send("n2", Answer(1, True))]
-    assert made["n1"].handle(Delivery("n3", Ask(2, "u", 1)), -5 + SECOND_NS - 1) == [Send("n3", Answer(2, False))]
-    assert made["n1"].handle(Delivery("n3", Ask(3, "u", 1)), -5 + SECOND_NS) == [Send("n3", Answer(3, True))]
+    assert made["n2"].handle(Arrival(Request(1, "u", 0)), 10**15)[0] == Send("n1", TokenRequest(1, "u", 1))
+    assert made["n1"].handle(Delivery("n2", TokenRequest(1, "u", 1)), -5) == [Send("n2", Answer(1, True))]
+    assert made["n1"].handle(Delivery("n3", TokenRequest(2, "u", 1)), -5 + SECOND_NS - 1) == [
+        Send("n3", Answer(2, False))
+    ]
+    assert made["n1"].handle(Delivery("n3", TokenRequest(3, "u", 1)), -5 + SECOND_NS) == [Send("n3", Answer(3, True))]
 
 
 def test_full_buckets_are_forgotten() -> None:

@@ -15,7 +15,7 @@ from systems.api import Arrival, Decide, Delivery, Effect, Send, SetTimer, Start
 from systems.conformance import check_system
 from systems.limiting.counter_node import COUNT_MAXIMUM
 from systems.limiting.crdt_counter import SYSTEM, Config, Delta, TaggedDelta, nodes
-from systems.limiting.crdt_counter_literal import Bucket, LiteralNode, packed, unpacked
+from systems.limiting.crdt_counter_literal import CounterBucket, LiteralCounterNode, packed, unpacked
 from systems.parts.limit import gcra, limit_of
 from systems.parts.user_key import user_key as digest
 from testbed.faults import Crash, Restart
@@ -54,7 +54,7 @@ def gossips(node: Any, at_ns: int) -> list[Send]:
     return sends(node.handle(Timer("gossip", at_ns), at_ns))
 
 
-def buckets_of(node: Any) -> dict[bytes, Bucket]:
+def buckets_of(node: Any) -> dict[bytes, CounterBucket]:
     return unpacked(node.snapshot(), node.limit)
 
 
@@ -157,7 +157,7 @@ def test_what_costs_nothing_is_admitted_by_either_body() -> None:
 @pytest.mark.parametrize("body", BODIES)
 def test_a_counter_that_overflows_is_reported(body: str) -> None:
     (node,) = made(["n1"], capacity=10**7, rate="1", body=body).values()
-    entry = Bucket({(0, 0): COUNT_MAXIMUM}, (COUNT_MAXIMUM + 5) * node.limit.token_ticks, 0)
+    entry = CounterBucket({(0, 0): COUNT_MAXIMUM}, (COUNT_MAXIMUM + 5) * node.limit.token_ticks, 0)
     node.handle(Start(packed([(digest("u"), entry)], node.limit, False)), 0)
     with pytest.raises(SpecError, match="n1 granted one user more than"):
         asks(node, 0)
@@ -166,7 +166,7 @@ def test_a_counter_that_overflows_is_reported(body: str) -> None:
 # --- the lattice ------------------------------------------------------------------------------------
 
 BUCKETS = st.builds(
-    Bucket,
+    CounterBucket,
     st.dictionaries(st.tuples(st.integers(0, 3), st.just(0)), st.integers(1, 5)),
     st.integers(0, 5),
     st.integers(-3, 3),
@@ -174,7 +174,7 @@ BUCKETS = st.builds(
 
 
 @given(BUCKETS, BUCKETS, BUCKETS)
-def test_merging_is_a_join(a: Bucket, b: Bucket, c: Bucket) -> None:
+def test_merging_is_a_join(a: CounterBucket, b: CounterBucket, c: CounterBucket) -> None:
     assert a.merged(b) == b.merged(a)
     assert a.merged(b).merged(c) == a.merged(b.merged(c))
     assert a.merged(a) == a
@@ -182,9 +182,9 @@ def test_merging_is_a_join(a: Bucket, b: Bucket, c: Bucket) -> None:
 
 
 @given(BUCKETS, st.integers(-5, 5), st.booleans())
-def test_a_bucket_only_grows(bucket: Bucket, now_ns: int, capped: bool) -> None:
+def test_a_bucket_only_grows(bucket: CounterBucket, now_ns: int, capped: bool) -> None:
     """Refilling and consuming inflate: what is queued is never above what is known."""
-    within = Bucket(bucket.counts, min(bucket.limit_ticks, bucket.accepted + 5), bucket.refilled_at_ns)
+    within = CounterBucket(bucket.counts, min(bucket.limit_ticks, bucket.accepted + 5), bucket.refilled_at_ns)
     later = within.refilled(limit_of(5, "1000000000"), capped, now_ns)
     assert within.merged(later) == later
     assert later.merged(later.consumed((0, 0), 1)) == later.consumed((0, 0), 1)
@@ -207,7 +207,7 @@ def test_a_node_may_hear_news_in_any_order_and_twice(body: str, data: st.DataObj
 
 
 @given(st.dictionaries(st.text(max_size=3).map(digest), BUCKETS, max_size=5), st.booleans())
-def test_buckets_survive_the_wire(buckets: dict[bytes, Bucket], tagged: bool) -> None:
+def test_buckets_survive_the_wire(buckets: dict[bytes, CounterBucket], tagged: bool) -> None:
     message = packed(buckets.items(), LIMIT, tagged)
     codec = Codec((Delta, TaggedDelta))
     assert unpacked(codec.decode(codec.encode(message)), LIMIT) == buckets
@@ -241,8 +241,8 @@ def test_a_round_sends_one_neighbour_what_it_lacks_and_no_more(body: str) -> Non
     assert [len(sent) for sent in rounds] == [1, 1, 1, 0]
     for sent in rounds[:3]:
         assert unpacked(sent[0].message, LIMIT) == {
-            digest("a"): Bucket({(0, 0): 2}, 300 * LIMIT.token_ticks, SECOND_NS),
-            digest("b"): Bucket({(0, 0): 1}, 300 * LIMIT.token_ticks, SECOND_NS),
+            digest("a"): CounterBucket({(0, 0): 2}, 300 * LIMIT.token_ticks, SECOND_NS),
+            digest("b"): CounterBucket({(0, 0): 1}, 300 * LIMIT.token_ticks, SECOND_NS),
         }
     assert node.idle()
 
@@ -278,7 +278,7 @@ def test_a_larger_limit_alone_is_news(body: str) -> None:
     settle({**made(body=body), "n1": node}, 0)
     old = buckets_of(node)[digest("u")]
     for limit_ticks, at_ns, is_news in [(-1, 9, False), (0, 0, False), (0, 1, True), (1, 0, True), (1, 0, False)]:
-        other = Bucket(old.counts, old.limit_ticks + limit_ticks, at_ns)
+        other = CounterBucket(old.counts, old.limit_ticks + limit_ticks, at_ns)
         node.handle(Delivery("n2", packed([(digest("u"), other)], node.limit, False)), 0)
         assert node.idle() != is_news
         while gossips(node, 1):
@@ -308,7 +308,7 @@ def test_the_model_weighs_local_and_queued_buckets(body: str) -> None:
     assert node.state_bytes() == one * (1 + 3)
     gossips(node, 1)
     assert node.state_bytes() == one * (1 + 2)
-    other = Bucket({(1, 0): 1}, node.limit.token_ticks, 0)
+    other = CounterBucket({(1, 0): 1}, node.limit.token_ticks, 0)
     node.handle(Delivery("n2", packed([(digest("u"), other)], node.limit, False)), 0)
     queued = node.state_bytes() // (one + 16) - 1
     assert node.state_bytes() == (one + 16) * (1 + queued) and queued in (2, 3)
@@ -320,7 +320,7 @@ def test_a_senders_queue_is_brought_up_to_date_or_not() -> None:
     for queued, expected in (("newest", {(0, 0): 1, (1, 0): 1}), ("literal", {(0, 0): 1})):
         node = made(["n1", "n2"], queued=queued)["n1"]
         asks(node, 0)
-        other = Bucket({(1, 0): 1}, node.limit.token_ticks, 0)
+        other = CounterBucket({(1, 0): 1}, node.limit.token_ticks, 0)
         node.handle(Delivery("n2", packed([(digest("u"), other)], node.limit, False)), 0)
         (send,) = gossips(node, 1)
         assert unpacked(send.message, node.limit)[digest("u")].counts == expected
@@ -350,7 +350,7 @@ def test_what_was_sent_urgently_is_no_longer_queued() -> None:
 
 def test_tokens_that_are_passed_on_count_for_the_window() -> None:
     node = made(capacity=20, push="urgent", window=3)["n1"]
-    other = Bucket({(1, 0): 2}, 20 * node.limit.token_ticks, 0)
+    other = CounterBucket({(1, 0): 2}, 20 * node.limit.token_ticks, 0)
     assert node.handle(Delivery("n2", packed([(digest("u"), other)], node.limit, False)), 0) == []
     effects = node.handle(Arrival(Request(1, "u", 0)), 0)
     assert [send.target for send in sends(effects)] == ["n3", "n4"]  # n2 knows of two of the three
@@ -525,4 +525,4 @@ def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
 
 
 def test_literal_switches_have_a_literal_body() -> None:
-    assert isinstance(made(slots="incarnation")["n1"], LiteralNode)
+    assert isinstance(made(slots="incarnation")["n1"], LiteralCounterNode)

@@ -11,7 +11,15 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Delivery
 from systems.conformance import check_system
 from systems.limiting.crdt_queue import SYSTEM, Config, nodes
-from systems.limiting.crdt_queue_literal import Element, LiteralNode, Queue, merge, refill, remove_duplicates, union
+from systems.limiting.crdt_queue_literal import (
+    Element,
+    LiteralQueueNode,
+    Queue,
+    merge,
+    refill,
+    remove_duplicates,
+    union,
+)
 from systems.limiting.queue_common import Elements, FineElements, pack
 from systems.parts.user_key import user_key
 from testbed.virtual.bench import VirtualBench
@@ -32,10 +40,10 @@ def closed(births: dict[int, int]) -> Queue:
 QUEUES = st.dictionaries(st.integers(0, 60), st.integers(0, 50), max_size=8).map(closed)
 
 
-def node(name: str = "n1", count: int = 3, seed: int = 1, **options: object) -> LiteralNode:
+def node(name: str = "n1", count: int = 3, seed: int = 1, **options: object) -> LiteralQueueNode:
     config = Config(**{"implementation": "lists", **options})  # type: ignore[arg-type]
     made = nodes([f"n{i + 1}" for i in range(count)], config, seed)[name]
-    assert isinstance(made, LiteralNode)
+    assert isinstance(made, LiteralQueueNode)
     return made
 
 
@@ -278,7 +286,7 @@ def _arrival(number: int, at_s: float) -> Arrival:
     return Arrival(Request(number, "u", round(at_s * SECOND_NS)))
 
 
-def _queued(one: LiteralNode, neighbour: str) -> list[tuple[int, int, int]]:
+def _queued(one: LiteralQueueNode, neighbour: str) -> list[tuple[int, int, int]]:
     return [
         (element.birth, element.death, element.origin)
         for queue in one.delta_states[neighbour].values()

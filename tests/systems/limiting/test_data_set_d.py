@@ -84,10 +84,10 @@ def test_three_collisions_in_a_row_extend_a_life_by_300_ms():
 @pytest.mark.parametrize("gossip_ms", [300, 450, 900])
 def test_an_element_is_told_to_at_most_2_to_the_k_nodes_in_k_aligned_rounds(gossip_ms):
     """T20's best case is a bound: of 30 nodes at most 2^k know of the first request when the second comes."""
-    from workloads.probes import Probes, ProbesConfig
+    from workloads.probes import ProbesConfig, ProbeTrials
 
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})
-    load = Probes(ProbesConfig(trials=3, spacing=f"{90 * gossip_ms}ms"), 1)
+    load = ProbeTrials(ProbesConfig(trials=3, spacing=f"{90 * gossip_ms}ms"), 1)
     config = crdt_queue.Config(capacity=1, rate="0.8", gossip=f"{gossip_ms}ms", phase="aligned")
     offered = load.requests(topology.node_names(), load.duration_ns)
     rows = run_requests(crdt_queue.SYSTEM, config, topology, offered, load.duration_ns, 1).requests()

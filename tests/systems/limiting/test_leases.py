@@ -12,7 +12,7 @@ from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent, Verdict
 from systems.conformance import check_system
-from systems.limiting.leases import SYSTEM, Ask, Config, Learn, LeaseNode, Lend, nodes
+from systems.limiting.leases import SYSTEM, Config, Learn, LeaseNode, LeaseRequest, Lend, nodes
 from systems.parts.lease_book import LeaseBook
 from systems.parts.limit import gcra, limit_of
 from systems.parts.portion import MILLION
@@ -640,7 +640,7 @@ def test_the_allocator_is_where_it_is_told() -> None:
     made = World(Config(server="n3"))
     assert [name for name, node in made.nodes.items() if node.allocator] == ["n3"]
     made.ask("n1")
-    assert {parcel[1] for parcel in made.flying if isinstance(parcel[2], Ask)} == {"n3"}
+    assert {parcel[1] for parcel in made.flying if isinstance(parcel[2], LeaseRequest)} == {"n3"}
 
 
 @pytest.mark.parametrize(
@@ -667,7 +667,11 @@ def test_wrong_options_are_named(options: dict[str, Any], what: str) -> None:
 
 def test_events_of_others_are_refused() -> None:
     made = world()
-    for event in (Delivery("n1", "hello"), Timer("allocate", 0), Delivery("n1", Ask(None, 0, 0, True, False, ()))):
+    for event in (
+        Delivery("n1", "hello"),
+        Timer("allocate", 0),
+        Delivery("n1", LeaseRequest(None, 0, 0, True, False, ())),
+    ):
         with pytest.raises(UnexpectedEvent):
             made.nodes["n2"].handle(event, 0)
 

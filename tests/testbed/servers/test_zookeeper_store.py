@@ -12,7 +12,7 @@ import pytest
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Delivery, Effect, Send, SetTimer, Start, Timer
-from systems.placement.messages import MESSAGES, Beat, Changed, Create, Delete, Done, Expired, Watch, Write
+from systems.placement.messages import MESSAGES, Beat, Changed, Create, Delete, Done, Expired, WatchEntries, Write
 from systems.placement.store import StoreNode
 from systems.referee import Referee
 from testbed.hosts.local import LocalSite
@@ -116,11 +116,11 @@ def real(server: ZooKeeperServer) -> Iterator[Desk]:
 SCRIPT: list[list[tuple[str, Any]]] = [
     [("a", Beat()), ("b", Create(1, "/owner/t1", "b"))],  # nobody has a session yet
     [("a", Beat(opens=True)), ("b", Beat(opens=True)), ("c", Beat(opens=True))],
-    [("c", Watch("/owner/")), ("c", Watch("/leader"))],
+    [("c", WatchEntries("/owner/")), ("c", WatchEntries("/leader"))],
     [("a", Create(1, "/owner/t1", "a")), ("a", Create(2, "/leader", "a"))],
     [("b", Create(7, "/owner/t1", "b")), ("b", Create(8, "/owner/0x1/2 %", "b")), ("b", Create(9, "/other", "b"))],
     [("a", Write("/load/a", "1"))],
-    [("b", Watch("/load/")), ("b", Watch("/leader"))],
+    [("b", WatchEntries("/load/")), ("b", WatchEntries("/leader"))],
     [("a", Write("/load/a", "zwei")), ("b", Write("/load/b", "3"))],
     [("b", Delete(10, "/owner/t1")), ("b", Delete(11, "/owner/none"))],  # another's; nobody's
     [("a", Delete(3, "/owner/t1")), ("a", Create(4, "/owner/t2", "a"))],
@@ -147,7 +147,7 @@ def test_a_silent_node_loses_its_session_and_is_told(server: ZooKeeperServer) ->
         opening = [
             ("a", Beat(opens=True)),
             ("b", Beat(opens=True)),
-            ("b", Watch("/load/")),
+            ("b", WatchEntries("/load/")),
             ("a", Write("/load/a", "1")),
         ]
         seen = {"b": Counter([Changed("/load/a", "1")])}
@@ -170,7 +170,7 @@ def test_what_was_asked_while_zookeeper_was_down_is_done_when_it_is_back(server:
     opening = [
         ("a", Beat(opens=True)),
         ("b", Beat(opens=True)),
-        ("b", Watch("/owner/")),
+        ("b", WatchEntries("/owner/")),
         ("a", Create(1, "/owner/x", "a")),
     ]
     seen = {"a": Counter([Done(1, True)]), "b": Counter([Changed("/owner/x", "a")])}

@@ -12,7 +12,7 @@ from core.errors import SystemFault
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.virtual.topic_kernel import Roads, fates
-from testbed.virtual.topic_plane import TopicPlane
+from testbed.virtual.topic_plane import VirtualTopicPlane
 from tests.testbed.virtual import topic_twin
 
 MS = MILLISECOND_NS
@@ -37,11 +37,11 @@ class Load:
         return list(self.joins)
 
 
-def plane_of(load: Any, *more: Happening) -> TopicPlane:
-    return TopicPlane(load, BROKERS, [*load.joins, *more])
+def plane_of(load: Any, *more: Happening) -> VirtualTopicPlane:
+    return VirtualTopicPlane(load, BROKERS, [*load.joins, *more])
 
 
-def start(plane: TopicPlane, broker: str, at_ns: int, consumers: int = 1, topic: str = "t0") -> None:
+def start(plane: VirtualTopicPlane, broker: str, at_ns: int, consumers: int = 1, topic: str = "t0") -> None:
     plane.actuate(broker, Open(topic), at_ns)
     plane.actuate("p", Attach(topic, broker), at_ns)
     for n in range(1, consumers + 1):
@@ -130,7 +130,7 @@ INSTANTS = st.integers(0, 1_000).map(lambda n: n * MS)
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> TopicPlane:
+def histories(draw: st.DrawFn) -> VirtualTopicPlane:
     """Two topics that wander between two brokers; clients that move, are cut off for a while, or crash."""
     load = Load(topics=2, consumers=2, rate_rps=draw(st.sampled_from((40.0, 137.0))))
     moves = sorted(
@@ -158,7 +158,7 @@ def histories(draw: st.DrawFn) -> TopicPlane:
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1e15, 3_000.0, 300.0)), st.integers(0, 5))
-def test_arrays_are_as_one_by_one(plane: TopicPlane, out_rps: float, seed: int) -> None:
+def test_arrays_are_as_one_by_one(plane: VirtualTopicPlane, out_rps: float, seed: int) -> None:
     roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {(1, 0): ((100 * MS, 250 * MS),)})
     found = fates(plane, roads, SECOND_NS, out_rps, seed)
     for name, expected in topic_twin.fates(plane, roads, SECOND_NS, out_rps, seed).items():

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from core.clients import Role
 from core.seeds import generator
 from testbed.virtual.topic_kernel import NEVER_NS, Roads
-from testbed.virtual.topic_plane import TopicPlane
+from testbed.virtual.topic_plane import VirtualTopicPlane
 
 
 class Fate(NamedTuple):
@@ -17,7 +17,7 @@ class Fate(NamedTuple):
     consumer_count: int
 
 
-def fates(plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int) -> dict[str, list[Fate]]:
+def fates(plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int) -> dict[str, list[Fate]]:
     """As the kernel's; a message costs its broker a whole number of nanoseconds, rounded up as time goes on."""
     accepted = []
     for number, (name, topic) in enumerate(plane.topics.items()):
@@ -35,11 +35,11 @@ def fates(plane: TopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: 
     return {name: sorted(_fates(plane, plane.topics[name], roads, rows)) for name, rows in served.items()}
 
 
-def _site(plane: TopicPlane, client: str, at_ns: int) -> int:
+def _site(plane: VirtualTopicPlane, client: str, at_ns: int) -> int:
     return [site for since_ns, site in plane.places[client] if since_ns <= at_ns][-1]
 
 
-def _arrival(plane: TopicPlane, roads: Roads, client: str, broker: str, at_ns: int) -> int:
+def _arrival(plane: VirtualTopicPlane, roads: Roads, client: str, broker: str, at_ns: int) -> int:
     site, number = _site(plane, client, at_ns), roads.brokers.index(broker)
     departs_ns = at_ns
     for start_ns, end_ns in roads.cuts.get((site, number), ()):
@@ -49,7 +49,7 @@ def _arrival(plane: TopicPlane, roads: Roads, client: str, broker: str, at_ns: i
 
 
 def _sent(
-    plane: TopicPlane, topic: Any, roads: Roads, client: str, until_ns: int, seed: int
+    plane: VirtualTopicPlane, topic: Any, roads: Roads, client: str, until_ns: int, seed: int
 ) -> list[tuple[int, int, str]]:
     phase = generator(seed, "messages", topic.load.name, client).random()
     found, last_ns = [], {}
@@ -73,7 +73,7 @@ def _sent(
     return found
 
 
-def _fates(plane: TopicPlane, topic: Any, roads: Roads, served: list[tuple[int, int]]) -> list[Fate]:
+def _fates(plane: VirtualTopicPlane, topic: Any, roads: Roads, served: list[tuple[int, int]]) -> list[Fate]:
     received: list[list[int]] = [[] for _ in served]
     served.sort(key=lambda row: row[0])
     for (client, role), wanted in topic.wanted.items():

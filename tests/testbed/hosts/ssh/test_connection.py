@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import MachineError
-from testbed.hosts.ssh.connection import Connection
+from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.shipping import script
 from tests.live import needs
 from tests.testbed.hosts.ssh.lab import DISK, Lab, make_key
@@ -24,7 +24,7 @@ def known_hosts(lab: Lab, path: Path, key: str) -> str:
 def refused(machine, complaint: str, timeout_s: float = SOON_S) -> str:
     began_s = time.monotonic()
     with pytest.raises(MachineError, match=complaint) as caught:
-        Connection(machine, timeout_s)
+        SshConnection(machine, timeout_s)
     assert time.monotonic() - began_s < 3 * timeout_s
     assert str(caught.value).startswith(f"{machine.name}: ")
     return str(caught.value)
@@ -34,7 +34,7 @@ def test_a_fingerprint_or_a_file_of_known_hosts_lets_us_in(machines: Lab, tmp_pa
     key = (machines.folder / "h1.pub").read_text()
     known = machines.machine(1, fingerprint="", known_hosts=known_hosts(machines, tmp_path / "known", key))
     for machine in (machines.machine(1), known):
-        connection = Connection(machine)
+        connection = SshConnection(machine)
         try:
             assert connection.done("cat; echo $0 >&2", b"as it is\0") == b"as it is\0"
             assert connection.run("exit 7").code == 7
@@ -81,7 +81,7 @@ def test_a_port_that_is_no_sshd(machines: Lab) -> None:
 
 
 def test_a_command_that_does_not_end(machines: Lab) -> None:
-    connection = Connection(machines.machine(1))
+    connection = SshConnection(machines.machine(1))
     try:
         with pytest.raises(MachineError, match="h1: 'sleep 100' did not end within 1 s"):
             connection.run("sleep 100", timeout_s=1)
@@ -94,7 +94,7 @@ def test_a_command_that_does_not_end(machines: Lab) -> None:
 
 
 def test_a_host_that_is_cut_off(machines: Lab) -> None:
-    connection = Connection(machines.machine(2))
+    connection = SshConnection(machines.machine(2))
     try:
         machines.cut(2)
         for what in (lambda: connection.run("true", timeout_s=2), lambda: connection.reach(22, 2)):

@@ -17,7 +17,7 @@ from testbed.hosts.agent import Agent
 from testbed.hosts.process import python_agent
 from testbed.hosts.site import Program
 from testbed.hosts.ssh import keeping
-from testbed.hosts.ssh.connection import Connection
+from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.keeping import LOST
 from testbed.hosts.ssh.shipping import code_bundle
@@ -165,7 +165,7 @@ def test_nothing_but_code_is_left(make: Make, machines: Lab, tmp_path: Path) -> 
     site.close()
     assert not ours(machines, 1) and not ours(machines, 2) and not left(machines)
     assert not list(all_states(tmp_path / "state"))
-    connection = Connection(machines.machine(1))
+    connection = SshConnection(machines.machine(1))
     connection.close()
 
 
@@ -267,7 +267,7 @@ def test_a_python_without_our_packages(make: Make, tmp_path: Path) -> None:
 
 
 def test_no_room_for_the_code(make: Make, machines: Lab) -> None:
-    connection = Connection(machines.machine(2))
+    connection = SshConnection(machines.machine(2))
     try:
         connection.done("mkdir /run/small && mount -t tmpfs -o size=64k tmpfs /run/small")
         began_s = time.monotonic()

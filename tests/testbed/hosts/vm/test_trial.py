@@ -28,7 +28,7 @@ def test_a_round_trip_is_both_ways_together(tmp_path):
 
 
 def test_what_becomes_of_each_step_is_written_at_once(tmp_path):
-    its = trial.Trial(tmp_path)
+    its = trial.MachineTrial(tmp_path)
     with pytest.raises(MachineError), its._step("up"):
         raise MachineError("no disk", "free some")
     text = its.file.read_text()
@@ -38,7 +38,7 @@ def test_what_becomes_of_each_step_is_written_at_once(tmp_path):
 def test_a_changed_host_is_noticed(tmp_path):
     before = {**host_settings(), "forwarding": ["other"]}
     with pytest.raises(MachineError, match="forwarding is"):
-        trial.Trial(tmp_path)._check_nothing_left(before)
+        trial.MachineTrial(tmp_path)._check_nothing_left(before)
 
 
 def test_a_box_is_old_once_what_is_in_it_changes(tmp_path):

@@ -1,0 +1,104 @@
+"""The report over everything in ``out``: figures, verdicts, doubts, and what depends on the testbed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from analysis.verdicts import Result
+from harness.experiment import SCALES
+from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
+from ratebed.comparing import flipped_claims
+from ratebed.judging import judge_all, results_by_setting
+from ratebed.options import core_count
+from ratebed.pipeline import sections, tables_of
+from testbed.trust.evidence import DEGRADED, INVALID
+
+if TYPE_CHECKING:
+    from analysis.report import FigureSection
+
+
+def report(out: Path) -> tuple[Path, list[Result]]:
+    """Write ``report/index.html`` over everything in ``out``; returns its path and the verdicts."""
+    from datetime import datetime
+
+    from analysis.report import ReportContext, write_report
+    from harness.code_version import commit
+
+    verdicts, results = results_by_setting(out), judge_all(out)
+    described = sections(out)
+    names = [name for key in FIGURES for name in sorted(described) if described[name]["key"] == key]
+    figures = [_section(out, described[name], verdicts.get(described[name]["setting"], [])) for name in names]
+    path = out / "report" / "index.html"
+    scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
+    seeds = sorted({str(section["seed"]) for section in described.values()})
+    whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
+    context = ReportContext(
+        scale=", ".join(scales),
+        seed=", ".join(seeds),
+        code_version=commit(),
+        date=datetime.now().astimezone().isoformat(timespec="seconds"),
+        machine=_machine(),
+        command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
+        runs_folder=out / "runs",
+        notes=_flips_note(out),
+        papers={letter: PAPERS[paper] for letter, paper in CLAIM_LETTERS.items()},
+    )
+    write_report(path, figures, results, context)
+    return path, results
+
+
+def _flips_note(out: Path) -> tuple[str, ...]:
+    """Claims whose verdict depends on the testbed, under the report's header."""
+    texts = [f"{row['claim']} ({row['virtual_verdict']}; on {row['testbed']} {row['live_verdict']})"
+             for row in flipped_claims(out)]  # fmt: skip
+    return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
+
+
+def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "FigureSection":
+    from analysis.report import FigureSection
+
+    name, figure = section["name"], load_figure(section["key"])
+    drawing = out / "figures" / f"{name}.svg"
+    doubts = _doubts_note(section["doubtful"], section["run_ids"])
+    mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
+    notes = [_failures_note(section["failed"]), doubts, mended, figure.notes]
+    return FigureSection(
+        key=name,
+        title=figure.experiment.title + (f" ({section['where']})" if section["where"] else ""),
+        source=figure.experiment.source,
+        svg=None if section["skipped"] else drawing.read_text(),
+        skipped=section["skipped"],
+        command=section["command"],
+        results=[result for result in results if section["key"] in result.claim.figures],
+        run_ids=section["run_ids"],
+        tables={} if section["skipped"] else tables_of(out, name),
+        notes=" ".join(filter(None, notes)),
+        paper=PAPERS[section["key"].partition("-")[0]],
+    )
+
+
+def _doubts_note(doubtful: dict[str, list[str]], drawn: list[str]) -> str:
+    """Runs that are not valid, by kind, with the reasons of the first."""
+    parts = []
+    for validity in (DEGRADED, INVALID):
+        runs = {run_id: reasons for run_id, (kind, *reasons) in doubtful.items() if kind == validity}
+        if runs:
+            fate = "" if set(runs) & set(drawn) else ", left out"
+            first = next(iter(runs.values()))
+            parts.append(
+                f"{len(runs)} {'runs are' if len(runs) > 1 else 'run is'} {validity}{fate}: {'; '.join(first)}."
+            )
+    return " ".join(parts)
+
+
+def _failures_note(failed: dict[str, str]) -> str:
+    if not failed:
+        return ""
+    first = next(iter(failed.values()))
+    return f"INCOMPLETE: {len(failed)} of its runs failed and are missing here; the first one: {first}."
+
+
+def _machine() -> str:
+    import platform
+
+    cores = core_count()
+    return f"{platform.machine()}, {cores} cores, {platform.system()}, Python {platform.python_version()}"
