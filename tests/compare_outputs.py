@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 # What was called otherwise before: keys of a spec, values of a key, prefixes of factors, figures' and tables' names.
@@ -35,6 +36,7 @@ RENAMED: dict[str, dict[str, str]] = {
     "factors": {"procedure.": "study."},
 }
 TOLERANCE = 1e-9
+ORDER_DIGITS = 6  # after the point
 LEFT_OUT = ("run_id", "schema_version")
 
 
@@ -88,7 +90,11 @@ def _in_order(table: pa.Table) -> pa.Table:
     exact = sorted(field.name for field in table.schema if not pa.types.is_floating(field.type))
     floats = sorted(set(table.column_names) - set(exact))
     flat = [name for name in (*exact, *floats) if not pa.types.is_nested(table.schema.field(name).type)]
-    return table.sort_by([(name, "ascending") for name in flat])
+    blurred = table.select(flat)  # floats that differ in their last digits only must not change the order
+    for name in floats:
+        place = blurred.column_names.index(name)
+        blurred = blurred.set_column(place, name, pc.round(blurred.column(name), ndigits=ORDER_DIGITS))
+    return table.take(pc.sort_indices(blurred, [(name, "ascending") for name in flat]))
 
 
 def _off(a: np.ndarray, b: np.ndarray) -> float:
