@@ -14,7 +14,7 @@ from harness.experiment import SCALES
 from paper_figs import FIGURES, all_claims, load_figure
 from tests.harness.common import parquet_hashes
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 ROOT = Path(__file__).parent.parent
 
 
@@ -25,7 +25,7 @@ def ratebed(*words: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> Path:
-    """Every figure at tiny scale, as ``make smoke`` makes them."""
+    """Every figure at tiny scale."""
     out = tmp_path_factory.mktemp("smoke") / "out"
     done = ratebed("figures", "--all", "--scale", "tiny", "--out", str(out))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -17,7 +17,7 @@ ACCESS = f"{GAME_ACCESS_MS}ms"  # client to broker in a city, one way: us-cities
 DRAWN = 1  # the seed by which places of a matrix without names are drawn
 
 
-class Table(NamedTuple):
+class DelayTable(NamedTuple):
     """A table's places, in the order in which cities are taken, and the files that were read."""
 
     path: str
@@ -34,7 +34,7 @@ class Table(NamedTuple):
         return "us-cities", {**mended, "cities": names, "control": names[0]}
 
 
-def measured(options: Mapping[str, Any]) -> Table | None:
+def measured(options: Mapping[str, Any]) -> DelayTable | None:
     """The table that was asked for, None without one; the shipped US cities in it, or all its places if under two.
 
     SpecError for a file that cannot be read or has fewer than two places.
@@ -48,7 +48,7 @@ def measured(options: Mapping[str, Any]) -> Table | None:
     return table._replace(places=shipped) if len(shipped) > 1 else table
 
 
-def read(text: str) -> Table:
+def read(text: str) -> DelayTable:
     """The table of that path, with all its places; SpecError if it cannot be read or has fewer than two."""
     from testbed.topologies.matrix_sites import read_square
     from testbed.topologies.wan import read_table
@@ -56,8 +56,8 @@ def read(text: str) -> Table:
     path = Path(text).absolute()
     square = read_square(str(path))
     if square is not None:
-        return Table(str(path), tuple(square[0]), False, (str(path),))
+        return DelayTable(str(path), tuple(square[0]), False, (str(path),))
     places = tuple(dict.fromkeys(name for ends in read_table(str(path)) for name in ends))
     if len(places) < 2:
         raise SpecError(f"--{OPTION.name} {path}: {len(places)} places", "give a table of two or more")
-    return Table(str(path), places, True, (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1])))
+    return DelayTable(str(path), places, True, (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1])))

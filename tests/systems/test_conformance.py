@@ -64,7 +64,7 @@ from tests.systems.canaries import (
 )
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.py"))
+EXAMPLES = sorted(str(path) for path in (ROOT / "docs" / "examples").glob("*.py") if "\nSYSTEM = " in path.read_text())
 BENCH = VirtualBench()
 
 

@@ -17,6 +17,7 @@ def ratebed(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NASA.is_file(), reason="the real logs are not beside the checkout")
 def test_all_limiters_run_on_the_real_log(tmp_path: Path) -> None:
     out = tmp_path / "out"
