@@ -11,7 +11,7 @@ from harness.run import execute
 from paper_figs import load_figure
 from tests.live import needs
 
-pytestmark = [needs("brokerd"), pytest.mark.slow]
+pytestmark = [needs("brokerd"), pytest.mark.slow, pytest.mark.long]
 
 
 def test_from_the_broker_to_the_drawing(spark: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from harness.run import execute
 from paper_figs import load_figure
 from tests.live import needs
 
-pytestmark = [needs("brokerd"), pytest.mark.slow]
+pytestmark = [needs("brokerd"), pytest.mark.slow, pytest.mark.long]
 
 
 def made(key, spark, folder):

@@ -146,6 +146,7 @@ def test_the_model_has_many_runs_and_real_agents_few() -> None:
 
 @needs("serf", "root", "namespaces", "mininet", "mnexec", "brctl", "ip")
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_small_run_of_each_for_real(spark: Any, tmp_path: Path) -> None:
     from analysis.spark import load
 

@@ -12,6 +12,7 @@ from tests.live import needs
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.long,
     needs(
         "root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "docker-sdk", "dockerd", "runc"
     ),
