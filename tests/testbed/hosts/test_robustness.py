@@ -23,8 +23,7 @@ from core.errors import MachineError
 from core.records import Request
 from core.units import SECOND_NS
 from harness.campaign import LocalExecutor
-from harness.run import resolve
-from studies.control.study import STUDY as ADAPT
+from harness.run import carried_out, resolve
 from studies.distribution.asked import DeploymentConfig
 from studies.distribution.live import LiveDeployment
 from systems.loader import load_system
@@ -288,7 +287,7 @@ def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
             },
         )
     )
-    journal = ADAPT.run(point, ADAPT.configure(point))
+    journal = carried_out(point)
     numbers = journal.evidence.fidelity.numbers
     fates = ("not_sent_count", "unacknowledged_count", "undelivered_count", "delivered_count", "duplicated_count")
     assert sum(numbers[fate] for fate in fates) == numbers["offered_count"]

@@ -24,8 +24,8 @@ pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytes
 
 @needs("serf", "java", "zookeeper")
 def test_a_placement_whose_broker_crashes_there(machines: Lab, tmp_path: Path) -> None:
-    load, span_ns = Pair(), 9 * SECOND_NS
-    faults = (Crash(3 * SECOND_NS, "broker1"), Restart(4 * SECOND_NS, "broker1"))
+    load, span_ns = Pair(), 16 * SECOND_NS
+    faults = (Crash(3 * SECOND_NS, "broker1"), Restart(8 * SECOND_NS, "broker1"))  # its session is over by then
     topology = load_topology("city-mec", {"sites": 1, "site_rtt": "70ms", "cloud_delay": "20ms"})
     system = load_system("epulsar")
     config = system.config(**QUICK, access="1ms", bounds={"orders": "40ms"})
