@@ -17,7 +17,7 @@ bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
-SMOKE_FIGURES = srtm-fig4 crdt-fig5.9 dst-table3 epulsar-fig4 limiters-partition
+SMOKE_FIGURES = srtm-fig4 crdt-fig5.9 dst-table3 epulsar-fig4
 SMOKE_POINT = --system centralised --workload requests --topology full-mesh --set topology.nodes=2 \
 	--set study.duration=3s --set study.drain=2s
 

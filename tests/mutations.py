@@ -397,16 +397,20 @@ MEMBER = _rows(
     "testbed/nodes/member.py",
     "tests/testbed/nodes/test_member.py",
     (
-        "timers outlive a crash",
-        "        self._timers.clear()\n",
-        "",
-        "test_a_timer_that_was_set_again_or_lost_in_a_crash_does_not_ring",
-    ),
-    (
         "a timer that was set again rings twice",
         "if self._timers.get(timer) == serial:",
         "if timer in self._timers:",
         "test_a_timer_that_was_set_again_or_lost_in_a_crash_does_not_ring",
+    ),
+)
+INCARNATIONS = _rows(
+    "testbed/nodes/member.py",
+    "tests/testbed/virtual/test_scheduler.py",
+    (
+        "timers outlive a crash",
+        "        self._timers.clear()\n",
+        "",
+        "test_timers_die_with_their_incarnation_and_state_with_its_node",
     ),
 )
 SCHEDULER = _rows(
@@ -467,7 +471,7 @@ LIVE = [
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *MEMBER, *SCHEDULER, *LIVE),
+    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *MEMBER, *INCARNATIONS, *SCHEDULER, *LIVE),
 )
 
 
