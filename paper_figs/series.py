@@ -9,8 +9,6 @@ from analysis.verdicts import Check, above, below
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
     from pyspark.sql import DataFrame
 
     from analysis.spark import Data
@@ -80,12 +78,6 @@ def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
 
     ratio: pd.Series = np.log2(one / other)
     return ratio.dropna()
-
-
-def legend_above(drawing: "Drawing", axes: "Axes") -> None:
-    """One legend for all panels, above them."""
-    handles, labels = axes.get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside upper center", ncols=len(labels), fontsize=7)
 
 
 def whole(count: float) -> str:

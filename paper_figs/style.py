@@ -1,15 +1,11 @@
-"""One look for all figures: labels, colours and markers by system, sizes, the SLO line.
+"""One look for all figures: labels, colours and markers by system, and sizes.
 
 Colours are Okabe and Ito's, told apart by colour-blind readers; markers and line styles differ
 too, so that black-and-white print works.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
+from typing import Literal, NamedTuple
 
 PANEL_INCHES = (3.5, 2.6)  # one panel of a two-column paper
 
@@ -82,35 +78,3 @@ def series(label: str, place: int, marker: str = "", dashes: Dashes = "-", is_op
 def neutral(label: str, marker: str = "o", is_open: bool = False) -> Style:
     """A grey look, for what is of no system or of all."""
     return Style(label, "#555555", marker, "-", is_open)
-
-
-def panels(rows: int, columns: int, **options: Any) -> tuple["Drawing", Any]:
-    """A grid of axes in the house style; ``options`` go to ``matplotlib.pyplot.subplots``."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import seaborn
-    from matplotlib import pyplot
-
-    seaborn.set_theme(context="paper", style="ticks", rc={"svg.hashsalt": "ratebed", "svg.fonttype": "none",
-                      "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-                      "grid.linewidth": 0.4, "grid.color": "#dddddd", "legend.frameon": False})  # fmt: skip
-    width, height = PANEL_INCHES
-    return pyplot.subplots(
-        rows, columns, figsize=(width * columns, height * rows), layout="constrained", squeeze=False, **options
-    )
-
-
-def slo_line(axes: "Axes", slo_ms: float = 1.0, in_legend: bool = False) -> None:
-    """The SLO as a thin line; the paper's figures have none, so it is marked as ours."""
-    line = axes.axhline(slo_ms, color="#555555", linewidth=0.8, linestyle=(0, (4, 3)))
-    if in_legend:
-        line.set_label("SLO (line ours)")
-        return
-    axes.annotate("SLO (line ours)", (0.99, slo_ms), xycoords=("axes fraction", "data"), ha="right", va="bottom",
-                  fontsize=6, color="#555555", xytext=(0, 1), textcoords="offset points")  # fmt: skip
-
-
-def letter(axes: "Axes", text: str) -> None:
-    """A panel's title, "(a) Poisson, batch 1"."""
-    axes.set_title(text, loc="left", fontsize=8)
