@@ -13,19 +13,18 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from collectors import procfs
+from collectors.rows import Sample
 
 CORES_EVERY_S = 0.2
 ALL_EVERY_S = 1.0
 FULL_SHARE = 0.95  # a core that is busy for this share of an interval has no room left
 MACHINE, HARNESS = "machine", "harness"  # nodes of rows beside the agents and hosts
 
-Row = tuple[int, str, str, float]  # at_ns, node, metric, value
-
 
 class Seen(Protocol):
     """What was seen of a machine, or of several.  Instants are CLOCK_REALTIME."""
 
-    def samples(self, epoch_ns: int) -> list[Row]:
+    def samples(self, epoch_ns: int) -> list[Sample]:
         """Rows of ``samples`` with instants since ``epoch_ns``."""
         ...
 
@@ -60,7 +59,7 @@ class Probes:
         usage: Callable[[], Iterable[tuple[str, str, float]]] = tuple,
     ):
         self._processes, self._namespaces, self._more, self._usage = processes, namespaces, more, usage
-        self._rows: list[Row] = []  # at_ns is CLOCK_REALTIME
+        self._rows: list[Sample] = []  # at_ns is CLOCK_REALTIME
         self._cores: list[tuple[int, list[procfs.CoreTimes]]] = []  # monotonic instant
         self._clock: list[tuple[int, int]] = []  # monotonic instant, real time minus monotonic time
         self._own_namespace = procfs.namespace_of(os.getpid())
@@ -91,7 +90,7 @@ class Probes:
 
     # --- what was seen -------------------------------------------------------------------------------------
 
-    def samples(self, epoch_ns: int) -> list[Row]:
+    def samples(self, epoch_ns: int) -> list[Sample]:
         """Rows of ``samples`` with instants since ``epoch_ns`` of CLOCK_REALTIME, in order of time."""
         return [(at_ns - epoch_ns, node, metric, value) for at_ns, node, metric, value in self._rows]
 
@@ -202,7 +201,7 @@ class Together:
         self._all = (ours, *theirs)
         self._carrying = theirs or (ours,)
 
-    def samples(self, epoch_ns: int) -> list[Row]:
+    def samples(self, epoch_ns: int) -> list[Sample]:
         """All rows, in order of time."""
         return sorted((row for seen in self._all for row in seen.samples(epoch_ns)), key=lambda row: row[0])
 

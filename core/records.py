@@ -1,7 +1,8 @@
 """What is passed between the floors: publishers, envelopes, schedules of arrivals, requests."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,11 @@ from numpy.typing import NDArray
 Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
+
+# What is open by nature, by the three meanings it has here.
+Json = dict[str, Any]  # an object of JSON, TOML or MessagePack, as read or about to be written
+Options = Mapping[str, Any]  # settings by name, as somebody wrote them: whoever takes them checks them
+Row = dict[str, Any]  # a row of a table, by column
 
 
 COST_MAXIMUM = 2**31 - 1  # tokens of one request: what the tables hold

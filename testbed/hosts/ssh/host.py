@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from collectors.probes import HARNESS, MACHINE, Row
+from collectors.probes import HARNESS, MACHINE
+from collectors.rows import Sample
 from core.errors import MachineError
 from testbed.hosts.ssh.clock import ROUND_TRIPS, Offset, least
 from testbed.hosts.ssh.connection import COMMAND_S, SshConnection
@@ -109,7 +110,7 @@ class RemoteSeen:
         self._remote = remote
         self._step_ns = 0
 
-    def samples(self, epoch_ns: int) -> list[Row]:
+    def samples(self, epoch_ns: int) -> list[Sample]:
         """By our clock; rows of the machine itself bear its name.  None of one that is lost meanwhile."""
         answer = self._asked(rows=True)
         name, shift_ns = self._remote.machine.name, self._remote.offset.offset_ns + epoch_ns
