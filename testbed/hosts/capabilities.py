@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import HarnessError, MachineError
-from testbed.servers import SERVERS, load_server
+from core.registry import lookup
+from testbed.servers import SERVERS
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -195,7 +196,10 @@ CAPABILITIES = {
 
 def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
-    return CAPABILITIES[name] if name in CAPABILITIES else load_server(name).capability()
+    if name in CAPABILITIES:
+        return CAPABILITIES[name]
+    needed: Capability = lookup("server", SERVERS, name).capability()
+    return needed
 
 
 @cache

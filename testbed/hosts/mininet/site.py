@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import MachineError, SpecError
+from core.records import Options
 from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
@@ -18,8 +19,7 @@ from testbed.hosts.mininet.namespaces import connect_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree, run_in
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
-from testbed.hosts.process import ProcessSite, python_agent
-from testbed.hosts.site import PathMeasure, Program
+from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 from testbed.hosts.state import start_time
 from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import SWITCH, Topology
@@ -41,13 +41,12 @@ def probe() -> list[Finding]:
     ]
 
 
-def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+def check_options(options: Options, topology: Topology) -> None:
     """``delays``, and nothing else; SpecError otherwise."""
     for name, value in options.items():
         if name != "delays":
             raise SpecError(f"testbed mininet has no option {name!r}", hint(name, ("delays",)))
         check_mechanism(value)
-    return dict(options)
 
 
 def check_mechanism(delays: str) -> str:
@@ -57,25 +56,17 @@ def check_mechanism(delays: str) -> str:
     return delays
 
 
-class MininetSite(ProcessSite):
+class MininetSite(Site):
     """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
 
     ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        delays: str = "",
-        seed: int = 0,
-        owns_folder: bool = False,
-    ):
-        self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
-        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+    def _set_up(self) -> None:
+        topology = self.topology
         self.network: MininetNetwork | None = None
+        self.delays = check_mechanism(self.options.get("delays", "")) or _default_mechanism()
+        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
         self._links = LinkStates(topology)
@@ -86,11 +77,7 @@ class MininetSite(ProcessSite):
         self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
         self.notes += unmet_wishes(topology, is_tree(topology))
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
+        self._build()
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -98,8 +85,8 @@ class MininetSite(ProcessSite):
         """See ``testbed.hosts.site.Site.address``."""
         return self._up.address(self.topology.host_of(host))
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
-        """Into the host's namespaces; the command keeps its id and its pipes.  Before the network is up: nowhere."""
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into the host's namespaces; before the network is up: nowhere."""
         if self.network is None:
             return ()
         return (tool("mnexec") or "mnexec", "-a", str(self.network.pid(host)))
@@ -286,6 +273,10 @@ class MininetSite(ProcessSite):
     def _check_delayer(self) -> None:
         if self.delayer is not None and not self.delayer.alive:
             raise MachineError("the delayer has ended", f"see {self.delayer.log}")
+
+
+def _default_mechanism() -> str:
+    return NETEM if find_capability("netem") else USER_SPACE
 
 
 def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:

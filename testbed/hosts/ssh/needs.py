@@ -1,16 +1,15 @@
 """What the testbed ``ssh`` needs here, found without connecting to anybody."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Options
 from testbed.hosts.capabilities import Finding, probe_capabilities, require
 from testbed.hosts.ssh.inventory import read_inventory
 from testbed.topologies.topology import Topology
 
 
-def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+def check_options(options: Options, topology: Topology) -> None:
     """The inventory; SpecError where there is none, or one that cannot be; MachineError without paramiko."""
     if set(options) != {"inventory"}:
         raise SpecError(
@@ -18,7 +17,6 @@ def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, An
         )
     read_inventory(Path(options["inventory"]))
     require("paramiko")
-    return dict(options)
 
 
 def probe() -> list[Finding]:

@@ -15,13 +15,11 @@ from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT, Agent
-from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure, Program
+from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.hosts.ssh.shape import shape, shaped_machines
 from testbed.links import LinkStates
-from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
 
@@ -31,34 +29,21 @@ AS_THEY_ARE_NS = 1_000_000  # ours: a path that differs from the topology by so 
 Answer = TypeVar("Answer")
 
 
-class SshSite(ProcessSite):
+class SshSite(Site):
     """Agents on other machines.  MachineError names the machine that cannot be used, and why; a context manager.
 
     The topology's machines are dealt out to those of the inventory in turn, so that several may share one: what that
     means for their paths is said in ``notes``.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        seed: int = 0,
-        owns_folder: bool = False,
-        inventory: str = "",
-    ):
-        self.machines = read_inventory(Path(inventory))
-        names = [host.name for host in topology.machines]
+    def _set_up(self) -> None:
+        self.machines = read_inventory(Path(self.options["inventory"]))
+        names = [host.name for host in self.topology.machines]
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
-        self._shaped = shaped_machines(topology, self.machines, self._machine_of)
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+        self._shaped = shaped_machines(self.topology, self.machines, self._machine_of)
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
         self._opening = threading.Lock()
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        self._open()
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -100,9 +85,9 @@ class SshSite(ProcessSite):
         self.agents[name], self._host_of[name] = agent, host
         return agent
 
-    def processes(self) -> list[tuple[str, int]]:
-        """None that live on this machine: the keepers' probes see to them."""
-        return []
+    def watched(self) -> SiteWatch:
+        """Agents are seen by the keepers' probes, where they live."""
+        return SiteWatch(elsewhere=self.probes)
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """Through the SSH connection; a channel of it behaves as a socket does."""
@@ -151,7 +136,7 @@ class SshSite(ProcessSite):
 
     def verify(self) -> list[PathMeasure]:
         """Measure every path; where nobody can set a delay, what was measured is what counts."""
-        self.check_alive()
+        self._check_alive()
         measures = [self._judged(measure) for measure in check_links(self)]
         far = [measure for measure in measures if self._is_other(measure)]
         if far:

@@ -77,7 +77,7 @@ def test_an_agent_answers_in_order_and_ends_with_its_input(site):
     for number in range(5):
         agent.post("echo", number=number)
     assert [agent.answer()["number"] for _ in range(5)] == list(range(5))
-    assert site.processes() == [("a", agent.pid)]
+    assert site.processes == [("a", agent.pid)]
     assert agent.stop() == 0 and agent.stop() == 0 and not agent.alive
     with pytest.raises(MachineError, match="has ended"):
         agent.ask("echo")
@@ -114,7 +114,7 @@ def test_an_agent_that_dies_is_named_with_its_last_words(site):
         other.ask("die")
     wait_until(lambda: not other.alive)
     with pytest.raises(MachineError, match=r"a \(code 1\), b \(code 7\)"):
-        site.check_alive()
+        site.verify()
     third = site.start("n2", Program("c", COMMAND))
     third.ready()
     with pytest.raises(MachineError, match="has ended"):
