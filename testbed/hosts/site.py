@@ -106,7 +106,6 @@ class Site(ABC):
         self.options: Options = options
         self.notes: list[str] = []  # what of the topology, or of the wishes, the hosts do not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
-        self._host_of: dict[str, str] = {}  # agent -> host
         self._records: dict[str, int] = {}  # agent -> its number in the state file
         try:
             (folder / "logs").mkdir(parents=True, exist_ok=True)
@@ -182,7 +181,7 @@ class Site(ABC):
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
             raise MachineError(f"cannot start {name}: {error.filename or log}: {error.strerror}", fix) from None
         agent = Agent(name, process, log, host)
-        self.agents[name], self._host_of[name], self._records[name] = agent, host, number
+        self.agents[name], self._records[name] = agent, number
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
         return agent
 
@@ -230,7 +229,7 @@ class Site(ABC):
 
     def _namespaces(self) -> dict[str, int]:
         """Host -> pid of an agent on it."""
-        return {self._host_of[name]: pid for name, pid in self.processes}
+        return {agent.host: agent.pid for agent in list(self.agents.values()) if agent.alive}
 
     def explained(self, error: HarnessError) -> HarnessError:
         """The error itself, or one that says why: its host was killed, or does not answer any more."""

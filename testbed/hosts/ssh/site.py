@@ -41,6 +41,7 @@ class SshSite(Site):
         names = [host.name for host in self.topology.machines]
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
         self._shaped = shaped_machines(self.topology, self.machines, self._machine_of)
+        self._host_of: dict[str, str] = {}  # agent -> host
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
         self._opening = threading.Lock()
         self._open()
