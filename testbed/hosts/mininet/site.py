@@ -3,20 +3,19 @@
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
+from collectors.procfs import read
 from core.errors import MachineError, SpecError
-from core.records import Options
+from core.records import Json, Options
 from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
-from testbed.hosts.mininet.namespaces import connect_in
-from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree, run_in
+from testbed.hosts.mininet.namespaces import connect_in, run_in
+from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
 from testbed.hosts.site import PathMeasure, Program, Site, python_agent
@@ -29,16 +28,17 @@ NETEM, USER_SPACE = "netem", "user-space"
 DELAYER = "delayer"
 FIFO_PRIORITY = 10
 STATS_TIMEOUT_S = 10.0
+INTERFACE_METRICS = (  # in the order of /proc/net/dev; sent_bytes alone are those of messages
+    *("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count"),
+    *("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count"),
+)
 LEAST_DELAY_NS = 50_000  # ours: a path through the bridge takes about as long anyway
 
 
 def probe() -> list[Finding]:
     """What this testbed needs of the machine: netem or packet queues will do; the rest steadies measurements."""
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
-    return [
-        *probe_capabilities(*NEEDED, *delays),
-        *probe_beside(),
-    ]
+    return [*probe_capabilities(*NEEDED, *delays), *probe_beside()]
 
 
 def check_options(options: Options, topology: Topology) -> None:
@@ -111,7 +111,6 @@ class MininetSite(Site):
         """See ``testbed.hosts.site.Site.verify``.  The delayer counts anew from here on: the load's own lateness."""
         measures = self.measure()
         raise_problems(measures)
-        self._check_delayer()
         if self.delayer is not None:
             with self._changing:
                 self.delayer.ask("stats", reset=True)
@@ -156,10 +155,10 @@ class MininetSite(Site):
         """
         rows: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
-            rows += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
-            rows += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
+            counted = _kernel_counters(self._up.pid(host.name), self._up.device(host.name))
+            rows += [(host.name, metric, value) for metric, value in counted]
         if self.delayer is not None:
-            stats: dict[str, Any] = {"alive_count": 0}
+            stats: Json = {"alive_count": 0}
             with self._changing, suppress(MachineError):
                 stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
             rows += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
@@ -270,10 +269,6 @@ class MininetSite(Site):
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
 
-    def _check_delayer(self) -> None:
-        if self.delayer is not None and not self.delayer.alive:
-            raise MachineError("the delayer has ended", f"see {self.delayer.log}")
-
 
 def _default_mechanism() -> str:
     return NETEM if find_capability("netem") else USER_SPACE
@@ -297,31 +292,17 @@ def _needs_queue(path: PathState) -> bool:
 
 def _tc(network: MininetNetwork, host: str, lines: Sequence[str]) -> None:
     if lines:
-        run_in(network.pid(host), tool("tc") or "tc", "-batch", "-", text="\n".join(lines) + "\n")
+        run_in(network.pid(host), "tc", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-def _interface(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
-    """Bytes, packets and drops of a host's interface, from /proc; sent_bytes alone are those of messages."""
-    for line in Path(f"/proc/{network.pid(host)}/net/dev").read_text().splitlines():
+def _kernel_counters(pid: int, device: str) -> Iterator[tuple[str, float]]:
+    """Of a host's interface, and of its queues to the delayer: a packet is dropped where one is full, or fails."""
+    for line in read(f"/proc/{pid}/net/dev").splitlines():
         name, _, rest = line.partition(":")
-        if name.strip() == network.device(host):
+        if name.strip() == device:
             values = [float(word) for word in rest.split()]
-            names = ("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count")
-            sent = ("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count")
-            return [*zip(names, values[:4], strict=True), *zip(sent, values[8:12], strict=True)]
-    return []
-
-
-def _queues(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
-    """What the kernel dropped on the way to the delayer: queue full, or not delivered."""
-    try:
-        text = Path(f"/proc/{network.pid(host)}/net/netfilter/nfnetlink_queue").read_text()
-    except OSError:
-        return []
-    rows: list[list[Any]] = [line.split() for line in text.splitlines()]
-    if not rows:
-        return []
-    return [
-        ("queue_waiting_count", float(sum(int(row[2]) for row in rows))),
-        ("queue_drop_count", float(sum(int(row[5]) + int(row[6]) for row in rows))),
-    ]
+            yield from zip(INTERFACE_METRICS, values[:4] + values[8:12], strict=True)
+    queues = [line.split() for line in read(f"/proc/{pid}/net/netfilter/nfnetlink_queue").splitlines()]
+    if queues:
+        yield "queue_waiting_count", float(sum(int(row[2]) for row in queues))
+        yield "queue_drop_count", float(sum(int(row[5]) + int(row[6]) for row in queues))

@@ -46,7 +46,7 @@ def test_stamps_are_found_wherever_they_are(others: list[tuple[int, bytes]], sta
         shown = [*others, stamp] if stamped else others
         message = packet(7, 99, [*shown, (netlink.ATTRIBUTE_PAYLOAD, bytes(range(20)))])
         assert stamps.arrived_at_ns(message) == (1_700_000_000_123_456_000 if stamped else 0)
-        assert netlink.message_type(message) == netlink.PACKET
+        assert netlink.is_packet(message)
         assert message[netlink.QUEUE_AT : netlink.QUEUE_AT + 2] == b"\0\7"
         assert message[netlink.ID_AT : netlink.ID_AT + 4] == b"\0\0\0\x63"
         at = netlink.attribute_at(message, netlink.ATTRIBUTE_PAYLOAD)
