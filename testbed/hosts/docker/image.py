@@ -22,13 +22,16 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
 from testbed.servers import SERVERS
 from testbed.servers.server import load_server
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them
@@ -43,7 +46,7 @@ _ELF = b"\x7fELF"
 _PIECE_BYTES = 1 << 20
 
 
-def node_image(client: Any) -> str:
+def node_image(client: "DockerClient") -> str:
     """The tag of our image in a daemon (``client``: the SDK's), which is made there unless it has it."""
     import docker
 
