@@ -30,16 +30,20 @@ def confined(site: Site, pid: int, share: float) -> Iterator[None]:
     group = root / f"ratebed-{site.state.tag}-{pid}"
     number = site.state.making("folder", path=str(group))
     try:
-        group.mkdir()
-        _set_quota(group, round(QUOTA_US / share))
-        _move(pid, group)
-    except OSError as error:
-        _remove(site, root, group, pid, number)
-        raise MachineError(f"no CPU quota at {group}: {error.strerror}", "run as root, or use core_share=1") from None
-    try:
+        try:
+            group.mkdir()
+            _set_quota(group, round(QUOTA_US / share))
+            _move(pid, group)
+        except OSError as error:
+            fix = "run as root, or use core_share=1"
+            raise MachineError(f"no CPU quota at {group}: {error.strerror}", fix) from None
         yield
     finally:
-        _remove(site, root, group, pid, number)
+        with suppress(OSError):
+            _move(pid, root)  # the process, if it lives, is let out: an empty group can go
+        with suppress(FileNotFoundError):
+            group.rmdir()
+        site.state.gone(number)
 
 
 def _root() -> Path:
@@ -67,12 +71,3 @@ def _move(pid: int, group: Path) -> None:
     for thread, its in cores.items():
         with suppress(ProcessLookupError):
             os.sched_setaffinity(thread, its)
-
-
-def _remove(site: Site, root: Path, group: Path, pid: int, number: int) -> None:
-    """An empty group can go; the process, if it lives, is let out."""
-    with suppress(OSError):
-        _move(pid, root)
-    with suppress(FileNotFoundError):
-        group.rmdir()
-    site.state.gone(number)
