@@ -9,7 +9,7 @@ with that, and ``ratebed clean`` ends that of a process which was killed.
 import atexit
 import os
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from core.errors import MachineError, SpecError
@@ -86,7 +86,7 @@ class PrivateDaemon(PrivateServer):
 
     def _prepare(self) -> None:
         self.group = f"/ratebed-{self.state.token}"
-        self._make("group", remove_group, self.group, name=self.group)
+        self._make("group", partial(remove_group, self.group), name=self.group)
         (self.folder / "none.json").write_text("{}")  # and not the host's
 
     def _command(self) -> list[str]:
