@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +13,9 @@ from core.errors import MachineError, SpecError
 from core.records import Json
 from testbed.hosts.capabilities import CHECKOUT, tool
 from testbed.hosts.docker.daemon import Daemon
-from testbed.hosts.docker.groups import groups_of, kills_count, members
 from testbed.hosts.docker.image import CODE_LABEL, code_key, node_image
 from testbed.hosts.docker.wishes import ARCHIVE, Wish
+from testbed.hosts.groups import groups_of, kill_members, kills_count
 from testbed.hosts.state import RunState
 
 if TYPE_CHECKING:
@@ -143,9 +142,7 @@ class Container:
     def kill(self) -> None:
         """End it, with the agents in it."""
         for group in set(self.groups.values()):
-            for pid in members(group):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            kill_members(group)
         with suppress(Exception):  # it has ended of that already
             self._container.kill()
 

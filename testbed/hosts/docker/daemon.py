@@ -15,7 +15,7 @@ from pathlib import Path
 from core.errors import MachineError, SpecError
 from core.registry import hint
 from testbed.hosts.capabilities import require, tool
-from testbed.hosts.cleaning import remove_group
+from testbed.hosts.groups import remove_group
 from testbed.hosts.private import PrivateServer
 
 CHOICE = "RATEBED_DOCKER_DAEMON"  # how the command line tells it: which daemon it is changes no result

@@ -17,8 +17,8 @@ from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, probe_capabilities
 from testbed.hosts.docker.container import Container, image_of
 from testbed.hosts.docker.daemon import chosen, running_daemon, use_daemon
-from testbed.hosts.docker.groups import joining
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
+from testbed.hosts.groups import joining
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Program, SiteWatch
