@@ -98,10 +98,10 @@ DOCKER = Place(
 SSH = Place(
     "ssh",
     f"{_HERE}.ssh.site:SshSite",
-    f"{_HERE}.ssh.needs:probe",
+    f"{_HERE}.ssh.inventory:probe",
     privileges="keys",
     has_links=False,
     has_our_files=False,
-    checker=f"{_HERE}.ssh.needs:site_options",
+    checker=f"{_HERE}.ssh.inventory:site_options",
     files={"inventory": ""},
 )

@@ -28,7 +28,7 @@ def shape(remote: RemoteHost, targets: Mapping[str, PathState]) -> None:
     lines = host_lines(device, targets, rate_bps=None, per_path_rates=True, netem=netem)
     if lines:
         try:
-            remote.keeping.ask("shape", device=device, lines=lines, first=True)
+            remote.keeping.ask("shape", device=device, lines=lines)
         except MachineError as error:
             fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
             raise MachineError(error.what, fix) from None
