@@ -25,8 +25,7 @@ from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
 from testbed.hosts.core_share import confined
 from testbed.hosts.pipes import PipedProcess
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
 from testbed.trust.evidence import Evidence

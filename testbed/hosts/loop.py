@@ -10,11 +10,10 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-from testbed.hosts.agent import _carry_out, say
+from testbed.hosts.agent import Commands, carry_out, say
 
 _PR_SET_TIMERSLACK = 29  # prctl(2), of a thread: by default Linux may wake a sleeper 50 us late
 _LONGEST_SLEEP_NS = 10**9
@@ -50,7 +49,7 @@ class Loop:
     """Calls actions at instants of the steady clock, and handlers of sockets that can be read or written."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         self._readers: dict[int, Callable[[], None]] = {}
         self._writers: dict[int, Callable[[], None]] = {}
@@ -59,7 +58,7 @@ class Loop:
         self._watched: set[int] = set()
         self._running = True
 
-    def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant, or as soon after it as can be; of one instant in the order given."""
         self._serial += 1
         heapq.heappush(self._heap, (monotonic_ns, self._serial, action, arguments))
@@ -148,7 +147,7 @@ def precise_sleep() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
 
 
-def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | None]], **ready: Any) -> None:
+def serve_in(loop: Loop, commands: Commands, **ready: object) -> None:
     """``testbed.hosts.agent.serve`` inside a loop: carry out commands between other things; ends with the input."""
     descriptor, waiting = sys.stdin.fileno(), bytearray()
     os.set_blocking(descriptor, False)
@@ -165,7 +164,7 @@ def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | N
         waiting += part
         *lines, waiting = waiting.split(b"\n")
         for line in lines:
-            _carry_out(bytes(line), commands)
+            carry_out(bytes(line), commands)
 
     loop.on_readable(descriptor, read)
     say(ok="ready", **ready)

@@ -22,12 +22,12 @@ class Place:
     """See ``testbed.api.Testbed``.  ``maker``, ``prober``, ``checker``: "module:NAME", imported on use."""
 
     name: str
-    maker: str  # the class of its sites: (topology, folder, seed, owns_folder, options)
+    maker: str  # the class of its sites
     prober: str
     privileges: str = "none"
     has_links: bool = True
     has_our_files: bool = True
-    checker: str = ""  # of a run's options: what the site is made with, or an error; empty: there are none
+    checker: str = ""  # of a run's options, which says what is wrong with them; empty: there are none
     files: Mapping[str, str] = field(default_factory=dict)  # options (last word) that name files -> how those end
     options: Mapping[str, object] = field(default_factory=dict)  # what the site is made with
     real_time: bool = True
@@ -40,10 +40,10 @@ class Place:
     def with_options(self, options: TestbedOptions, topology: Topology) -> "Place":
         """See ``testbed.api.Testbed``."""
         if self.checker:
-            return replace(self, options=_named(self.checker)(options, topology))
-        if options:
+            _named(self.checker)(options, topology)
+        elif options:
             raise SpecError(f"testbed {self.name} has no options, got {', '.join(options)}", "leave them out")
-        return self
+        return replace(self, options=options)
 
     def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
         """See ``testbed.api.Testbed``: an inventory, the archives of images."""
@@ -85,14 +85,14 @@ MININET = Place(
     f"{_HERE}.mininet.site:MininetSite",
     f"{_HERE}.mininet.site:probe",
     privileges="root",
-    checker=f"{_HERE}.mininet.site:site_options",
+    checker=f"{_HERE}.mininet.site:check_options",
 )
 DOCKER = Place(
     "docker",
     f"{_HERE}.docker.site:DockerSite",
     f"{_HERE}.docker.site:probe",
     privileges="root",
-    checker=f"{_HERE}.docker.wishes:site_options",
+    checker=f"{_HERE}.docker.wishes:read_wishes",
     files={"image": ".tar"},
 )
 SSH = Place(
@@ -102,6 +102,6 @@ SSH = Place(
     privileges="keys",
     has_links=False,
     has_our_files=False,
-    checker=f"{_HERE}.ssh.inventory:site_options",
+    checker=f"{_HERE}.ssh.inventory:check_options",
     files={"inventory": ""},
 )

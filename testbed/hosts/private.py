@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 from collectors.procfs import read
 from core.errors import MachineError
-from testbed.hosts.capabilities import require, tool
+from testbed.hosts.capabilities import SBIN, require, tool
 from testbed.hosts.cleaning import kill_marked
 from testbed.hosts.state import RunState, start_time
 
@@ -87,7 +87,7 @@ class PrivateServer(ABC):
     # --- its process --------------------------------------------------------------------------------------
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin:/sbin:/usr/local/sbin"])
+        path = os.pathsep.join([os.environ.get("PATH", ""), SBIN])
         with (self.folder / "log").open("wb") as log:
             return subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,

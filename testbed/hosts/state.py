@@ -23,13 +23,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 from core.errors import MachineError
+from core.records import Json
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "folder", "container", "group", "remote")
 
 
 def state_folder() -> Path:
@@ -89,7 +89,7 @@ class RunState:
     def __init__(self, folder: Path | None = None):
         self.token = secrets.token_hex(16)
         self.path = (folder or state_folder()) / f"run-{os.getpid()}-{self.token[:8]}.jsonl"
-        self._last, self._numbering = 0, threading.Lock()  # containers are made side by side
+        self._numbers, self._numbering = count(1), threading.Lock()  # containers are made side by side
         self._there: set[int] = set()
         try:
             self._file = self.path.open("x", buffering=1)
@@ -108,7 +108,7 @@ class RunState:
         """What every process of the run must have in its environment."""
         return {TOKEN: self.token}
 
-    def making(self, kind: str, **what: Any) -> int:
+    def making(self, kind: str, **what: object) -> int:
         """Say what is about to be made; returns its number for ``made`` and ``gone``.
 
         ``process``: name, then ``made(pid=, started=)`` · ``folder``: path of one that will be empty at the end, or
@@ -117,15 +117,13 @@ class RunState:
         ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the command that removes what
         the run left there.
         """
-        assert kind in KINDS, kind
         with self._numbering:
-            self._last += 1
-            number = self._last
+            number = next(self._numbers)
             self._write({"making": number, "kind": kind, **what})
         self._there.add(number)
         return number
 
-    def made(self, number: int, **more: Any) -> None:
+    def made(self, number: int, **more: object) -> None:
         """It is there now; ``more`` is what identifies it."""
         self._write({"made": number, **more})
 
@@ -140,7 +138,7 @@ class RunState:
         if not self._there:
             self.path.unlink(missing_ok=True)
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: Json) -> None:
         try:
             self._file.write(json.dumps(line) + "\n")
         except OSError as error:
@@ -152,8 +150,8 @@ class Leftovers:
     """What the state file of a run says: its owner, and the things that were made and not removed, oldest first."""
 
     path: Path
-    owner: dict[str, Any] = field(default_factory=dict)
-    things: dict[int, dict[str, Any]] = field(default_factory=dict)
+    owner: Json = field(default_factory=dict)
+    things: dict[int, Json] = field(default_factory=dict)
 
     @property
     def token(self) -> str:

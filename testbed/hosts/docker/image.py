@@ -27,7 +27,8 @@ from typing import IO, Any
 from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
-from testbed.servers import SERVERS, load_server
+from testbed.servers import SERVERS
+from testbed.servers.server import load_server
 
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
@@ -21,8 +20,7 @@ from testbed.hosts.docker.groups import joining
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
-from testbed.hosts.site import Program
-from testbed.topologies.topology import Topology
+from testbed.hosts.site import Program, SiteWatch
 
 AT_ONCE = 4  # containers that are being made
 WATCH_EVERY_S = 0.2
@@ -53,36 +51,26 @@ def _running() -> str:
 class DockerSite(MininetSite):
     """A topology in containers.  MachineError where the machine lacks something; a context manager.
 
-    ``wishes``: what each machine is; ``daemon``: ``private`` or ``running``.
+    ``wishes``: what each machine is.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        delays: str = "",
-        seed: int = 0,
-        owns_folder: bool = False,
-        options: Mapping[str, Any] | None = None,
-        daemon: str = "",
-    ):
-        self.wishes = read_wishes(options or {}, topology)
+    def _set_up(self) -> None:
+        self.wishes = read_wishes(self.options, self.topology)
         self.containers: dict[str, Container] = {}
-        self._daemon = use_daemon(daemon or chosen())
+        self._daemon = use_daemon(chosen())
         self._done = threading.Event()
         self._watcher: threading.Thread | None = None
-        super().__init__(topology, folder, state_folder, delays, seed, owns_folder)
+        super()._set_up()
 
     # --- agents ------------------------------------------------------------------------------------------
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
         """Into a container's limits: before what pins to cores, which joining a control group may undo.
 
         The container itself is entered behind that, for it may not have its programs: see ``start``.
         """
         if host not in self.containers:
-            return super().prefix(host, is_limited)
+            return super()._prefix(host, is_limited)
         return joining(self.containers[host].groups) if is_limited and self.network is not None else ()
 
     def start(self, host: str, program: Program) -> Agent:
@@ -93,6 +81,10 @@ class DockerSite(MininetSite):
         return super().start(host, program)
 
     # --- what becomes of the containers ------------------------------------------------------------------
+
+    def watched(self) -> SiteWatch:
+        """Containers, too."""
+        return SiteWatch(lambda: self.processes, self._namespaces, self.usage)
 
     def usage(self) -> list[tuple[str, str, float]]:
         """What Docker counts of each container: (host, metric, value)."""

@@ -88,15 +88,3 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
         values = {name: value for layer in layers for name, value in layer.items()}
         wishes[machine.name] = configure(f"testbed docker, host {machine.name},", Wish, values)
     return wishes
-
-
-def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
-    """What the site is made with; SpecError as above."""
-    read_wishes(options, topology)
-    return {"options": dict(options)}
-
-
-def archives(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Files that the options name: a run's identity depends on what is in them."""
-    images = {str(value) for key, value in options.items() if key.rpartition(".")[2] == "image"}
-    return tuple(sorted(name for name in images if Wish(image=name).is_archive))

@@ -28,7 +28,7 @@ from random import Random
 import msgspec
 
 from core.records import Json
-from testbed.hosts.agent import _carry_out, say
+from testbed.hosts.agent import carry_out, say
 from testbed.hosts.loop import precise_sleep
 from testbed.hosts.mininet import netlink
 from testbed.hosts.mininet.namespaces import network_of
@@ -234,7 +234,7 @@ class Delayer:
         self.is_done = not part
         *lines, self._input = (self._input + part).split(b"\n")
         for line in lines:
-            _carry_out(line, {"attach": self.attach, "set": self.set, "stats": self.stats})
+            carry_out(line, {"attach": self.attach, "set": self.set, "stats": self.stats})
 
     def attach(self, hosts: dict[str, int], seed: int) -> None:
         """Open the queues of hosts, by the id of a process in their namespace; ``seed``: of what is drawn."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 
 from collectors.procfs import read
 from core.errors import MachineError, SpecError
@@ -19,8 +18,7 @@ from testbed.hosts.mininet.namespaces import connect_in, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
-from testbed.hosts.process import ProcessSite, python_agent
-from testbed.hosts.site import PathMeasure, Program
+from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 from testbed.hosts.state import start_time
 from testbed.links import LinkStates, PathState
 from testbed.topologies.topology import SWITCH, Topology
@@ -43,13 +41,12 @@ def probe() -> list[Finding]:
     return [*probe_capabilities(*NEEDED, *delays), *probe_beside()]
 
 
-def site_options(options: Options, topology: Topology) -> Options:
+def check_options(options: Options, topology: Topology) -> None:
     """``delays``, and nothing else; SpecError otherwise."""
     for name, value in options.items():
         if name != "delays":
             raise SpecError(f"testbed mininet has no option {name!r}", hint(name, ("delays",)))
         check_mechanism(value)
-    return options
 
 
 def check_mechanism(delays: str) -> str:
@@ -59,25 +56,17 @@ def check_mechanism(delays: str) -> str:
     return delays
 
 
-class MininetSite(ProcessSite):
+class MininetSite(Site):
     """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
 
     ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        delays: str = "",
-        seed: int = 0,
-        owns_folder: bool = False,
-    ):
-        self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
-        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+    def _set_up(self) -> None:
+        topology = self.topology
         self.network: MininetNetwork | None = None
+        self.delays = check_mechanism(self.options.get("delays", "")) or _default_mechanism()
+        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
         self._links = LinkStates(topology)
@@ -88,11 +77,7 @@ class MininetSite(ProcessSite):
         self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
         self.notes += unmet_wishes(topology, is_tree(topology))
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
+        self._build()
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -100,8 +85,8 @@ class MininetSite(ProcessSite):
         """See ``testbed.hosts.site.Site.address``."""
         return self._up.address(self.topology.host_of(host))
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
-        """Into the host's namespaces; the command keeps its id and its pipes.  Before the network is up: nowhere."""
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into the host's namespaces; before the network is up: nowhere."""
         if self.network is None:
             return ()
         return (tool("mnexec") or "mnexec", "-a", str(self.network.pid(host)))
@@ -283,6 +268,10 @@ class MininetSite(ProcessSite):
             dropped = [network.address(a) for a, b in sorted(cut) if b == target]
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
+
+
+def _default_mechanism() -> str:
+    return NETEM if find_capability("netem") else USER_SPACE
 
 
 def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:

@@ -44,14 +44,13 @@ def probe() -> list[Finding]:
     ]
 
 
-def site_options(options: Options, topology: Topology) -> Options:
+def check_options(options: Options, topology: Topology) -> None:
     """The inventory; SpecError where there is none, or one that cannot be; MachineError without paramiko."""
     if set(options) != {"inventory"}:
         fix = "name them: --inventory FILE (see testbed/hosts/ssh/inventory.py)"
         raise SpecError("the testbed ssh has no hosts", fix)
     read_inventory(Path(options["inventory"]))
     require("paramiko")
-    return options
 
 
 @dataclass(frozen=True)

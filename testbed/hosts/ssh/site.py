@@ -14,13 +14,11 @@ from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT, Agent
-from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure, Program
+from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.hosts.ssh.shape import shape, shaped_machines
 from testbed.links import LinkStates
-from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
 
@@ -28,33 +26,29 @@ _SILENT = "no answer of"
 AS_THEY_ARE_NS = 1_000_000  # ours: a path that differs from the topology by so much is worth a note
 
 
-class SshSite(ProcessSite):
+class SshSite(Site):
     """Agents on other machines.  MachineError names the machine that cannot be used, and why; a context manager.
 
     The topology's machines are dealt out to those of the inventory in turn, so that several may share one: what that
     means for their paths is said in ``notes``.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        seed: int = 0,
-        owns_folder: bool = False,
-        inventory: str = "",
-    ):
-        self.machines = read_inventory(Path(inventory))
-        names = [host.name for host in topology.machines]
+    def _set_up(self) -> None:
+        self.machines = read_inventory(Path(self.options["inventory"]))
+        names = [host.name for host in self.topology.machines]
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
-        self._shaped = shaped_machines(topology, self.machines, self._machine_of)
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+        self._shaped = shaped_machines(self.topology, self.machines, self._machine_of)
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
+        brokerd = brokerd_path() if self.topology.node_names("broker") else None
+        _together(lambda machine: self._open(machine, brokerd), used)
+        self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
+        for name, remote in self.hosts.items():
+            self.notes += remote.shipped.notes
+            shared = [host for host, machine in self._machine_of.items() if machine == name]
+            if len(shared) > 1:
+                self.notes.append(f"{', '.join(shared)} share the machine {name}")
+        _together(self._shape, self._shaped)
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -81,13 +75,12 @@ class SshSite(ProcessSite):
             raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
         process, refused = remote.keeping.start(program, words, log)
         self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
-        agent = Agent(name, process, log, host)
-        self.agents[name], self._host_of[name] = agent, host
-        return agent
+        self.agents[name] = Agent(name, process, log, host)
+        return self.agents[name]
 
-    def processes(self) -> list[tuple[str, int]]:
-        """None that live on this machine: the keepers' probes see to them."""
-        return []
+    def watched(self) -> SiteWatch:
+        """Agents are seen by the keepers' probes, where they live."""
+        return SiteWatch(elsewhere=self.probes)
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """Through the SSH connection; a channel of it behaves as a socket does."""
@@ -127,8 +120,8 @@ class SshSite(ProcessSite):
             return error
         silent = [name for name, remote in self.hosts.items() if not remote.answers()]
         if not silent:
-            named = [agent for agent in self._host_of if f"agent {agent}," in error.what]
-            where = f"{self.remote(self._host_of[named[0]]).machine.name}: " if named else ""
+            named = [agent for agent in self.agents.values() if f"agent {agent.name}," in error.what]
+            where = f"{self.remote(named[0].host).machine.name}: " if named else ""
             return error if error.what.startswith(where) else MachineError(where + error.what, error.fix)
         return MachineError(f"{_SILENT} {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
 
@@ -136,7 +129,7 @@ class SshSite(ProcessSite):
 
     def verify(self) -> list[PathMeasure]:
         """Measure every path; where nobody can set a delay, what was measured is what counts."""
-        self.check_alive()
+        self._check_alive()
         measures = [self._judged(measure) for measure in check_links(self)]
         unshaped = [measure for measure in measures if not self._is_shaped(measure.source)]
         far = [measure for measure in unshaped if _off_ns(measure) > AS_THEY_ARE_NS]
@@ -174,26 +167,8 @@ class SshSite(ProcessSite):
 
     # --- inside ------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        """Connect, bring what is missing, start the keepers: all machines at once."""
-        used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
-        brokerd = brokerd_path() if self.topology.node_names("broker") else None
-        _together(lambda machine: self._open_one(machine, brokerd), used)
-        self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
-        for name, remote in self.hosts.items():
-            self.notes += remote.shipped.notes
-            shared = [host for host, machine in self._machine_of.items() if machine == name]
-            if len(shared) > 1:
-                self.notes.append(f"{', '.join(shared)} share the machine {name}")
-        _together(self._shape, self._shaped)
-
-    def _shape(self, machine: Machine) -> None:
-        """What leaves a machine, which carries one host, takes the topology's paths."""
-        paths = LinkStates(self.topology).states().items()
-        own = {target: path for (source, target), path in paths if self._machine_of[source] == machine.name}
-        shape(self.hosts[machine.name], {self.address(target): path for target, path in own.items()})
-
-    def _open_one(self, machine: Machine, brokerd: Path | None) -> None:
+    def _open(self, machine: Machine, brokerd: Path | None) -> None:
+        """Connect, bring what is missing, start the keeper."""
         remote = RemoteHost(machine)
         self._undo.callback(remote.connection.close)
         remote.ship(brokerd, self.state.token)
@@ -206,13 +181,19 @@ class SshSite(ProcessSite):
                 remote.connection.done(clean)
                 self.state.gone(number)
             raise
-        self._undo.callback(self._close_one, remote, number)
+        self._undo.callback(self._close_keeper, remote, number)
         self.hosts[machine.name] = remote
 
-    def _close_one(self, remote: RemoteHost, number: int) -> None:
+    def _close_keeper(self, remote: RemoteHost, number: int) -> None:
         """What a lost machine still has is left to its keeper, and stays on record for ``ratebed clean``."""
         if remote.keeping.close():
             self.state.gone(number)
+
+    def _shape(self, machine: Machine) -> None:
+        """What leaves a machine, which carries one host, takes the topology's paths."""
+        paths = LinkStates(self.topology).states().items()
+        own = {target: path for (source, target), path in paths if self._machine_of[source] == machine.name}
+        shape(self.hosts[machine.name], {self.address(target): path for target, path in own.items()})
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

@@ -18,8 +18,7 @@ from testbed.faults import Crash, Handover, Heal, LinkDuplication, LinkLoss, Lin
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.hosts.state import read_state
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from tests.live import needs
@@ -38,7 +37,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             made = topology if isinstance(topology, Topology) else load_topology(topology, options)
             state = tmp_path / "state"
             state.mkdir(exist_ok=True)
-            return stack.enter_context(MininetSite(made, tmp_path / made.name, state, USER_SPACE))
+            return stack.enter_context(MininetSite(made, tmp_path / made.name, state, delays=USER_SPACE))
 
         yield build
 
@@ -298,24 +297,24 @@ def test_netem_where_there_is_netem(tmp_path: Path) -> None:
     topology = load_topology("full-mesh", {"nodes": 2, "delay": "20ms"})
     if find_capability("netem") is None:
         with pytest.raises(MachineError, match="no netem"):
-            MininetSite(topology, tmp_path / "run", tmp_path, NETEM)
+            MininetSite(topology, tmp_path / "run", tmp_path, delays=NETEM)
         assert not list(tmp_path.glob("run-*"))
     else:
-        with MininetSite(topology, tmp_path / "run", tmp_path, NETEM) as site:
+        with MininetSite(topology, tmp_path / "run", tmp_path, delays=NETEM) as site:
             assert site.delayer is None
             assert all(found.measured_p05_ns > 19 * MILLISECOND_NS for found in site.measure())
     with pytest.raises(SpecError, match="delays 'magic'"):
-        MininetSite(topology, tmp_path / "run", tmp_path, "magic")
+        MininetSite(topology, tmp_path / "run", tmp_path, delays="magic")
 
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.process import python_agent
+from testbed.hosts.site import python_agent
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
-site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), "user-space")
+site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), delays="user-space")
 site.start("n1", Program("probe", python_agent("testbed.trust.link_probe", site.address("n1")))).ready()
 places = {str(Path(f"/proc/{node.pid}/ns/net").readlink()) for node in site.network.nodes.values()}
 print(site.state.token, *places, flush=True)

@@ -14,8 +14,7 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.hosts.agent import Agent
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.hosts.ssh import keeping
 from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.host import RemoteHost
@@ -170,10 +169,10 @@ def test_nothing_but_code_is_left(make: Make, machines: Lab, tmp_path: Path) -> 
 
 
 def test_options_and_shared_machines(machines: Lab, tmp_path: Path) -> None:
-    from testbed.hosts.ssh.inventory import site_options
+    from testbed.hosts.ssh.inventory import check_options
 
     with pytest.raises(SpecError, match="--inventory FILE"):
-        site_options({}, load_topology("star"))
+        check_options({}, load_topology("star"))
     inventory = machines.inventory(tmp_path / "hosts.toml", 1, 2, shape=True)
     with pytest.raises(SpecError, match="paths inside of a machine cannot be shaped"):
         SshSite(load_topology("full-mesh", {"nodes": 3}), tmp_path / "run", tmp_path, inventory=str(inventory))
@@ -213,7 +212,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.process import python_agent
+from testbed.hosts.site import python_agent
 from testbed.hosts.site import Program
 from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import load_topology
