@@ -88,10 +88,10 @@ DOCKER = Place(
 SSH = Place(
     "ssh",
     f"{_HERE}.ssh.site:SshSite",
-    f"{_HERE}.ssh.needs:probe",
+    f"{_HERE}.ssh.inventory:probe",
     privileges="keys",
     has_links=False,
     has_our_files=False,
-    checker=f"{_HERE}.ssh.needs:check_options",
+    checker=f"{_HERE}.ssh.inventory:check_options",
     files={"inventory": ""},
 )

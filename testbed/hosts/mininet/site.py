@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from collectors.procfs import read
 from core.errors import MachineError, SpecError
@@ -17,12 +17,14 @@ from testbed.hosts.capabilities import Finding, find_capability, probe_beside, p
 from testbed.hosts.mininet.namespaces import connect_in, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
-from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
+from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited
 from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 from testbed.hosts.state import start_time
 from testbed.links import LinkStates, PathState
-from testbed.topologies.topology import SWITCH, Topology
+from testbed.topologies.topology import Topology
 from testbed.trust.link_check import check_links, raise_problems
+
+Ends = tuple[str, str]  # of a path: source, target
 
 NETEM, USER_SPACE = "netem", "user-space"
 DELAYER = "delayer"
@@ -70,11 +72,10 @@ class MininetSite(Site):
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
         self._links = LinkStates(topology)
-        self._settings: dict[tuple[str, str], PathState] = {}
-        self._queued: set[tuple[str, str]] = set()
+        self._settings: dict[Ends, PathState] = {}
+        self._queued: set[Ends] = set()
         self._changing = threading.RLock()  # faults and counters may come from different threads
         self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
-        self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
         self.notes += unmet_wishes(topology, is_tree(topology))
         self._build()
@@ -109,16 +110,12 @@ class MininetSite(Site):
 
     def verify(self) -> list[PathMeasure]:
         """See ``testbed.hosts.site.Site.verify``.  The delayer counts anew from here on: the load's own lateness."""
-        measures = self.measure()
+        measures = check_links(self)
         raise_problems(measures)
         if self.delayer is not None:
             with self._changing:
                 self.delayer.ask("stats", reset=True)
         return measures
-
-    def measure(self) -> list[PathMeasure]:
-        """Measure every path, inside its tolerance or not."""
-        return check_links(self)
 
     def apply(self, fault: Fault) -> None:
         """See ``testbed.hosts.site.Site.apply``."""
@@ -143,10 +140,8 @@ class MininetSite(Site):
         """
         before = self._links.point_of(fault.host)
         self._links.apply(fault)
-        limited = any(is_limited(link.rate_bps) for link in self.topology.links)
-        if before != fault.point and self._up.is_tree and limited:
+        if before != fault.point and self._links_limit:
             self._up.move(fault.host, before, fault.point)
-            self._shape()
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
@@ -181,7 +176,9 @@ class MininetSite(Site):
         self.network = MininetNetwork(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():
-                self._record(node.pid, f"mininet:{node.name}")
+                number = self.state.making("process", name=f"mininet:{node.name}")
+                self.state.made(number, pid=node.pid, started=start_time(node.pid))
+                self._undo.callback(self.state.gone, number)
         finally:
             self._undo.callback(self.network.close)  # before the records say that it is gone
         if self.delayer is not None:
@@ -190,7 +187,6 @@ class MininetSite(Site):
         if self.delayer is not None:
             pids = {host.name: self.network.pid(host.name) for host in self.topology.machines}
             self.delayer.ask("attach", hosts=pids, seed=self.seed)
-        self._shape()
         self._update()
         self.links_took_ns = time.monotonic_ns() - began_ns
 
@@ -198,56 +194,46 @@ class MininetSite(Site):
         """Machines whose namespaces are made elsewhere, and a process in each."""
         return {}
 
-    def _record(self, pid: int, name: str) -> None:
-        number = self.state.making("process", name=name)
-        self.state.made(number, pid=pid, started=start_time(pid))
-        self._undo.callback(self.state.gone, number)
-
-    def _shape(self) -> None:
-        """Limit the ends of links that are switches'; hosts' ends follow with their paths."""
-        network = self._up
-        if not network.is_tree:
-            return
-        switches = {host.name for host in self.topology.hosts if host.role == SWITCH}
-        lines: dict[str, list[str]] = {}
-        for link in self._links.topology.links:
-            for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True):
-                if end in switches:
-                    lines.setdefault(end, []).extend(link_lines(device, link.rate_bps))
-        for end, text in lines.items():
-            _tc(network, end, text)
-
     def _update(self) -> None:
         """Bring the network to what the paths are now: only what has changed."""
         wanted = self._links.states()
         changed = {ends: path for ends, path in wanted.items() if self._settings.get(ends) != path}
-        self._shape_hosts(wanted, {source for source, _ in changed})
+        self.topology = self._links.topology
+        self._shape(wanted)
         if self.delays == USER_SPACE:
             self._delay(wanted, changed)
         self._settings = wanted
-        self.topology = self._links.topology
 
-    def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathState], sources: set[str]) -> None:
-        network, netem, per_path = self._up, self.delays == NETEM, not self._up.is_tree
-        links = self._links.topology.links
-        for source in sorted(sources):
-            targets = {network.address(b): path for (a, b), path in wanted.items() if a == source}
-            own = [link.rate_bps for link in links if source in (link.a, link.b)]
-            lines = host_lines(
-                network.device(source),
-                targets,
-                rate_bps=None if per_path else own[0],
-                per_path_rates=per_path,
-                netem=netem,
-                has_classes=source in self._classed,
-            )
-            if needs_classes(targets, per_path_rates=per_path, netem=netem):
-                self._classed.add(source)
-            if self._shaped.get(source) != lines:
-                _tc(network, source, lines)
-            self._shaped[source] = lines
+    @property
+    def _links_limit(self) -> bool:
+        """Whether links hold their rates themselves; otherwise those are of paths."""
+        return self._up.is_tree and any(is_limited(link.rate_bps) for link in self.topology.links)
 
-    def _delay(self, wanted: Mapping[tuple[str, str], PathState], changed: Mapping[tuple[str, str], PathState]) -> None:
+    def _shape(self, wanted: Mapping[Ends, PathState]) -> None:
+        """Links that limit do so at both ends; what is of paths, rates or all of netem, is at their sources' ends."""
+        network, of_links = self._up, self._links_limit
+        ends: list[tuple[str, str, int | None]] = [(name, network.device(name), None) for name in self._queue]
+        if of_links:
+            ends = [
+                (end, device, link.rate_bps)
+                for link in self.topology.links
+                for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True)
+            ]
+        lines = {end: list[str]() for end, _, _ in ends}
+        for end, device, rate_bps in ends:
+            paths = {network.address(b): path for (a, b), path in wanted.items() if a == end}
+            if of_links:
+                paths = {address: replace(path, rates_bps=()) for address, path in paths.items()}
+            has_classes = not of_links and bool(self._shaped.get(end))
+            netem = self.delays == NETEM and bool(paths)
+            lines[end] += host_lines(device, paths, rate_bps, netem=netem, has_classes=has_classes)
+        for end, wanted_lines in lines.items():
+            known = self._shaped.get(end, ())
+            if text := "".join(f"{line}\n" for line in wanted_lines if line not in known):
+                run_in(network.pid(end), "tc", "-batch", "-", text=text)
+        self._shaped = lines
+
+    def _delay(self, wanted: Mapping[Ends, PathState], changed: Mapping[Ends, PathState]) -> None:
         """The delayer first, then the rules that lead packets to it.  A cut path without a queue drops by a rule."""
         assert self.delayer is not None
         network = self._up
@@ -288,11 +274,6 @@ def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
 def _needs_queue(path: PathState) -> bool:
     """Whether packets of a path must be touched at all: the way through the bridge is a short delay by itself."""
     return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.duplications or path.reorderings)
-
-
-def _tc(network: MininetNetwork, host: str, lines: Sequence[str]) -> None:
-    if lines:
-        run_in(network.pid(host), "tc", "-batch", "-", text="\n".join(lines) + "\n")
 
 
 def _kernel_counters(pid: int, device: str) -> Iterator[tuple[str, float]]:

@@ -1,18 +1,17 @@
 """A connection to a machine of the inventory: its host key is checked, everything has a time-out, errors are clear."""
 
-import base64
-import hashlib
 import logging
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import paramiko
 
 from core.errors import HarnessError, MachineError
-from testbed.hosts.ssh.inventory import FINGERPRINT, Machine
+from testbed.hosts.ssh.inventory import Machine
 
 CONNECT_S = 10.0
 COMMAND_S = 30.0
@@ -37,20 +36,15 @@ class _Check(paramiko.MissingHostKeyPolicy):
     def __init__(self, machine: Machine):
         self._machine = machine
 
-    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """MachineError where the key is another, or where nobody has said which it is."""
-        shown = f"{fingerprint_of(key)} ({key.get_name()})"
+        shown = f"{key.fingerprint} ({key.get_name()})"
         if not self._machine.fingerprint:
             fix = f"if it is {shown}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
             raise MachineError(f"its host key is not in {self._machine.known_hosts}", fix)
-        if fingerprint_of(key) != self._machine.fingerprint:
+        if key.fingerprint != self._machine.fingerprint:
             fix = "somebody may sit in between: ask whoever runs it, then mend the inventory"
             raise MachineError(f"its host key is {shown}, and not {self._machine.fingerprint}", fix)
-
-
-def fingerprint_of(key: Any) -> str:
-    """As ``ssh-keygen -l`` prints it."""
-    return FINGERPRINT + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
 
 
 class SshConnection:
@@ -159,7 +153,7 @@ class SshConnection:
         self._client.close()
 
     @staticmethod
-    def _read(receive: Any, channel: paramiko.Channel, until_s: float) -> bytes:
+    def _read(receive: Callable[[int], bytes], channel: paramiko.Channel, until_s: float) -> bytes:
         parts: list[bytes] = []
         while True:
             channel.settimeout(max(0.001, until_s - time.monotonic()))
@@ -175,7 +169,7 @@ class SshConnection:
         if isinstance(error, HarnessError):
             raise self.wrong(error.args[0]) from None
         if isinstance(error, paramiko.BadHostKeyException):
-            shown, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
+            shown, known = error.key.fingerprint, error.expected_key.fingerprint
             fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
             raise self.wrong(f"its host key is {shown}, and not {known} as in {its.known_hosts}", fix) from None
         if isinstance(error, paramiko.PasswordRequiredException):

@@ -1,18 +1,19 @@
 """The harness' end of a keeper: its processes, as agents see them, and what it answers."""
 
+import itertools
 import json
 import signal
-import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import paramiko
 
+from core.records import Json
+from testbed.hosts.site import Program
 from testbed.hosts.ssh.connection import CONNECT_S, SshConnection
 
 ALIVE_S = 2.0  # how often the keeper hears of us
@@ -30,30 +31,27 @@ class RemoteProcess:
         self._keeper, self.number, self._log = keeper, number, log
         self.pid = 0  # there; 0 until the keeper has told it
         self.returncode: int | None = None
-        self.refused: list[str] = []
-        self.problem = ""  # why it did not start
         self._said = b""
         self._input_open = True
         self._changed = threading.Condition()
-        self._code: int | None = None
 
     @property
     def exit_code(self) -> int | None:
         """As of ``Popen``; ``LOST`` where its machine is lost."""
-        return self._code
+        return self.returncode
 
     def send(self, data: bytes, until_s: float) -> None:
         """To its standard input; the keeper keeps what it does not take."""
-        if not self._input_open or self._code is not None:
+        if not self._input_open or self.returncode is not None:
             raise BrokenPipeError
         self._keeper.tell("write", id=self.number, text=data.decode(errors="surrogateescape"))
 
     def receive(self, until_s: float) -> bytes:
         """What it said; empty once it has ended, or is lost."""
         with self._changed:
-            while not self._said and self._code is None:
-                if not self._changed.wait(max(0.0, until_s - time.monotonic())):
-                    raise TimeoutError
+            left_s = max(0.0, until_s - time.monotonic())
+            if not self._changed.wait_for(lambda: self._said or self.returncode is not None, left_s):
+                raise TimeoutError
             said, self._said = self._said, b""
             return said
 
@@ -73,8 +71,8 @@ class RemoteProcess:
 
     def send_signal(self, number: int) -> None:
         """Any signal."""
-        if self._code is None:
-            self._keeper.tell("signal", id=self.number, number=int(number))
+        if self.returncode is None:
+            self._keeper.tell("signal", id=self.number, signal=int(number))
 
     def kill_group(self) -> None:
         """The keeper has done it when it said that the process has ended."""
@@ -82,27 +80,15 @@ class RemoteProcess:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._code is not None, timeout):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-        assert self._code is not None
-        self.returncode = self._code
-        return self._code
+            self._changed.wait_for(lambda: self.returncode is not None, timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        return self.returncode
 
     def close(self) -> None:
         """Nothing more is taken from it."""
 
-    def wait_started(self, timeout_s: float) -> None:
-        """Until the keeper has started it, or has said why not, or is lost."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.pid or self._code is not None, timeout_s)
-
     # --- what the keeper says of it ------------------------------------------------------------------------
-
-    def started(self, pid: int, refused: list[str]) -> None:
-        """It lives."""
-        with self._changed:
-            self.pid, self.refused = pid, refused
-            self._changed.notify_all()
 
     def said(self, text: str) -> None:
         """Something on its standard output."""
@@ -118,46 +104,49 @@ class RemoteProcess:
     def ended(self, code: int, problem: str = "") -> None:
         """It has ended, or is lost."""
         with self._changed:
-            if self._code is None:
-                self._code, self.problem = code, problem
+            if self.returncode is None:
                 if problem:
                     self.logged(f"{problem}\n")
+                self.returncode = code
             self._changed.notify_all()
 
 
 class Keeping:
     """A keeper that was started over a connection.  ``lost`` says why it is not there any more; empty: it is."""
 
-    def __init__(self, connection: SshConnection, command: str, on_lost: Callable[[], None] = lambda: None):
-        self.connection, self._on_lost = connection, on_lost
+    def __init__(self, connection: SshConnection, command: str):
+        self.connection = connection
         self.lost = ""
         self._processes: dict[int, RemoteProcess] = {}
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._last = 0
+        self._answers: dict[int, Json] = {}
+        self._numbers = itertools.count(1)
         self._closing = False
         self._changed, self._sending = threading.Condition(), threading.Lock()
         self._channel = connection.open(command)
         self.ready = self._first_line()
         self._heard_s = time.monotonic()
         self._channel.settimeout(LOST_S / 2)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._keep_alive)]
-        for thread in self._threads:
-            thread.start()
+        for each in (self._listen, self._keep_alive):
+            threading.Thread(target=each, daemon=True).start()
 
-    def start(self, name: str, log: Path, **how: Any) -> RemoteProcess:
-        """Start a process (``how``: see the keeper); MachineError where it cannot be."""
-        with self._changed:
-            self._last += 1
-            process = self._processes[self._last] = RemoteProcess(self, self._last, log)
-            number = self._last
-        self.tell("start", id=number, name=name, **how)
-        process.wait_started(START_S)
-        if not process.pid:
-            what = process.problem or f"no word of it within {START_S:.0f} s"
-            raise self.connection.wrong(f"cannot start {name}: {what}", "see the logs")
-        return process
+    def start(self, program: Program, words: Sequence[str], log: Path) -> tuple[RemoteProcess, list[str]]:
+        """Start a program's process; also returns which of its wishes are refused.  MachineError where it cannot be."""
+        number = next(self._numbers)
+        process = self._processes[number] = RemoteProcess(self, number, log)
+        answer = self.ask(
+            "start",
+            START_S,
+            id=number,
+            name=program.name,
+            words=words,
+            environment=dict(program.environment),
+            cores=list(program.cores),
+            fifo_priority=program.fifo_priority,
+        )
+        process.pid = answer["pid"]
+        return process, answer["refused"]
 
-    def tell(self, command: str, **arguments: Any) -> None:
+    def tell(self, command: str, **arguments: object) -> None:
         """Send a command; what is told to one that is lost is told to nobody."""
         line = json.dumps({"do": command, **arguments}).encode() + b"\n"
         try:
@@ -167,11 +156,9 @@ class Keeping:
         except OSError as error:  # a time-out, too: the machine takes nothing any more
             self._lose(f"it takes no commands: {error or 'time-out'}")
 
-    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: Any) -> dict[str, Any]:
+    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
         """Send a command and wait for its answer; MachineError where there is none, or an error."""
-        with self._changed:
-            self._last += 1
-            number = self._last
+        number = next(self._numbers)
         self.tell(command, number=number, **arguments)
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or bool(self.lost), timeout_s)
@@ -195,7 +182,7 @@ class Keeping:
 
     # --- threads -------------------------------------------------------------------------------------------
 
-    def _first_line(self) -> dict[str, Any]:
+    def _first_line(self) -> Json:
         """What the keeper says first; MachineError with what was said instead."""
         until_s, data = time.monotonic() + START_S, b""
         try:
@@ -232,8 +219,7 @@ class Keeping:
             self._heard_s, came_ns = time.monotonic(), time.time_ns()
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:
-                with suppress(socket.error):
-                    self._take({**json.loads(line), "came_ns": came_ns})
+                self._take({**json.loads(line), "came_ns": came_ns})
 
     def _keep_alive(self) -> None:
         while not self.lost and not self._closing:
@@ -242,7 +228,7 @@ class Keeping:
             self.tell("alive")
             time.sleep(ALIVE_S)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _take(self, line: Json) -> None:
         match line:
             case {"answer": number}:
                 with self._changed:
@@ -250,10 +236,6 @@ class Keeping:
                     self._changed.notify_all()
             case {"broken": error}:
                 self._lose(f"its keeper broke: {error}")
-            case {"started": number, "pid": pid, "refused": refused}:
-                self._processes[number].started(pid, refused)
-            case {"failed": number, "error": error}:
-                self._processes[number].ended(LOST, error)
             case {"said": number, "text": text}:
                 self._processes[number].said(text)
             case {"logged": number, "text": text}:
@@ -273,4 +255,3 @@ class Keeping:
             process.ended(LOST, "" if self._closing else f"host {name} is lost: {why}")
         if not self._closing:
             threading.Thread(target=self.connection.close, daemon=True).start()  # it may wait for the machine
-            self._on_lost()

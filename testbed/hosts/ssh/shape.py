@@ -25,10 +25,10 @@ def shape(remote: RemoteHost, targets: Mapping[str, PathState]) -> None:
     """Set what leaves a machine for each address; the keeper takes it back at its end."""
     device = remote.keeping.ask("device", address=remote.machine.address)["device"]
     netem = any(path.delay_ns or path.loss_probability for path in targets.values())
-    lines = host_lines(device, targets, rate_bps=None, per_path_rates=True, netem=netem)
+    lines = host_lines(device, targets, netem=netem)
     if lines:
         try:
-            remote.keeping.ask("shape", device=device, lines=lines, first=True)
+            remote.keeping.ask("shape", device=device, lines=lines)
         except MachineError as error:
             fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
             raise MachineError(error.what, fix) from None
