@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -95,9 +96,7 @@ class Container:
         the container's image does not have runs from our own file system, in the container's network.
         """
         enter = [tool("nsenter") or "nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc"]
-        programs = [
-            word for word in command if word.startswith("/") and Path(word).is_file() and os.access(word, os.X_OK)
-        ]
+        programs = [word for word in command if word.startswith("/") and shutil.which(word)]
         if self.is_ours and all(os.path.lexists(f"/proc/{self.pid}/root{program}") for program in programs):
             enter += ["--mount", "--", "env", f"--chdir={CHECKOUT}"]
         else:
