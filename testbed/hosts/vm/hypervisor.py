@@ -1,8 +1,4 @@
-"""libvirt with QEMU, private to a process: Vagrant makes its machines there, and the host keeps its network as it is.
-
-Files, processes and network are in namespaces of their own, so bridges, firewall rules, dnsmasq and machines go when
-the first process in there goes; ``ratebed clean`` ends that of a harness which was killed.
-"""
+"""libvirt with QEMU, private to a process: Vagrant makes its machines there; the host keeps its network as it is."""
 
 import os
 import shutil
