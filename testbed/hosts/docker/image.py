@@ -181,7 +181,7 @@ def _write(tar: tarfile.TarFile) -> None:
 
 def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """As it is here, its time too, which Numba compares, but root's."""
-    return entry.replace(uid=0, gid=0, uname="", gname="")
+    return entry.replace(uid=0, gid=0, uname="", gname="", deep=False)
 
 
 if __name__ == "__main__":
