@@ -1,12 +1,12 @@
 """The testbeds with real processes and sockets: they differ in how they make a site."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -52,20 +52,14 @@ class Place:
     @contextmanager
     def site(self, topology: Topology, seed: int) -> Iterator[Site]:
         """A site in a folder that goes with it, taken down at the end; an error takes its processes' logs along."""
-        folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
-        try:
-            site: Site = resolve_name(self.maker)(topology, folder, seed=seed, owns_folder=True, **self.options)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        try:
-            with explained(site):
-                yield site
-        except Exception as error:
-            error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
-            raise
-        finally:
-            site.close()
+        make = partial(resolve_name(self.maker), topology, seed=seed, owns_folder=True, **self.options)
+        with TemporaryDirectory(prefix="ratebed-", ignore_cleanup_errors=True) as folder, make(Path(folder)) as site:
+            try:
+                with explained(site):
+                    yield site
+            except Exception as error:
+                error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+                raise
 
 
 _HERE = "testbed.hosts"
