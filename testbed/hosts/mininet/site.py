@@ -14,7 +14,7 @@ from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
-from testbed.hosts.mininet.namespaces import connect_in, run_in
+from testbed.hosts.mininet.namespaces import network_of, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited
@@ -94,10 +94,8 @@ class MininetSite(Site):
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """See ``testbed.hosts.site.Site.connect``."""
-        try:
-            return connect_in(self._up.pid(self.topology.host_of(host)), ("127.0.0.1", port), timeout_s)
-        except OSError as error:
-            raise MachineError(f"nothing answers on port {port} of {host}: {error}", "see the logs") from None
+        with network_of(self._up.pid(self.topology.host_of(host))):
+            return super().connect(host, port, timeout_s)
 
     def close(self) -> None:
         """Stop the agents, the delayer last, then the network."""
