@@ -8,6 +8,7 @@ Standard output belongs to this protocol; anything else is written to standard e
 
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
@@ -108,26 +109,11 @@ class Agent:
 
         A second call returns the same.
         """
-        self.process.close_input()
-        if self.process.returncode is None:
-            if not self._wait_for_end(timeout_s):
-                self.process.kill()  # one that is stopped, too
-                if not self._wait_for_end(END_TIMEOUT_S):
-                    raise MachineError(f"agent {self.name} (process {self.pid}) cannot be ended", f"see {self.log}")
-            self.process.kill_group()
-        code = self.process.wait()
-        self.process.close()
-        return code
-
-    def _wait_for_end(self, timeout_s: float) -> bool:
-        """Wait until it has ended, but leave its id taken: its session bears the same number."""
-        until_s, pause_s = time.monotonic() + timeout_s, 0.001
-        while self.alive:
-            if time.monotonic() > until_s:
-                return False
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.02)
-        return True
+        try:
+            return self.process.end(timeout_s)
+        except subprocess.TimeoutExpired:
+            what = f"agent {self.name} (process {self.pid}) cannot be ended"
+            raise MachineError(what, f"see {self.log}") from None
 
     @contextmanager
     def _in_step(self, command: str) -> Iterator[None]:

@@ -12,9 +12,8 @@ import psutil
 
 from core.errors import HarnessError
 from core.records import Json
+from testbed.hosts.groups import END_TIMEOUT_S, remove_group
 from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
-
-END_TIMEOUT_S = 5.0
 
 
 @dataclass
@@ -133,31 +132,6 @@ def _remove_folder(path: Path, whole: bool) -> bool:
     else:
         path.rmdir()
     return True
-
-
-def remove_group(name: str) -> bool:
-    """Remove a control group, as it is called below each hierarchy's root; what still runs in it is killed.
-
-    Returns whether it was there.
-    """
-    places = {partition.mountpoint for partition in psutil.disk_partitions(all=True) if "cgroup" in partition.fstype}
-    groups = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
-    for path in groups:
-        for folder, _, _ in os.walk(path, topdown=False):
-            _empty(Path(folder))
-            os.rmdir(folder)
-    return bool(groups)
-
-
-def _empty(group: Path) -> None:
-    until_s = time.monotonic() + END_TIMEOUT_S
-    while pids := (group / "cgroup.procs").read_text().split():
-        if time.monotonic() > until_s:
-            raise OSError(f"processes {', '.join(pids)} do not end")
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        time.sleep(0.01)
 
 
 def _remove_container(thing: Json) -> bool:

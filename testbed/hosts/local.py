@@ -52,17 +52,15 @@ class LocalSite(Site):
 
 def unmet_wishes(topology: Topology) -> list[str]:
     """What the topology's links want that loopback has not."""
-    wishes = []
-    slowest_ns = max((link.one_way_delay_ns for link in topology.links), default=0)
-    if slowest_ns:
-        wishes.append(f"delay (up to {slowest_ns / 1e6:g} ms a link)")
-    if any(link.jitter_ns for link in topology.links):
-        wishes.append("jitter")
-    if any(link.loss_probability for link in topology.links):
-        wishes.append("loss")
-    if any(link.rate_bps for link in topology.links):
-        wishes.append("rate limits")
-    return wishes
+    links = topology.links
+    slowest_ns = max((link.one_way_delay_ns for link in links), default=0)
+    wanted = {
+        f"delay (up to {slowest_ns / 1e6:g} ms a link)": slowest_ns > 0,
+        "jitter": any(link.jitter_ns for link in links),
+        "loss": any(link.loss_probability for link in links),
+        "rate limits": any(link.rate_bps for link in links),
+    }
+    return [wish for wish, is_wanted in wanted.items() if is_wanted]
 
 
 def probe() -> list[Finding]:

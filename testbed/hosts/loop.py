@@ -5,18 +5,27 @@ and epoll as the only descriptor that it watches, since it takes none above 1023
 """
 
 import ctypes
+import gc
 import heapq
 import os
 import select
 import sys
+import threading
 import time
+import traceback
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from typing import TypeVar
 
 from testbed.hosts.agent import Commands, carry_out, say
 
 _PR_SET_TIMERSLACK = 29  # prctl(2), of a thread: by default Linux may wake a sleeper 50 us late
 _LONGEST_SLEEP_NS = 10**9
+CALL_TIMEOUT_S = 15.0
+
+Answer = TypeVar("Answer")
 
 
 class Clock:
@@ -139,6 +148,65 @@ class Loop:
                 if action is not None and happened & ~other:
                     action()
         return bool(events)
+
+
+class LoopThread:
+    """A loop in a thread of its own, and calls into it: it alone touches its connections, so nothing needs a lock.
+
+    Where the loop breaks, the process ends: without its thread it must not look alive.
+    """
+
+    def __init__(self, loop: Loop, name: str):
+        self._loop = loop
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._waiting: deque[Callable[[], None]] = deque()
+        loop.on_readable(self._wake, self._carry_out)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def call(self, function: Callable[[], Answer]) -> Answer:
+        """Run a function in the thread; what it returns or raises.  TimeoutError where it does not."""
+        answer: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function())
+            except Exception as error:
+                answer.set_exception(error)
+
+        self._soon(run)
+        if not wait([answer], CALL_TIMEOUT_S).done:
+            state = "does not answer" if self._thread.is_alive() else "has died"
+            raise TimeoutError(f"{self._thread.name} {state}")
+        return answer.result()
+
+    def stop(self) -> None:
+        """End the loop, and wait for the thread."""
+        self._soon(self._loop.stop)
+        self._thread.join(CALL_TIMEOUT_S)
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self._waiting.append(action)
+        os.eventfd_write(self._wake, 1)
+
+    def _carry_out(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._waiting:
+            self._waiting.popleft()()
+
+    def _run(self) -> None:
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # nothing here makes cycles worth a pause
+        try:
+            self._loop.run()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
 
 
 def precise_sleep() -> None:

@@ -12,15 +12,13 @@ from typing import IO, Protocol
 
 from testbed.hosts.capabilities import find_capability, tool
 
+KILL_S = 5.0  # within which a process ends of SIGKILL
+
 
 class Process(Protocol):
-    """The harness' end of a process: its input, its output, its end.
+    """The harness' end of a process: its input, its output, its end."""
 
-    ``pid``: on its own machine; ``returncode``: as of ``Popen``, once somebody has waited for it.
-    """
-
-    pid: int
-    returncode: int | None
+    pid: int  # on its own machine
 
     @property
     def exit_code(self) -> int | None:
@@ -35,10 +33,6 @@ class Process(Protocol):
         """Some bytes of its standard output, at least one; empty at the end; TimeoutError as for ``send``."""
         ...
 
-    def close_input(self) -> None:
-        """End its standard input: an agent ends then."""
-        ...
-
     def terminate(self) -> None:
         """SIGTERM."""
         ...
@@ -47,16 +41,15 @@ class Process(Protocol):
         """SIGKILL."""
         ...
 
-    def kill_group(self) -> None:
-        """SIGKILL for what the process, which has ended, has left of its session."""
-        ...
-
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; returns the exit code.  subprocess.TimeoutExpired."""
         ...
 
-    def close(self) -> None:
-        """Its output is of no interest any more."""
+    def end(self, timeout_s: float) -> int:
+        """End its standard input, and so an agent; after a while by SIGKILL; and what it has left of its session.
+
+        Returns the exit code, at a second call too.  subprocess.TimeoutExpired where it lives on for ``KILL_S``.
+        """
         ...
 
 
@@ -111,22 +104,32 @@ class PipedProcess(subprocess.Popen[bytes]):
         _wait_for(descriptor, select.POLLIN, until_s)
         return os.read(descriptor, 1 << 16)
 
-    def close_input(self) -> None:
+    def end(self, timeout_s: float) -> int:
         """See ``Process``."""
-        assert self.stdin is not None
+        assert self.stdin is not None and self.stdout is not None
         with suppress(BrokenPipeError):
             self.stdin.close()
-
-    def kill_group(self) -> None:
-        """See ``Process``; before ``wait``: until then nobody else can have its number."""
-        with suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(self.pid) == self.pid:
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        """See ``Process``."""
-        assert self.stdout is not None
+        if self.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):  # somebody else has waited for it
+                if not self._ends_within(timeout_s):
+                    self.kill()  # one that is stopped, too
+                    if not self._ends_within(KILL_S):
+                        raise subprocess.TimeoutExpired(self.args, KILL_S)
+                if os.getpgid(self.pid) == self.pid:
+                    os.killpg(self.pid, signal.SIGKILL)
         self.stdout.close()
+        return self.wait()
+
+    def _ends_within(self, timeout_s: float) -> bool:
+        """Whether it ends in time; its id stays taken, for its session bears the same number."""
+        handle = os.pidfd_open(self.pid)
+        try:
+            _wait_for(handle, select.POLLIN, time.monotonic() + timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            os.close(handle)
+        return True
 
 
 def _wait_for(descriptor: int, event: int, until_s: float) -> None:

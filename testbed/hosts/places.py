@@ -5,9 +5,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -34,13 +33,13 @@ class Place:
 
     def probe(self) -> Sequence[Finding]:
         """What this machine has of what the testbed needs."""
-        findings: Sequence[Finding] = _named(self.prober)()
+        findings: Sequence[Finding] = resolve_name(self.prober)()
         return findings
 
     def with_options(self, options: TestbedOptions, topology: Topology) -> "Place":
         """See ``testbed.api.Testbed``."""
         if self.checker:
-            _named(self.checker)(options, topology)
+            resolve_name(self.checker)(options, topology)
         elif options:
             raise SpecError(f"testbed {self.name} has no options, got {', '.join(options)}", "leave them out")
         return replace(self, options=options)
@@ -53,7 +52,12 @@ class Place:
     @contextmanager
     def site(self, topology: Topology, seed: int) -> Iterator[Site]:
         """A site in a folder that goes with it, taken down at the end; an error takes its processes' logs along."""
-        site = self._made(topology, seed)
+        folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
+        try:
+            site: Site = resolve_name(self.maker)(topology, folder, seed=seed, owns_folder=True, **self.options)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         try:
             with explained(site):
                 yield site
@@ -62,20 +66,6 @@ class Place:
             raise
         finally:
             site.close()
-
-    def _made(self, topology: Topology, seed: int) -> Site:
-        folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
-        try:
-            site: Site = _named(self.maker)(topology, folder, seed=seed, owns_folder=True, **self.options)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return site
-
-
-def _named(text: str) -> Any:
-    module, _, name = text.partition(":")
-    return getattr(import_module(module), name)
 
 
 _HERE = "testbed.hosts"

@@ -9,15 +9,13 @@ with that, and ``ratebed clean`` ends that of a process which was killed.
 import atexit
 import os
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from core.errors import MachineError, SpecError
 from core.registry import hint
 from testbed.hosts.capabilities import require, tool
-from testbed.hosts.cleaning import remove_group
+from testbed.hosts.groups import remove_group
 from testbed.hosts.private import PrivateServer
 
 CHOICE = "RATEBED_DOCKER_DAEMON"  # how the command line tells it: which daemon it is changes no result
@@ -32,13 +30,19 @@ _FLAGS = (
 )
 
 
-@dataclass(frozen=True)
 class Daemon:
-    """A daemon that answers.  ``client``: the SDK's."""
+    """A daemon that answers; MachineError where none does at ``url``.  ``client``: the SDK's."""
 
-    url: str
-    client: Any
-    is_private: bool
+    def __init__(self, url: str, is_private: bool):
+        require("docker-sdk")
+        import docker
+
+        self.url, self.is_private = url, is_private
+        try:
+            self.client = docker.DockerClient(base_url=url, timeout=TIMEOUT_S)
+        except (docker.errors.DockerException, OSError) as error:
+            fix = "start it, or use --docker-daemon private"
+            raise MachineError(f"no Docker daemon answers at {url}: {error}", fix) from None
 
 
 def check_choice(choice: str) -> str:
@@ -63,27 +67,9 @@ def use_daemon(choice: str) -> Daemon:
     return private.daemon
 
 
-def client_of(url: str) -> Any:
-    """The SDK's client of the daemon at ``url``; MachineError where none answers."""
-    require("docker-sdk")
-    import docker
-
-    try:
-        return docker.DockerClient(base_url=url, timeout=TIMEOUT_S)
-    except (docker.errors.DockerException, OSError) as error:
-        raise MachineError(
-            f"no Docker daemon answers at {url}: {error}", "start it, or use --docker-daemon private"
-        ) from None
-
-
-def running_url() -> str:
-    """Where the machine's own daemon is."""
-    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-
-
 def running_daemon() -> Daemon:
     """The machine's own."""
-    return Daemon(running_url(), client_of(running_url()), False)
+    return Daemon(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock", is_private=False)
 
 
 class PrivateDaemon(PrivateServer):
@@ -100,7 +86,7 @@ class PrivateDaemon(PrivateServer):
 
     def _prepare(self) -> None:
         self.group = f"/ratebed-{self.state.token}"
-        self._make("group", remove_group, self.group, name=self.group)
+        self._make("group", partial(remove_group, self.group), name=self.group)
         (self.folder / "none.json").write_text("{}")  # and not the host's
 
     def _command(self) -> list[str]:
@@ -113,11 +99,8 @@ class PrivateDaemon(PrivateServer):
         return [str(word) for word in words]
 
     def _answers(self) -> bool:
-        if not self._socket.exists():
-            return False
-        with suppress(MachineError):
-            client = client_of(f"unix://{self._socket}")
-            client.ping()
-            self.daemon = Daemon(f"unix://{self._socket}", client, True)
-            return True
+        if self._socket.exists():
+            with suppress(MachineError):
+                self.daemon = Daemon(f"unix://{self._socket}", is_private=True)
+                return True
         return False

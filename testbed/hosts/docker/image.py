@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -22,13 +21,16 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
 from testbed.servers import SERVERS
 from testbed.servers.server import load_server
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them
@@ -43,7 +45,7 @@ _ELF = b"\x7fELF"
 _PIECE_BYTES = 1 << 20
 
 
-def node_image(client: Any) -> str:
+def node_image(client: "DockerClient") -> str:
     """The tag of our image in a daemon (``client``: the SDK's), which is made there unless it has it."""
     import docker
 
@@ -180,16 +182,13 @@ def _write(tar: tarfile.TarFile) -> None:
         entry.size, entry.mode = len(text), 0o644
         tar.addfile(entry, BytesIO(text.encode()))
     for path in contents():
-        entry = tarfile.TarInfo(str(path).lstrip("/"))
-        status = path.lstat()
-        entry.mode, entry.mtime = stat.S_IMODE(status.st_mode), status.st_mtime  # Numba compares times
-        if path.is_symlink() and path.suffix != ".so" and ".so." not in path.name:
-            entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(path)
-            tar.addfile(entry)
-        else:
-            with path.open("rb") as file:
-                entry.size, entry.mode = os.fstat(file.fileno()).st_size, stat.S_IMODE(path.stat().st_mode)
-                tar.addfile(entry, file)
+        is_library = path.suffix == ".so" or ".so." in path.name  # goes in by each of its names
+        tar.add(path.resolve() if is_library else path, str(path), recursive=False, filter=_of_root)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """As it is here, its time too, which Numba compares, but root's."""
+    return entry.replace(uid=0, gid=0, uname="", gname="")
 
 
 if __name__ == "__main__":

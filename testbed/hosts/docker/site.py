@@ -7,17 +7,18 @@ to be a namespace and no container says ``kind``.
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities
+from testbed.hosts.capabilities import Finding, probe_capabilities
 from testbed.hosts.docker.container import Container, image_of
-from testbed.hosts.docker.daemon import chosen, client_of, running_url, use_daemon
-from testbed.hosts.docker.groups import joining
+from testbed.hosts.docker.daemon import chosen, running_daemon, use_daemon
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
+from testbed.hosts.groups import joining
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Program, SiteWatch
@@ -28,24 +29,18 @@ WATCH_EVERY_S = 0.2
 
 def probe() -> list[Finding]:
     """What this testbed needs of the machine: what Mininet's does, and an engine to start, or one that runs."""
-    findings = [finding for finding in mininet_site.probe() if finding.needed]
-    beside = [finding for finding in mininet_site.probe() if not finding.needed]
-    findings += probe_capabilities("docker-sdk")
-    answers = _running()
-    findings += probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers)
+    mininet, answers = mininet_site.probe(), ""
+    with suppress(Exception):
+        daemon = running_daemon()
+        answers = f"{daemon.url}, version {daemon.client.version()['Version']}"
     text = answers or "none is needed: runs start their own, unless --docker-daemon running"
-    return [*findings, Finding("running daemon", bool(answers), text, needed=False), *beside]
-
-
-def _running() -> str:
-    """Where a daemon answers; empty: nowhere."""
-    if find_capability("docker-sdk") is None:
-        return ""
-    try:
-        client = client_of(running_url())
-        return f"{running_url()}, version {client.version()['Version']}"
-    except Exception:
-        return ""
+    return [
+        *(finding for finding in mininet if finding.needed),
+        *probe_capabilities("docker-sdk"),
+        *probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers),
+        Finding("running daemon", bool(answers), text, needed=False),
+        *(finding for finding in mininet if not finding.needed),
+    ]
 
 
 class DockerSite(MininetSite):
@@ -106,17 +101,13 @@ class DockerSite(MininetSite):
 
     def cause(self) -> str:
         """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
-        causes = [
-            f"host {host} was over its memory limit of {container.wish.memory} and was killed"
-            for host, container in self.containers.items()
-            if container.check_memory()
-        ]
-        causes += [
-            f"the container of host {host} has ended"
-            for host, container in self.containers.items()
-            if not container.is_out_of_memory and not container.alive
-        ]
-        return "; ".join(causes)
+        full, ended = [], []
+        for host, container in self.containers.items():
+            if container.check_memory():
+                full.append(f"host {host} was over its memory limit of {container.wish.memory} and was killed")
+            elif not container.alive:
+                ended.append(f"the container of host {host} has ended")
+        return "; ".join(full + ended)
 
     def explained(self, error: HarnessError) -> HarnessError:
         """See ``testbed.hosts.site.Site.explained``."""
@@ -130,24 +121,17 @@ class DockerSite(MininetSite):
     def _holders(self) -> Mapping[str, int]:
         """Make the containers; their networks are empty then."""
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
-        by_image = {wish.image: wish for wish in wishes.values()}
-        images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
-        files = [_compiled_folder(), self.memory, *loaded_files()]
+        images = {name: image_of(self._daemon, name) for name in {wish.image for wish in wishes.values()}}
+        files = [self.folder, _compiled_folder(), self.memory, *loaded_files()]
         self._undo.callback(self._remove)
-        problems: list[Exception] = []
 
         def make(host: str, wish: Wish) -> None:
-            try:
-                self.containers[host] = Container(
-                    self._daemon, host, wish, images[wish.image], self.state, self.folder, files
-                )
-            except HarnessError as error:
-                problems.append(error)
+            self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(make, wishes.keys(), wishes.values()))
-        if problems:
-            raise problems[0]
+            work = [pool.submit(make, host, wish) for host, wish in wishes.items()]
+        for each in work:
+            each.result()
         self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:

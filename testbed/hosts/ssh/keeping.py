@@ -13,6 +13,7 @@ from pathlib import Path
 import paramiko
 
 from core.records import Json
+from testbed.hosts.pipes import KILL_S
 from testbed.hosts.site import Program
 from testbed.hosts.ssh.connection import CONNECT_S, SshConnection, lines_of
 
@@ -55,12 +56,6 @@ class RemoteProcess:
             said, self._said = self._said, b""
             return said
 
-    def close_input(self) -> None:
-        """End its standard input."""
-        if self._input_open:
-            self._input_open = False
-            self._keeper.tell("close", id=self.number)
-
     def terminate(self) -> None:
         """SIGTERM."""
         self.send_signal(signal.SIGTERM)
@@ -74,9 +69,6 @@ class RemoteProcess:
         if self.returncode is None:
             self._keeper.tell("signal", id=self.number, signal=int(number))
 
-    def kill_group(self) -> None:
-        """The keeper has done it when it said that the process has ended."""
-
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
         with self._changed:
@@ -85,8 +77,15 @@ class RemoteProcess:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
         return self.returncode
 
-    def close(self) -> None:
-        """Nothing more is taken from it."""
+    def end(self, timeout_s: float) -> int:
+        """See ``Process``; the keeper ends its session."""
+        if self._input_open:
+            self._input_open = False
+            self._keeper.tell("close", id=self.number)
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(timeout_s)
+        self.kill()
+        return self.wait(KILL_S)
 
     # --- what the keeper says of it ------------------------------------------------------------------------
 

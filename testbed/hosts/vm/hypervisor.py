@@ -6,14 +6,15 @@ the first process in there goes; ``ratebed clean`` ends that of a harness which 
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from core.errors import MachineError
-from testbed.hosts.capabilities import tool, tries
+from testbed.hosts.capabilities import CHECKOUT, tool, tries
 from testbed.hosts.private import PrivateServer
 
 NEEDED = ("root", "unshare", "ip", "iptables", "libvirtd", "qemu", "vagrant")
@@ -37,6 +38,35 @@ while :; do sleep 3600 & wait; done
 """
 
 
+def run_logged(
+    words: Sequence[str],
+    log: Path,
+    timeout_s: float,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    output: IO[bytes] | None = None,
+) -> int:
+    """Run a command in this checkout, what it says appended to ``log``; its code.  Nothing of its session is left.
+
+    ``prefix``: words before it that end in an exec; ``output``: where its standard output goes instead.  MachineError
+    where it takes too long.
+    """
+    with log.open("ab") as file:
+        process = subprocess.Popen(
+            [*prefix, *words], stdin=subprocess.DEVNULL, stdout=output or file, stderr=file, env=environment,
+            start_new_session=True, cwd=CHECKOUT,
+        )  # fmt: skip
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            what = f"{' '.join(words[:4])} did not end within {timeout_s:.0f} s"
+            raise MachineError(what, f"see {log}") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 class Hypervisor(PrivateServer):
     """A libvirt of our own, with the machines in it; see ``PrivateServer``."""
 
@@ -57,28 +87,10 @@ class Hypervisor(PrivateServer):
             "LIBVIRT_DEFAULT_URI": f"qemu:///system?socket={self.folder / _SOCKET}",
         }
 
-    def inside(self, words: Sequence[str]) -> list[str]:
-        """The command on the network of the machines; its files and its process id are those of out here."""
-        return [str(tool("nsenter")), f"--net=/proc/{self._inner}/ns/net", "--", *words]
-
-    def run(
-        self, words: Sequence[str], log: Path, timeout_s: float, more: Mapping[str, str] | None = None, **how: Any
-    ) -> int:
-        """Run a command in there, what it says appended to ``log``; its code.  MachineError where it takes too long."""
-        with log.open("ab") as file:
-            process = subprocess.Popen(
-                self.inside(words), stdin=subprocess.DEVNULL, stdout=how.pop("stdout", file), stderr=file,
-                env={**self.environment, **(more or {})}, start_new_session=True, **how,
-            )  # fmt: skip
-            try:
-                return process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                what = f"{' '.join(words[:4])} did not end within {timeout_s:.0f} s"
-                raise MachineError(what, f"see {log}") from None
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, 9)
-                process.wait()
+    def run(self, words: Sequence[str], log: Path, timeout_s: float, output: IO[bytes] | None = None) -> int:
+        """``run_logged`` on the network of the machines; files and the process id are those of out here."""
+        enter = [str(tool("nsenter")), f"--net=/proc/{self._inner}/ns/net", "--"]
+        return run_logged(words, log, timeout_s, enter, self.environment, output)
 
     # --- inside ------------------------------------------------------------------------------------------
 

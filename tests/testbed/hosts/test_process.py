@@ -131,8 +131,7 @@ def test_an_agent_that_is_too_late_takes_no_further_commands(site):
         agent.ask("echo", n=1)
 
 
-def test_a_stopped_agent_blocks_nobody(site, monkeypatch):
-    monkeypatch.setattr(agent_module, "END_TIMEOUT_S", 0.5)
+def test_a_stopped_agent_blocks_nobody(site):
     agent = site.start("n1", Program("a", COMMAND))
     agent.ready()
     agent.process.send_signal(signal.SIGSTOP)

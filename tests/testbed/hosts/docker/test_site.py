@@ -23,8 +23,8 @@ from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import marked_processes, remove_left
 from testbed.hosts.docker import image
 from testbed.hosts.docker.daemon import CHOICE, PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
-from testbed.hosts.docker.groups import groups_of
 from testbed.hosts.docker.site import DockerSite
+from testbed.hosts.groups import groups_of
 from testbed.hosts.places import Place
 from testbed.hosts.private import host_settings
 from testbed.hosts.site import Program, explained
@@ -262,7 +262,7 @@ def test_another_state_of_the_code_is_another_image(monkeypatch: pytest.MonkeyPa
 OWNER = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.docker.groups import groups_of
+from testbed.hosts.groups import groups_of
 from testbed.hosts.docker.daemon import use_daemon
 from testbed.hosts.docker.site import DockerSite
 from testbed.hosts.site import Program

@@ -10,8 +10,8 @@ from harness.experiment import RunSpec
 from harness.matrix import testbed_options as options_of
 from harness.run import check_all
 from testbed.hosts.docker.daemon import CHOICE, check_choice, chosen
-from testbed.hosts.docker.groups import hierarchies, kills_count
 from testbed.hosts.docker.wishes import Wish, read_wishes
+from testbed.hosts.groups import hierarchies, kills_count
 from testbed.hosts.places import DOCKER
 from testbed.topologies.topology import load_topology
 from testbed.trust.fidelity import Observation, judge, spread_of
