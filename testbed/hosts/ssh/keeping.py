@@ -31,19 +31,14 @@ class RemoteProcess:
     def __init__(self, keeper: "Keeping", number: int, log: Path):
         self._keeper, self.number, self._log = keeper, number, log
         self.pid = 0  # there; 0 until the keeper has told it
-        self.returncode: int | None = None
+        self.exit_code: int | None = None  # ``LOST`` where its machine is lost
         self._said = b""
         self._input_open = True
         self._changed = threading.Condition()
 
-    @property
-    def exit_code(self) -> int | None:
-        """As of ``Popen``; ``LOST`` where its machine is lost."""
-        return self.returncode
-
     def send(self, data: bytes, until_s: float) -> None:
         """To its standard input; the keeper keeps what it does not take."""
-        if not self._input_open or self.returncode is not None:
+        if not self._input_open or self.exit_code is not None:
             raise BrokenPipeError
         self._keeper.tell("write", id=self.number, text=data.decode(errors="surrogateescape"))
 
@@ -51,31 +46,30 @@ class RemoteProcess:
         """What it said; empty once it has ended, or is lost."""
         with self._changed:
             left_s = max(0.0, until_s - time.monotonic())
-            if not self._changed.wait_for(lambda: self._said or self.returncode is not None, left_s):
+            if not self._changed.wait_for(lambda: self._said or self.exit_code is not None, left_s):
                 raise TimeoutError
             said, self._said = self._said, b""
             return said
 
     def terminate(self) -> None:
         """SIGTERM."""
-        self.send_signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL."""
-        self.send_signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
 
-    def send_signal(self, number: int) -> None:
-        """Any signal."""
-        if self.returncode is None:
+    def _signal(self, number: int) -> None:
+        if self.exit_code is None:
             self._keeper.tell("signal", id=self.number, signal=int(number))
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
         with self._changed:
-            self._changed.wait_for(lambda: self.returncode is not None, timeout)
-        if self.returncode is None:
+            self._changed.wait_for(lambda: self.exit_code is not None, timeout)
+        if self.exit_code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-        return self.returncode
+        return self.exit_code
 
     def end(self, timeout_s: float) -> int:
         """See ``Process``; the keeper ends its session."""
@@ -103,10 +97,10 @@ class RemoteProcess:
     def ended(self, code: int, problem: str = "") -> None:
         """It has ended, or is lost."""
         with self._changed:
-            if self.returncode is None:
+            if self.exit_code is None:
                 if problem:
                     self.logged(f"{problem}\n")
-                self.returncode = code
+                self.exit_code = code
             self._changed.notify_all()
 
 
