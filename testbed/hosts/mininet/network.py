@@ -38,9 +38,17 @@ class MininetNode(Protocol):
     name: str
     pid: int
 
-    def IP(self) -> str: ...
-    def MAC(self) -> str: ...
-    def defaultIntf(self) -> object: ...
+    def IP(self) -> str:
+        """Of the interface, as its hardware address."""
+        ...
+
+    def MAC(self) -> str:
+        """Of the interface."""
+        ...
+
+    def defaultIntf(self) -> object:
+        """The interface; its name as a string."""
+        ...
 
 
 def load_mininet() -> ModuleType:
