@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TextIO
 
 from core.errors import HarnessError, LinkError, MachineError, SpecError, SystemFault
 from core.records import Json
@@ -148,9 +147,7 @@ def last_line(log: Path) -> str:
 
 def say(**answer: object) -> None:
     """Send one line to the harness."""
-    stream: TextIO = sys.__stdout__  # type: ignore[assignment]
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
+    print(json.dumps(answer), file=sys.__stdout__, flush=True)
 
 
 def serve(commands: Commands, **ready: object) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,21 +27,15 @@ def lock_path() -> Path:
     return (folder if os.access(folder, os.W_OK) else Path("/tmp")) / "ratebed.lock"
 
 
-def _say(text: str) -> None:
-    print(f"ratebed: {text}", file=sys.stderr, flush=True)
-
-
 @contextmanager
-def machine_lock(
-    path: Path | None = None, timeout_s: float | None = None, say: Callable[[str], None] = _say
-) -> Iterator[None]:
+def machine_lock(path: Path | None = None) -> Iterator[None]:
     """Hold the machine's lock.  While another campaign holds it, wait and say for whom.
 
-    MachineError after ``timeout_s`` seconds (None: wait for ever), or where the file cannot be opened.
+    MachineError where the file cannot be opened.
     """
     handle = _open(path or lock_path())
     try:
-        _wait(handle, timeout_s, say)
+        _wait(handle)
         who = {"pid": os.getpid(), "command": own_command(), "since_ns": time.time_ns()}
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(who).encode(), 0)
@@ -68,17 +62,15 @@ def holder(path: Path | None = None) -> str | None:
         os.close(handle)
 
 
-def _wait(handle: int, timeout_s: float | None, say: Callable[[str], None]) -> None:
+def _wait(handle: int) -> None:
     began_s, said = time.monotonic(), ""
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        who, waited_s = _read(handle), time.monotonic() - began_s
-        if timeout_s is not None and waited_s > timeout_s:
-            raise MachineError(f"waited {timeout_s:g} s for {who}", "try again when it is done")
-        if who != said and (who != _SOMEBODY or waited_s > 1.0):  # a holder writes its name a moment later
-            say(f"waiting for {who}")
+        who = _read(handle)
+        if who != said and (who != _SOMEBODY or time.monotonic() - began_s > 1.0):  # it writes its name a moment later
+            print(f"ratebed: waiting for {who}", file=sys.stderr, flush=True)
             said = who
         time.sleep(LOOK_EVERY_S)
 

@@ -67,8 +67,9 @@ class PipedProcess(subprocess.Popen[bytes]):
             bufsize=0,
         )
         assert self.stdin is not None and self.stdout is not None
-        os.set_blocking(self.stdout.fileno(), False)
-        os.set_blocking(self.stdin.fileno(), False)
+        self._input, self._output = self.stdin, self.stdout
+        for pipe in (self._input, self._output):
+            os.set_blocking(pipe.fileno(), False)
 
     @property
     def exit_code(self) -> int | None:
@@ -85,10 +86,9 @@ class PipedProcess(subprocess.Popen[bytes]):
 
     def send(self, data: bytes, until_s: float) -> None:
         """See ``Process``."""
-        assert self.stdin is not None
-        if self.stdin.closed:
+        if self._input.closed:
             raise BrokenPipeError
-        line, descriptor = memoryview(data), self.stdin.fileno()
+        line, descriptor = memoryview(data), self._input.fileno()
         while line:
             try:
                 line = line[os.write(descriptor, line) :]
@@ -97,18 +97,16 @@ class PipedProcess(subprocess.Popen[bytes]):
 
     def receive(self, until_s: float) -> bytes:
         """See ``Process``."""
-        assert self.stdout is not None
-        if self.stdout.closed:
+        if self._output.closed:
             return b""
-        descriptor = self.stdout.fileno()
+        descriptor = self._output.fileno()
         _wait_for(descriptor, select.POLLIN, until_s)
         return os.read(descriptor, 1 << 16)
 
     def end(self, timeout_s: float) -> int:
         """See ``Process``."""
-        assert self.stdin is not None and self.stdout is not None
         with suppress(BrokenPipeError):
-            self.stdin.close()
+            self._input.close()
         if self.returncode is None:
             with suppress(ProcessLookupError, PermissionError):  # somebody else has waited for it
                 if not self._ends_within(timeout_s):
@@ -117,7 +115,7 @@ class PipedProcess(subprocess.Popen[bytes]):
                         raise subprocess.TimeoutExpired(self.args, KILL_S)
                 if os.getpgid(self.pid) == self.pid:
                     os.killpg(self.pid, signal.SIGKILL)
-        self.stdout.close()
+        self._output.close()
         return self.wait()
 
     def _ends_within(self, timeout_s: float) -> bool:
@@ -150,7 +148,7 @@ def scheduling(cores: tuple[int, ...], fifo_priority: int) -> tuple[list[str], l
     words: list[str] = []
     refused: list[str] = []
     if cores:
-        usable = sorted(set(cores) & _usable_cores())
+        usable = sorted(set(cores) & os.sched_getaffinity(0))
         if usable and find_capability("pinning"):
             words += [tool("taskset") or "taskset", "-c", ",".join(map(str, usable))]
         if not words or len(usable) < len(set(cores)):
@@ -161,9 +159,3 @@ def scheduling(cores: tuple[int, ...], fifo_priority: int) -> tuple[list[str], l
         else:
             refused.append(f"SCHED_FIFO {fifo_priority} is not permitted: the usual scheduler")
     return words, refused
-
-
-def _usable_cores() -> set[int]:
-    with suppress(AttributeError):
-        return os.sched_getaffinity(0)
-    return set()

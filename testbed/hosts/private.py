@@ -90,11 +90,16 @@ class PrivateServer(ABC):
 
     def _start(self) -> subprocess.Popen[bytes]:
         path = os.pathsep.join([os.environ.get("PATH", ""), SBIN])
+        environment = {**os.environ, **self.state.environment, "PATH": path}
         with (self.folder / "log").open("wb") as log:
             return subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, **self.state.environment, "PATH": path},
-            )  # fmt: skip
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
 
     def _await(self) -> None:
         until_s = time.monotonic() + START_S

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from collectors.procfs import read
 from core.errors import MachineError
 from core.records import Json
 
@@ -59,10 +60,7 @@ def state_folder() -> Path:
 
 def boot_id() -> str:
     """Names this start of the machine; what an earlier one left is gone."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def start_time(pid: int) -> int | None:
@@ -70,12 +68,8 @@ def start_time(pid: int) -> int | None:
 
     A process that has ended and waits for its parent to notice has no start time either.
     """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
-    return None if fields[0] in "ZX" else int(fields[19])
+    fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()  # the name before it may hold anything
+    return int(fields[19]) if fields and fields[0] not in "ZX" else None
 
 
 def own_command() -> str:
@@ -89,7 +83,7 @@ class RunState:
     def __init__(self, folder: Path | None = None):
         self.token = secrets.token_hex(16)
         self.path = (folder or state_folder()) / f"run-{os.getpid()}-{self.token[:8]}.jsonl"
-        self._numbers, self._numbering = count(1), threading.Lock()  # containers are made side by side
+        self._numbers, self._writing = count(1), threading.Lock()  # containers are made side by side
         self._there: set[int] = set()
         try:
             self._file = self.path.open("x", buffering=1)
@@ -117,9 +111,8 @@ class RunState:
         ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the command that removes what
         the run left there.
         """
-        with self._numbering:
-            number = next(self._numbers)
-            self._write({"making": number, "kind": kind, **what})
+        number = next(self._numbers)
+        self._write({"making": number, "kind": kind, **what})
         self._there.add(number)
         return number
 
@@ -140,7 +133,8 @@ class RunState:
 
     def _write(self, line: Json) -> None:
         try:
-            self._file.write(json.dumps(line) + "\n")
+            with self._writing:
+                self._file.write(json.dumps(line) + "\n")
         except OSError as error:
             raise MachineError(f"{self.path}: {error.strerror}", "free space there") from None
 

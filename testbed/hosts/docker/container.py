@@ -1,7 +1,9 @@
 """One host as a container, made, limited, watched and removed through Docker's SDK."""
 
 import os
+import re
 import shlex
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -71,11 +73,12 @@ class Container:
 
     def _create(self, daemon: Daemon, name: str, shared: Sequence[Path]) -> "_Container":
         wish = self.wish
+        hostname = re.sub(r"[^0-9A-Za-z]", "-", self.host).strip("-")[:63]
         volumes = {str(path): {"bind": str(path), "mode": "rw"} for path in shared} if self.is_ours else {}
         # Our own containers share our process ids: agents in them have the same ones there and here, and /proc is
         # right for both.  Others have ids of their own, as their servers expect.
         return daemon.client.containers.create(
-            self._image.id, shlex.split(wish.command) or None, name=name, hostname=_hostname(self.host),
+            self._image.id, shlex.split(wish.command) or None, name=name, hostname=hostname,
             network_mode="none", pid_mode="host" if self.is_ours else None, volumes=volumes,
             nano_cpus=round(wish.cpus * 10**9) or None, mem_limit=wish.memory_bytes or None,
             memswap_limit=wish.memory_bytes or None, environment=self._state.environment,
@@ -93,11 +96,12 @@ class Container:
         the container's image does not have runs from our own file system, in the container's network.
         """
         enter = [tool("nsenter") or "nsenter", "--target", str(self.pid), "--net", "--uts", "--ipc"]
-        words = list(command)
-        if self.is_ours and all(os.path.lexists(f"/proc/{self.pid}/root{word}") for word in _programs(words)):
-            enter.append("--mount")
-            words = ["env", f"--chdir={CHECKOUT}", *words]
-        return [*enter, "--", *words]
+        programs = [word for word in command if word.startswith("/") and shutil.which(word)]
+        if self.is_ours and all(os.path.lexists(f"/proc/{self.pid}/root{program}") for program in programs):
+            enter += ["--mount", "--", "env", f"--chdir={CHECKOUT}"]
+        else:
+            enter += ["--"]
+        return [*enter, *command]
 
     def follow(self, log: Path) -> None:
         """From now on, what the container prints is in this file."""
@@ -136,15 +140,11 @@ class Container:
                 count = int(self._container.attrs["State"]["OOMKilled"])
         if count:
             self.is_out_of_memory = True
-            self.kill()
+            for group in set(self.groups.values()):  # the agents in it, too
+                kill_members(group)
+            with suppress(Exception):  # it has ended of that already
+                self._container.kill()
         return self.is_out_of_memory
-
-    def kill(self) -> None:
-        """End it, with the agents in it."""
-        for group in set(self.groups.values()):
-            kill_members(group)
-        with suppress(Exception):  # it has ended of that already
-            self._container.kill()
 
     @property
     def alive(self) -> bool:
@@ -208,16 +208,6 @@ def image_of(daemon: Daemon, name: str) -> "Image":
         text = f"no image {name or 'of this system'}: {_said(error)}"
         fix = f"docker save {name} -o FILE.tar and give that, or use --docker-daemon running"
         raise MachineError(text, fix if name and daemon.is_private else "see what the daemon says") from None
-
-
-def _programs(words: Sequence[str]) -> list[str]:
-    """The words of a command that are programs here."""
-    return [word for word in words if word.startswith("/") and os.path.isfile(word) and os.access(word, os.X_OK)]
-
-
-def _hostname(host: str) -> str:
-    """As a host's name may be."""
-    return "".join(letter if letter.isalnum() else "-" for letter in host).strip("-")[:63]
 
 
 def _said(error: BaseException) -> str:

@@ -1,9 +1,7 @@
 """The Docker daemon that a run's containers live in: one of our own, or the one that runs on this machine.
 
-Our own has everything private: a folder for its data, a socket, namespaces for its mounts and its network, a control
-group above those of its containers.  So the host's firewall and forwarding stay as they are, and nothing is left when
-it ends: this is why it is the default, though starting it takes seconds.  One serves all runs of a process; it ends
-with that, and ``ratebed clean`` ends that of a process which was killed.
+Our own leaves nothing on the host (see ``PrivateServer``): this is why it is the default, though starting it takes
+seconds.  One serves all runs of a process.
 """
 
 import atexit

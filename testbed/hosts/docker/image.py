@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -42,7 +43,6 @@ _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _ELF = b"\x7fELF"
-_PIECE_BYTES = 1 << 20
 
 
 def node_image(client: "DockerClient") -> str:
@@ -85,8 +85,7 @@ def key() -> str:
 
 
 def _code() -> list[Path]:
-    sources = [path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go"]
-    return sorted(sources)
+    return sorted(path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go")
 
 
 @cache
@@ -98,12 +97,11 @@ def contents() -> tuple[Path, ...]:
     programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs())]
     for program in [sys.executable, *filter(None, map(tool, programs))]:
         files |= _with_targets(Path(program))
-    if BINARY.is_file():
-        files.add(BINARY)
+    files |= set(filter(Path.is_file, [BINARY, Path(sys.prefix) / "pyvenv.cfg"]))
     files |= set(_libraries([path for path in files if _is_elf(path)]))
-    files |= {compiled for path in files if path.suffix == ".py" and (compiled := _compiled(path)).is_file()}
-    settings = Path(sys.prefix) / "pyvenv.cfg"
-    return tuple(sorted(files | ({settings} if settings.is_file() else set())))
+    # In a container, Python would have to compile every module anew every time.
+    compiled = {Path(cache_from_source(str(path))) for path in files if path.suffix == ".py"}
+    return tuple(sorted(files | set(filter(Path.is_file, compiled))))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -133,11 +131,6 @@ def _with_targets(path: Path) -> set[Path]:
         path = Path(os.path.normpath(path.parent / path.readlink()))
         links.add(path)
     return links
-
-
-def _compiled(path: Path) -> Path:
-    """Where Python keeps a module compiled: in a container, it would have to do that anew every time."""
-    return path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
 
 
 def _is_elf(path: Path) -> bool:

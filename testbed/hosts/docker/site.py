@@ -54,7 +54,7 @@ class DockerSite(MininetSite):
         self.containers: dict[str, Container] = {}
         self._daemon = use_daemon(chosen())
         self._done = threading.Event()
-        self._watcher: threading.Thread | None = None
+        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
         super()._set_up()
 
     # --- agents ------------------------------------------------------------------------------------------
@@ -99,19 +99,15 @@ class DockerSite(MininetSite):
                 rows.append((f"container {host}", "alive_count", 0.0))
         return rows
 
-    def cause(self) -> str:
-        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
+    def explained(self, error: HarnessError) -> HarnessError:
+        """See ``testbed.hosts.site.Site.explained``: what has happened to a host, so that its agents cannot go on."""
         full, ended = [], []
         for host, container in self.containers.items():
             if container.check_memory():
                 full.append(f"host {host} was over its memory limit of {container.wish.memory} and was killed")
             elif not container.alive:
                 ended.append(f"the container of host {host} has ended")
-        return "; ".join(full + ended)
-
-    def explained(self, error: HarnessError) -> HarnessError:
-        """See ``testbed.hosts.site.Site.explained``."""
-        cause = self.cause()
+        cause = "; ".join(full + ended)
         if not cause or cause in error.what:
             return error
         return MachineError(f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)")
@@ -136,7 +132,6 @@ class DockerSite(MininetSite):
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:
                 container.follow(self.folder / "logs" / f"container-{host}.log")
-        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
         self._watcher.start()
         return {host: container.pid for host, container in self.containers.items()}
 
@@ -149,7 +144,7 @@ class DockerSite(MininetSite):
     def _remove(self) -> None:
         """Remove all containers, side by side; the first problem is raised at the end."""
         self._done.set()
-        if self._watcher is not None:
+        if self._watcher.is_alive():
             self._watcher.join()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for future in [pool.submit(container.close) for container in self.containers.values()]:

@@ -1,17 +1,13 @@
-"""libvirt with QEMU, private to a process: Vagrant makes its machines there, and the host keeps its network as it is.
-
-Files, processes and network are in namespaces of their own, so bridges, firewall rules, dnsmasq and machines go when
-the first process in there goes; ``ratebed clean`` ends that of a harness which was killed.
-"""
+"""libvirt with QEMU, private to a process: Vagrant makes its machines there; the host keeps its network as it is."""
 
 import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import CHECKOUT, tool, tries
@@ -44,27 +40,39 @@ def run_logged(
     timeout_s: float,
     prefix: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-    output: IO[bytes] | None = None,
-) -> int:
-    """Run a command in this checkout, what it says appended to ``log``; its code.  Nothing of its session is left.
+) -> str:
+    """Run a command in this checkout; what it printed, which ``log`` has as well.  Nothing of its session is left.
 
-    ``prefix``: words before it that end in an exec; ``output``: where its standard output goes instead.  MachineError
-    where it takes too long.
+    ``prefix``: words before it that end in an exec.  MachineError where it fails, or takes too long.
     """
-    with log.open("ab") as file:
+    name, before_bytes = " ".join(words[:4]), log.stat().st_size if log.exists() else 0
+    with log.open("ab") as file, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
-            [*prefix, *words], stdin=subprocess.DEVNULL, stdout=output or file, stderr=file, env=environment,
+            [*prefix, *words], stdin=subprocess.DEVNULL, stdout=printed, stderr=file, env=environment,
             start_new_session=True, cwd=CHECKOUT,
         )  # fmt: skip
         try:
-            return process.wait(timeout_s)
+            code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            what = f"{' '.join(words[:4])} did not end within {timeout_s:.0f} s"
-            raise MachineError(what, f"see {log}") from None
+            raise MachineError(f"{name} did not end within {timeout_s:.0f} s", f"see {log}") from None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            printed.seek(0)
+            text = printed.read()
+            file.write(text)
+    if code:
+        said = log.read_bytes()[before_bytes:].decode(errors="replace")
+        raise MachineError(f"{name}: {_problem(said)}", f"see {log}")
+    return text.decode(errors="replace")
+
+
+def _problem(said: str) -> str:
+    """The last line, of those that tell of a failure of Ratebed's if there are any."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if "FAILED" in line or "ratebed:" in line] or lines or ["it says nothing"]
+    return told[-1][:500]
 
 
 class Hypervisor(PrivateServer):
@@ -87,10 +95,10 @@ class Hypervisor(PrivateServer):
             "LIBVIRT_DEFAULT_URI": f"qemu:///system?socket={self.folder / _SOCKET}",
         }
 
-    def run(self, words: Sequence[str], log: Path, timeout_s: float, output: IO[bytes] | None = None) -> int:
+    def run(self, words: Sequence[str], log: Path, timeout_s: float) -> str:
         """``run_logged`` on the network of the machines; files and the process id are those of out here."""
         enter = [str(tool("nsenter")), f"--net=/proc/{self._inner}/ns/net", "--"]
-        return run_logged(words, log, timeout_s, enter, self.environment, output)
+        return run_logged(words, log, timeout_s, enter, self.environment)
 
     # --- inside ------------------------------------------------------------------------------------------
 
