@@ -33,21 +33,21 @@ FORWARDING = "3"  # the state of a bridge's port
 
 
 class MininetNode(Protocol):
-    """A host or switch of Mininet's: a shell in a namespace, ``pid``, and for hosts one interface."""
+    """A host or switch of Mininet's; ``pid``: its shell, in its namespace."""
 
     name: str
     pid: int
 
     def IP(self) -> str:
-        """Of the interface, as its hardware address."""
+        """IPv4, of its only interface."""
         ...
 
     def MAC(self) -> str:
-        """Of the interface."""
+        """The hardware address of that."""
         ...
 
     def defaultIntf(self) -> object:
-        """The interface; its name as a string."""
+        """That interface; as text its name."""
         ...
 
 

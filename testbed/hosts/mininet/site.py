@@ -67,7 +67,8 @@ class MininetSite(Site):
     def _set_up(self) -> None:
         topology = self.topology
         self.network: MininetNetwork | None = None
-        self.delays = check_mechanism(self.options.get("delays", "")) or _default_mechanism()
+        usual = NETEM if find_capability("netem") else USER_SPACE
+        self.delays = check_mechanism(self.options.get("delays") or usual)
         require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
@@ -116,12 +117,16 @@ class MininetSite(Site):
         return measures
 
     def apply(self, fault: Fault) -> None:
-        """See ``testbed.hosts.site.Site.apply``."""
+        """See ``testbed.hosts.site.Site.apply``.  A host that moves keeps its address.
+
+        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
+        and carries nothing for up to a second.
+        """
         with self._changing:
-            if isinstance(fault, Handover):
-                self._move(fault)
-            else:
-                self._links.apply(fault)
+            before = self._links.point_of(fault.host) if isinstance(fault, Handover) else ""
+            self._links.apply(fault)
+            if isinstance(fault, Handover) and before != fault.point and self._links_limit:
+                self._up.move(fault.host, before, fault.point)
             self._update()
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
@@ -129,17 +134,6 @@ class MininetSite(Site):
         with self._changing:
             self._links.set_delay(a, b, delay_ns)
             self._update()
-
-    def _move(self, fault: Handover) -> None:
-        """The host's address stays.
-
-        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
-        and carries nothing for up to a second.
-        """
-        before = self._links.point_of(fault.host)
-        self._links.apply(fault)
-        if before != fault.point and self._links_limit:
-            self._up.move(fault.host, before, fault.point)
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
@@ -252,10 +246,6 @@ class MininetSite(Site):
             dropped = [network.address(a) for a, b in sorted(cut) if b == target]
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
-
-
-def _default_mechanism() -> str:
-    return NETEM if find_capability("netem") else USER_SPACE
 
 
 def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
