@@ -130,7 +130,7 @@ class Keeping:
         process.pid = answer["pid"]
         return process, answer["refused"]
 
-    def tell(self, command: str, **arguments: object) -> None:
+    def tell(self, command: str, /, **arguments: object) -> None:
         """Send a command; what is told to one that is lost is told to nobody."""
         line = json.dumps({"do": command, **arguments}).encode() + b"\n"
         try:
@@ -140,7 +140,7 @@ class Keeping:
         except OSError as error:  # a time-out, too: the machine takes nothing any more
             self._lose(f"it takes no commands: {error or 'time-out'}")
 
-    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
+    def ask(self, command: str, /, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
         """Send a command and wait for its answer; MachineError where there is none, or an error."""
         number = next(self._numbers)
         self.tell(command, number=number, **arguments)
