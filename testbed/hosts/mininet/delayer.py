@@ -22,7 +22,7 @@ import time
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, count
 from random import Random
 
 import msgspec
@@ -53,8 +53,7 @@ _PROTOCOL_BACK = netlink.IP_HEADER_BYTES - 9  # from the end of a message that e
 class _Host:
     """A network namespace: its socket, its paths by queue (two bytes, as in messages), the verdicts to send."""
 
-    def __init__(self, name: str, pid: int):
-        self.name = name
+    def __init__(self, pid: int):
         with network_of(pid):
             self.queues = netlink.open_queues()
             self.repeats = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -62,6 +61,12 @@ class _Host:
         self.message_bytes = HEADER_MESSAGE_BYTES  # of the longest message that may come
         self.paths: dict[bytes, _Path] = {}
         self.verdicts: list[bytes] = []
+
+    def send(self) -> None:
+        """All verdicts in one call; the kernel works them off before it returns."""
+        with suppress(BlockingIOError):
+            self.queues.send(b"".join(self.verdicts))
+        self.verdicts.clear()
 
 
 class _Path:
@@ -101,7 +106,7 @@ class Delayer:
         self._poll.register(self._commands, select.POLLIN | select.POLLHUP)
         self._input, self._seed = b"", 0
         self._heap: list[tuple[int, int, _Path, bytes, bytes | None]] = []
-        self._serial = 0
+        self._serial = count()  # what is due at one instant goes as it came
         self._shortest_ns = 0
         self._stamps = netlink.Stamps()
         self.counts = dict.fromkeys(("packet", "lost", "cut", "doubled", "held", "unstamped", "error"), 0)
@@ -137,8 +142,7 @@ class Delayer:
     def _drain(self, host: _Host) -> None:
         receive, size, paths, stamp_of = host.queues.recv, host.message_bytes, host.paths, self._stamps.arrived_at_ns
         heap, counts = self._heap, self.counts
-        serial = self._serial
-        try:
+        with suppress(BlockingIOError):
             for _ in range(DRAIN_COUNT):
                 message = receive(size)
                 if not netlink.is_packet(message):
@@ -167,14 +171,8 @@ class Delayer:
                         copy = message[header:]
                 if protocol == TCP:
                     due_ns = path.stream_due_ns = max(due_ns, path.stream_due_ns)
-                serial += 1
-                heapq.heappush(heap, (due_ns, serial, path, path.accept + packet_id, copy))
-        except BlockingIOError:
-            pass
-        counts["packet"] += serial - self._serial
-        self._serial = serial
-        if host.verdicts:
-            _send(host)
+                counts["packet"] += 1
+                heapq.heappush(heap, (due_ns, next(self._serial), path, path.accept + packet_id, copy))
 
     def _extra_ns(self, path: _Path, protocol: int) -> int:
         extra = sum(int((2 * path.random() - 1) * jitter_ns) for jitter_ns in path.state.jitters_ns)
@@ -186,25 +184,20 @@ class Delayer:
         return extra
 
     def _release(self) -> None:
-        heap, lateness = self._heap, self.lateness
-        touched: set[_Host] = set()
-        now_ns = time.time_ns()
-        released = 0
-        while heap and heap[0][0] <= now_ns:
+        heap, lateness, now_ns = self._heap, self.lateness, time.time_ns()
+        for _ in range(VERDICTS_COUNT):
+            if not heap or heap[0][0] > now_ns:
+                break
             due_ns, _, path, verdict, copy = heapq.heappop(heap)
             late_ns = now_ns - due_ns
-            if late_ns > self.latest_ns:
-                self.latest_ns = late_ns
+            self.latest_ns = max(late_ns, self.latest_ns)
             lateness[min(late_ns >> LATENESS_STEP_BITS, LATENESS_BUCKETS - 1)] += 1
             path.host.verdicts.append(verdict)
-            touched.add(path.host)
             if copy is not None:
                 self._repeat(path.host, copy)
-            released += 1
-            if released % VERDICTS_COUNT == 0:
-                break
-        for host in touched:
-            _send(host)
+        for host in self.hosts.values():
+            if host.verdicts:
+                host.send()
 
     def _repeat(self, host: _Host, packet: bytes) -> None:
         """Let a datagram arrive once more: sent to the host itself, over its loopback, with its sender's address.
@@ -240,7 +233,7 @@ class Delayer:
         """Open the queues of hosts, by the id of a process in their namespace; ``seed``: of what is drawn."""
         self._seed = seed
         for name, pid in hosts.items():
-            host = self.hosts[name] = _Host(name, pid)
+            host = self.hosts[name] = _Host(pid)
             self._by_handle[host.queues.fileno()] = host
             self._poll.register(host.queues.fileno(), select.POLLIN)
 
@@ -267,7 +260,7 @@ class Delayer:
     def stats(self, reset: bool = False) -> Json:
         """Counts since the start or the last reset, and how late packets were let go."""
         total = sum(self.lateness)
-        stats = {f"{name}_count": count for name, count in self.counts.items()}
+        stats = {f"{name}_count": value for name, value in self.counts.items()}
         stats["waiting_count"] = len(self._heap)
         for percent in (50, 99):
             stats[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
@@ -282,13 +275,6 @@ def quantile(buckets: list[int], rank: float) -> int:
     """The middle of the bucket in which the rank falls; 0 where nothing was counted."""
     bucket = bisect_left(list(accumulate(buckets)), rank)
     return (bucket << LATENESS_STEP_BITS) + (1 << LATENESS_STEP_BITS - 1) if rank else 0
-
-
-def _send(host: _Host) -> None:
-    """All verdicts of a host in one call; the kernel works them off before it returns."""
-    with suppress(BlockingIOError):
-        host.queues.send(b"".join(host.verdicts))
-    host.verdicts.clear()
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,19 +33,6 @@ def _enter(handle: int) -> None:
     if _LIBC.setns(handle, CLONE_NEWNET):  # os.setns is there from Python 3.12 on
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-def connect_in(pid: int, address: tuple[str, int], timeout_s: float) -> socket.socket:
-    """A TCP connection to an address of another namespace; OSError as ``socket.connect`` raises it."""
-    with network_of(pid):
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        connection.settimeout(timeout_s)
-        connection.connect(address)
-    except OSError:
-        connection.close()
-        raise
-    return connection
 
 
 def entering(pid: int) -> list[str]:

@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
@@ -25,34 +26,38 @@ from testbed.hosts.mininet.namespaces import entering, run_in
 from testbed.topologies.topology import SWITCH, Topology
 
 NEEDED = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip")
-PLACE = Path("/usr/lib/python3/dist-packages/mininet")  # of Debian's package, which other Pythons do not see
+DEBIAN = "/usr/lib/python3/dist-packages"  # where Debian's package is, which other Pythons do not see
 FABRIC = ""  # the one bridge of a topology whose switches are no tree
 FORWARDING_TIMEOUT_S = 10.0
 FORWARDING = "3"  # the state of a bridge's port
 
 
 class MininetNode(Protocol):
-    """A host or switch of Mininet's: a shell in a namespace, ``pid``, and for hosts one interface."""
+    """A host or switch of Mininet's; ``pid``: its shell, in its namespace."""
 
     name: str
     pid: int
 
-    def IP(self) -> str: ...
-    def MAC(self) -> str: ...
-    def defaultIntf(self) -> object: ...
+    def IP(self) -> str:
+        """IPv4, of its only interface."""
+        ...
+
+    def MAC(self) -> str:
+        """The hardware address of that."""
+        ...
+
+    def defaultIntf(self) -> object:
+        """That interface; as text its name."""
+        ...
 
 
 def load_mininet() -> ModuleType:
     """The package ``mininet`` with its parts; MachineError where it or its tools are missing."""
     require(*NEEDED)
-    if importlib.util.find_spec("mininet") is None and (PLACE / "__init__.py").is_file():
-        spec = importlib.util.spec_from_file_location(
-            "mininet", PLACE / "__init__.py", submodule_search_locations=[str(PLACE)]
-        )
-        assert spec is not None and spec.loader is not None
-        package = importlib.util.module_from_spec(spec)
-        sys.modules["mininet"] = package
-        spec.loader.exec_module(package)
+    debian = PathFinder.find_spec("mininet", [DEBIAN])
+    if importlib.util.find_spec("mininet") is None and debian and debian.loader:
+        sys.modules["mininet"] = importlib.util.module_from_spec(debian)
+        debian.loader.exec_module(sys.modules["mininet"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it uses distutils

@@ -14,7 +14,7 @@ from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
-from testbed.hosts.mininet.namespaces import connect_in, run_in
+from testbed.hosts.mininet.namespaces import network_of, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
 from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited
@@ -67,7 +67,8 @@ class MininetSite(Site):
     def _set_up(self) -> None:
         topology = self.topology
         self.network: MininetNetwork | None = None
-        self.delays = check_mechanism(self.options.get("delays", "")) or _default_mechanism()
+        usual = NETEM if find_capability("netem") else USER_SPACE
+        self.delays = check_mechanism(self.options.get("delays") or usual)
         require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
@@ -94,10 +95,8 @@ class MininetSite(Site):
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """See ``testbed.hosts.site.Site.connect``."""
-        try:
-            return connect_in(self._up.pid(self.topology.host_of(host)), ("127.0.0.1", port), timeout_s)
-        except OSError as error:
-            raise MachineError(f"nothing answers on port {port} of {host}: {error}", "see the logs") from None
+        with network_of(self._up.pid(self.topology.host_of(host))):
+            return super().connect(host, port, timeout_s)
 
     def close(self) -> None:
         """Stop the agents, the delayer last, then the network."""
@@ -118,12 +117,16 @@ class MininetSite(Site):
         return measures
 
     def apply(self, fault: Fault) -> None:
-        """See ``testbed.hosts.site.Site.apply``."""
+        """See ``testbed.hosts.site.Site.apply``.  A host that moves keeps its address.
+
+        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
+        and carries nothing for up to a second.
+        """
         with self._changing:
-            if isinstance(fault, Handover):
-                self._move(fault)
-            else:
-                self._links.apply(fault)
+            before = self._links.point_of(fault.host) if isinstance(fault, Handover) else ""
+            self._links.apply(fault)
+            if isinstance(fault, Handover) and before != fault.point and self._links_limit:
+                self._up.move(fault.host, before, fault.point)
             self._update()
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
@@ -131,17 +134,6 @@ class MininetSite(Site):
         with self._changing:
             self._links.set_delay(a, b, delay_ns)
             self._update()
-
-    def _move(self, fault: Handover) -> None:
-        """The host's address stays.
-
-        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
-        and carries nothing for up to a second.
-        """
-        before = self._links.point_of(fault.host)
-        self._links.apply(fault)
-        if before != fault.point and self._links_limit:
-            self._up.move(fault.host, before, fault.point)
 
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
@@ -254,10 +246,6 @@ class MininetSite(Site):
             dropped = [network.address(a) for a, b in sorted(cut) if b == target]
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
-
-
-def _default_mechanism() -> str:
-    return NETEM if find_capability("netem") else USER_SPACE
 
 
 def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:

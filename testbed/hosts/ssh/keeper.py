@@ -11,6 +11,8 @@ silent, in s.  Commands come by its standard input, one JSON object a line, what
     {"do": "alive"}                                       we are still there           -> {"beat": 1} once a second
                                                                                        -> {"broken": "…"}: our bug
 
+and its first word is the answer 0: {"answer": 0, "cores": 8}, or an error.
+
 It ends with its input, or where nothing has come for so long: the harness is dead, or cut off.  Then it ends
 what it started, takes back what was set by tc, and removes the folder.  ``--clean FOLDER`` does that for a keeper that
 was killed.
@@ -86,7 +88,7 @@ class Keeper:
     def run(self) -> None:
         """Serve until the input ends."""
         _in_thread(self._watch)
-        self.say(ready=os.getpid(), cores=len(os.sched_getaffinity(0)))
+        self.say(answer=0, cores=len(os.sched_getaffinity(0)))
         _in_thread(self._beat)
         for line in sys.stdin.buffer:
             self._heard_s = time.monotonic()
@@ -148,14 +150,14 @@ class Keeper:
         """We were heard: that is all."""
 
     def do_start(
-        self, id: int, name: str, words: list[str], environment: dict[str, str], cores: list[int], fifo_priority: int
+        self, id: int, name: str, command: list[str], environment: dict[str, str], cores: list[int], fifo_priority: int
     ) -> Json:
         """Start a process."""
         wishes, refused = scheduling(tuple(cores), fifo_priority)
         try:
-            child = Child(name, [*wishes, *words], self.folder, {**environment, TOKEN: self.token})
+            child = Child(name, [*wishes, *command], self.folder, {**environment, TOKEN: self.token})
         except OSError as error:
-            raise OSError(f"cannot start {name}: {error.filename or words[0]}: {error.strerror}") from None
+            raise OSError(f"cannot start {name}: {error.filename or command[0]}: {error.strerror}") from None
         self.children[id] = child
         assert child.stdin and child.stdout and child.stderr
         hearing = [_in_thread(self._hear, id, *each) for each in (("said", child.stdout), ("logged", child.stderr))]
@@ -286,7 +288,7 @@ def main() -> None:
         keeper = Keeper(folder, sys.argv[2], float(sys.argv[3]))
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        print(json.dumps({"error": f"{error.filename or folder}: {error.strerror}"}), flush=True)
+        print(json.dumps({"answer": 0, "error": f"{error.filename or folder}: {error.strerror}"}), flush=True)
         return
     try:
         keeper.run()

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import paramiko
@@ -15,7 +15,7 @@ import paramiko
 from core.records import Json
 from testbed.hosts.pipes import KILL_S
 from testbed.hosts.site import Program
-from testbed.hosts.ssh.connection import CONNECT_S, SshConnection
+from testbed.hosts.ssh.connection import CONNECT_S, SshConnection, lines_of
 
 ALIVE_S = 2.0  # how often the keeper hears of us
 LOST_S = 10.0  # a keeper says something every second: after such a silence it is gone
@@ -31,19 +31,14 @@ class RemoteProcess:
     def __init__(self, keeper: "Keeping", number: int, log: Path):
         self._keeper, self.number, self._log = keeper, number, log
         self.pid = 0  # there; 0 until the keeper has told it
-        self.returncode: int | None = None
+        self.exit_code: int | None = None  # ``LOST`` where its machine is lost
         self._said = b""
         self._input_open = True
         self._changed = threading.Condition()
 
-    @property
-    def exit_code(self) -> int | None:
-        """As of ``Popen``; ``LOST`` where its machine is lost."""
-        return self.returncode
-
     def send(self, data: bytes, until_s: float) -> None:
         """To its standard input; the keeper keeps what it does not take."""
-        if not self._input_open or self.returncode is not None:
+        if not self._input_open or self.exit_code is not None:
             raise BrokenPipeError
         self._keeper.tell("write", id=self.number, text=data.decode(errors="surrogateescape"))
 
@@ -51,31 +46,30 @@ class RemoteProcess:
         """What it said; empty once it has ended, or is lost."""
         with self._changed:
             left_s = max(0.0, until_s - time.monotonic())
-            if not self._changed.wait_for(lambda: self._said or self.returncode is not None, left_s):
+            if not self._changed.wait_for(lambda: self._said or self.exit_code is not None, left_s):
                 raise TimeoutError
             said, self._said = self._said, b""
             return said
 
     def terminate(self) -> None:
         """SIGTERM."""
-        self.send_signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL."""
-        self.send_signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
 
-    def send_signal(self, number: int) -> None:
-        """Any signal."""
-        if self.returncode is None:
+    def _signal(self, number: int) -> None:
+        if self.exit_code is None:
             self._keeper.tell("signal", id=self.number, signal=int(number))
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
         with self._changed:
-            self._changed.wait_for(lambda: self.returncode is not None, timeout)
-        if self.returncode is None:
+            self._changed.wait_for(lambda: self.exit_code is not None, timeout)
+        if self.exit_code is None:
             raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-        return self.returncode
+        return self.exit_code
 
     def end(self, timeout_s: float) -> int:
         """See ``Process``; the keeper ends its session."""
@@ -103,10 +97,10 @@ class RemoteProcess:
     def ended(self, code: int, problem: str = "") -> None:
         """It has ended, or is lost."""
         with self._changed:
-            if self.returncode is None:
+            if self.exit_code is None:
                 if problem:
                     self.logged(f"{problem}\n")
-                self.returncode = code
+                self.exit_code = code
             self._changed.notify_all()
 
 
@@ -122,30 +116,21 @@ class Keeping:
         self._closing = False
         self._changed, self._sending = threading.Condition(), threading.Lock()
         self._channel = connection.open(command)
-        self.ready = self._first_line()
-        self._heard_s = time.monotonic()
         self._channel.settimeout(LOST_S / 2)
+        self._heard_s = time.monotonic() + START_S  # so long it may take before it says something
         for each in (self._listen, self._keep_alive):
             threading.Thread(target=each, daemon=True).start()
+        self.ready = self._answer(0, f"its keeper does not start within {START_S:.0f} s", START_S)
 
-    def start(self, program: Program, words: Sequence[str], log: Path) -> tuple[RemoteProcess, list[str]]:
+    def start(self, program: Program, log: Path) -> tuple[RemoteProcess, list[str]]:
         """Start a program's process; also returns which of its wishes are refused.  MachineError where it cannot be."""
         number = next(self._numbers)
         process = self._processes[number] = RemoteProcess(self, number, log)
-        answer = self.ask(
-            "start",
-            START_S,
-            id=number,
-            name=program.name,
-            words=words,
-            environment=dict(program.environment),
-            cores=list(program.cores),
-            fifo_priority=program.fifo_priority,
-        )
+        answer = self.ask("start", START_S, id=number, **asdict(program))
         process.pid = answer["pid"]
         return process, answer["refused"]
 
-    def tell(self, command: str, **arguments: object) -> None:
+    def tell(self, command: str, /, **arguments: object) -> None:
         """Send a command; what is told to one that is lost is told to nobody."""
         line = json.dumps({"do": command, **arguments}).encode() + b"\n"
         try:
@@ -155,65 +140,48 @@ class Keeping:
         except OSError as error:  # a time-out, too: the machine takes nothing any more
             self._lose(f"it takes no commands: {error or 'time-out'}")
 
-    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
+    def ask(self, command: str, /, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
         """Send a command and wait for its answer; MachineError where there is none, or an error."""
         number = next(self._numbers)
         self.tell(command, number=number, **arguments)
+        return self._answer(number, f"no answer to {command!r} in time", timeout_s)
+
+    def _answer(self, number: int, otherwise: str, timeout_s: float) -> Json:
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or bool(self.lost), timeout_s)
             answer = self._answers.pop(number, None)
         if answer is None:
-            raise self.connection.wrong(self.lost or f"no answer to {command!r} in time", "is it up?")
+            raise self.connection.wrong(self.lost or otherwise, "is it up?")
         if "error" in answer:
-            raise self.connection.wrong(answer["error"], "mend it there")
+            raise self.connection.failed(answer["error"])
         return answer
 
-    def close(self, timeout_s: float = CONNECT_S) -> bool:
+    def close(self) -> bool:
         """End the keeper, and so all that it made; whether it has said that it did."""
         self._closing = True
         if self.lost:
             return False
         with suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
-        done = bool(self._channel.status_event.wait(timeout_s)) and int(self._channel.exit_status) == 0
+        done = bool(self._channel.status_event.wait(CONNECT_S)) and int(self._channel.exit_status) == 0
         self._channel.close()
         return done
 
     # --- threads -------------------------------------------------------------------------------------------
-
-    def _first_line(self) -> Json:
-        """What the keeper says first; MachineError with what was said instead."""
-        until_s, data = time.monotonic() + START_S, b""
-        try:
-            while not data.endswith(b"\n"):
-                self._channel.settimeout(max(0.001, until_s - time.monotonic()))
-                part = self._channel.recv(_PART)
-                if not part:
-                    break
-                data += part
-            said = json.loads(data)
-        except TimeoutError:
-            raise self.connection.wrong(f"its keeper does not start within {START_S:.0f} s", "is it busy?") from None
-        except ValueError:
-            err = self._channel.recv_stderr(_PART).decode(errors="replace").strip() or data.decode(errors="replace")
-            last = (err.splitlines() or ["it said nothing"])[-1][:300]
-            raise self.connection.wrong(f"its keeper did not start: {last}", "mend it there") from None
-        if "error" in said:
-            raise self.connection.wrong(said["error"], f"free space in {self.connection.machine.folder} there")
-        return dict(said)
 
     def _listen(self) -> None:
         rest = b""
         while not self.lost:
             try:
                 part = self._channel.recv(_PART)
+                last_words = [] if part else lines_of(self._channel.recv_stderr(_PART))
             except TimeoutError:
                 continue
             except OSError as error:
                 self._lose(f"the connection broke: {error}")
                 return
             if not part:
-                self._lose("its keeper has ended")
+                self._lose(": ".join(["its keeper has ended", *last_words[-1:]]))
                 return
             self._heard_s, came_ns = time.monotonic(), time.time_ns()
             *lines, rest = (rest + part).split(b"\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from testbed.hosts.capabilities import CHECKOUT
-from testbed.hosts.ssh.connection import SshConnection
+from testbed.hosts.ssh.connection import SshConnection, lines_of
 
 FOLDERS = ("core", "systems", "workloads", "testbed", "studies", "collectors")
 SUFFIXES = (".py", ".toml", ".csv")
@@ -75,7 +75,7 @@ def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped
     def bring(what: Bundle) -> str:
         """The bundle's folder, unpacked aside and renamed where it was not there."""
         path, part = f"{home}/{what.name}", quote(f"{home}/.{what.name}.{token}")
-        if connection.run(f"test -d {quote(path)}").code:
+        if connection.run(f"test -d {quote(path)}").returncode:
             unpack = f"trap 'rm -rf {part}' EXIT; umask 077; mkdir {part}; tar -xzf - -C {part}"
             there = f"mv -T {part} {quote(path)} || test -d {quote(path)}"  # another run may have been faster
             connection.done(script(f"{unpack}; {there}"), what.data, SHIP_S)
@@ -94,10 +94,10 @@ def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped
 def _check_python(connection: SshConnection, python: str) -> list[str]:
     """MachineError where agents cannot run with it; what is merely different is returned."""
     said = connection.run(f"{quote(python)} -c {quote(_ASK)} {' '.join(MODULES)}")
-    if said.code:
+    if said.returncode:
         fix = "name one that is there in the inventory, python = …, or none: then one is made"
-        raise connection.wrong(f"no Python at {python}: {(said.err.splitlines() or [''])[-1]}", fix)
-    told = json.loads(said.out)
+        raise connection.wrong(f"no Python at {python}: {(lines_of(said.stderr) or [''])[-1]}", fix)
+    told = json.loads(said.stdout)
     if tuple(told["version"][:2]) < OLDEST:
         raise connection.wrong(f"{python} is {'.'.join(map(str, told['version']))}", "name one of at least 3.11")
     missing = [name for name, release in told["found"].items() if not release]

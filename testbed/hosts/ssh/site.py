@@ -14,11 +14,12 @@ from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT, Agent
+from testbed.hosts.mininet.shaping import host_lines, is_limited
 from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
-from testbed.hosts.ssh.shape import shape, shaped_machines
 from testbed.links import LinkStates
+from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
 
@@ -37,9 +38,12 @@ class SshSite(Site):
         self.machines = read_inventory(Path(self.options["inventory"]))
         names = [host.name for host in self.topology.machines]
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
-        self._shaped = shaped_machines(self.topology, self.machines, self._machine_of)
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
         used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
+        self._shaped = [machine for machine in used if machine.shape and _is_shaping(self.topology)]
+        if self._shaped and len(names) > len(self.machines):  # tc tells paths by address
+            what = f"{len(names)} hosts of {self.topology.name} on {len(self.machines)} machines"
+            raise SpecError(f"{what}: paths inside of a machine cannot be shaped", "add machines, or leave out shape")
         brokerd = brokerd_path() if self.topology.node_names("broker") else None
         _together(lambda machine: self._open(machine, brokerd), used)
         self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
@@ -73,7 +77,7 @@ class SshSite(Site):
                 file.write(f"{COMMENT}on {host}, {remote.machine.name}: {' '.join(words)}\n")
         except OSError as error:
             raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
-        process, refused = remote.keeping.start(program, words, log)
+        process, refused = remote.keeping.start(replace(program, command=words), log)
         self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
         self.agents[name] = Agent(name, process, log, host)
         return self.agents[name]
@@ -190,10 +194,18 @@ class SshSite(Site):
             self.state.gone(number)
 
     def _shape(self, machine: Machine) -> None:
-        """What leaves a machine, which carries one host, takes the topology's paths."""
-        paths = LinkStates(self.topology).states().items()
-        own = {target: path for (source, target), path in paths if self._machine_of[source] == machine.name}
-        shape(self.hosts[machine.name], {self.address(target): path for target, path in own.items()})
+        """What leaves a machine, which carries one host, takes the topology's paths; its keeper takes that back."""
+        wanted = LinkStates(self.topology).states().items()
+        paths = {self.address(b): path for (a, b), path in wanted if self._machine_of[a] == machine.name}
+        keeping = self.hosts[machine.name].keeping
+        device = keeping.ask("device", address=machine.address)["device"]
+        netem = any(path.delay_ns or path.loss_probability for path in paths.values())
+        if lines := host_lines(device, paths, netem=netem):
+            try:
+                keeping.ask("shape", device=device, lines=lines)
+            except MachineError as error:
+                fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
+                raise MachineError(error.what, fix) from None
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
@@ -213,6 +225,11 @@ class SshSite(Site):
 
     def _is_shaped(self, host: str) -> bool:
         return self.remote(host).machine in self._shaped
+
+
+def _is_shaping(topology: Topology) -> bool:
+    paths = LinkStates(topology).states().values()
+    return any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
 
 
 def _off_ns(measure: PathMeasure) -> int:

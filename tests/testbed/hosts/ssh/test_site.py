@@ -285,7 +285,7 @@ def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> Non
     remote.keep("silent-h2", silence_s=2.0)
     try:
         path = Path(remote.put("load/1", b"x"))
-        remote.keeping.start(Program("sleeper", ()), ["sleep", "1000"], path.parent)
+        remote.keeping.start(Program("sleeper", ["sleep", "1000"]), path.parent)
         device = remote.keeping.ask("device", address=machines.address(2))["device"]
         remote.keeping.ask("shape", device=device, lines=[f"qdisc replace dev {device} root tbf {TBF}"])
         assert "tbf" in machines.queues(2)
