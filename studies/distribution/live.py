@@ -225,7 +225,7 @@ class LiveDeployment(TopicWindows):
         """Until all that was offered has come, or nothing comes any more."""
         if not self._all_came(play, expected, DRAIN_S):
             for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
-                self.brokers_up.open_bucket(number, self.topic)
+                self.brokers_up.set_bucket(number, self.topic, None)
             self._all_came(play, expected, STILL_S)
 
     def _all_came(self, play: Play, expected: int, most_s: float, still_s: float = STILL_S) -> bool:

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
-from testbed.brokers.connection import Connection, ignore
+from testbed.brokers.connection import Connection
 from testbed.hosts.loop import Clock, Loop
+from testbed.nodes.sockets import ignore
 from testbed.trust.accounts import ABSENT
 
 REDIAL_NS = 100 * MILLISECOND_NS

@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Broker:
+class BrokerProcess:
     """One broker: its process, its control connection, the ports that it has told."""
 
     name: str
@@ -57,7 +57,7 @@ class Brokers:
         gc: str = "friendly",
         cores: Sequence[int] = (),
     ):
-        self._site, self.token = site, secrets.token_hex(16)
+        self._site, self._names, self.token = site, list(names), secrets.token_hex(16)
         self._switches, self._cores = ("-stamps", stamps, "-gc", gc), cores
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Brokers:
         agents = {name: self._start(name, 1, ("-data", ":0", "-nsqd", ":0")) for name in names}
         self.all = [self._introduced(name, agent) for name, agent in agents.items()]
 
-    def __iter__(self) -> Iterator[Broker]:
+    def __iter__(self) -> Iterator[BrokerProcess]:
         return iter(self.all)
 
     @property
@@ -75,21 +75,17 @@ class Brokers:
         """The brokers whose processes have ended."""
         return [broker.name for broker in self.all if not broker.alive]
 
-    def named(self, name: str) -> Broker:
+    def named(self, name: str) -> BrokerProcess:
         """The broker called ``name``."""
-        return self.all[self._number(name)]
+        return self.all[self._names.index(name)]
 
     def acquire(self, number: int, topic: str) -> None:
         """Make a topic on a broker."""
         self._tell(number, lambda client: client.acquire(topic))
 
     def set_bucket(self, number: int, topic: str, envelope: Envelope | None) -> None:
-        """Give a topic's sub-bucket a new rate and size, full; None: no limit."""
+        """Give a topic's sub-bucket a new rate and size, full; None: no limit, and what waits leaves now."""
         self._tell(number, lambda client: client.set_bucket(topic, envelope, full=True))
-
-    def open_bucket(self, number: int, topic: str) -> None:
-        """Take the limit away: what waits leaves now."""
-        self._tell(number, lambda client: client.set_bucket(topic, None))
 
     def record(self, number: int, topic: str, message_count: int) -> None:
         """Begin to keep rows, with room for the messages that are expected."""
@@ -131,16 +127,13 @@ class Brokers:
         assert not old.alive, f"{name} runs"
         ports = ("-data", old.ingress, "-nsqd", old.nsqd, "-control", f"127.0.0.1:{old.control_port}")
         life = old.life_count + 1
-        self.all[self._number(name)] = self._introduced(name, self._start(name, life, ports), life)
+        self.all[self._names.index(name)] = self._introduced(name, self._start(name, life, ports), life)
 
     def close(self) -> None:
         """Close the control connections; the site ends the processes."""
         for broker in self.all:
             with suppress(OSError):
                 broker.client.close()
-
-    def _number(self, name: str) -> int:
-        return next(number for number, broker in enumerate(self.all) if broker.name == name)
 
     def _start(self, name: str, life: int, ports: Sequence[str]) -> Agent:
         """A process of an empty folder; ports without an address are its host's."""
@@ -151,11 +144,11 @@ class Brokers:
         words = [str(brokerd_path()), *listening, "-path", str(data), "-token-file", token_file, *self._switches]
         return self._site.start(host, Program(f"broker-{name}", words, cores=self._cores))
 
-    def _introduced(self, name: str, agent: Agent, life_count: int = 1) -> Broker:
+    def _introduced(self, name: str, agent: Agent, life_count: int = 1) -> BrokerProcess:
         host, told = self._site.topology.host_of(name), agent.ready(READY_S)
         port = int(told["control"].rpartition(":")[2])
         client = BrokerClient(self._site.connect(host, port), self.token)
-        return Broker(name, host, agent, client, told["ingress"], told["nsqd"], port, life_count)
+        return BrokerProcess(name, host, agent, client, told["ingress"], told["nsqd"], port, life_count)
 
     def _tell(self, number: int, what: Callable[[BrokerClient], Answer]) -> Answer | None:
         """None where the broker is gone; MachineError where one that lives refuses."""

@@ -11,7 +11,7 @@ from time import time_ns
 from typing import TypeVar
 
 from core.units import SECOND_NS
-from testbed.brokers.publish_load import Load
+from testbed.brokers.publish_load import PreparedLoad
 from testbed.brokers.publisher import Publisher
 from testbed.hosts.calls import LoopThread
 from testbed.hosts.loop import Loop, precise_sleep
@@ -55,7 +55,7 @@ class Engine:
         self.tries_maximum = tries_maximum
         self.publishers: dict[int, Publisher] = {}
         self.brokers: list[str] = []
-        self.loads: list[Load] = []  # with emissions that are not due yet
+        self.loads: list[PreparedLoad] = []  # with emissions that are not due yet
         self.tally = dict.fromkeys(TALLIED, 0)
         self.last_problem = ""
         self.loop: Loop = _PacedLoop(self._act, spin_ns)
@@ -88,12 +88,12 @@ class Engine:
                 self.publishers[number] = Publisher(self, number)
             self.publishers[number].move(target)
 
-    def offer(self, load: Load) -> None:
+    def offer(self, load: PreparedLoad) -> None:
         """Begin to play a load."""
         if load.count:
             self.loads.append(load)
 
-    def end(self, load: Load) -> None:
+    def end(self, load: PreparedLoad) -> None:
         """Send nothing more of a load."""
         load.ended = True
         if load in self.loads:
@@ -143,7 +143,7 @@ class Engine:
         self.loads.remove(load)
         return until_ns if self.loads else time_ns() + SLEEP_NS_MAXIMUM
 
-    def _first_load(self) -> tuple[Load, int]:
+    def _first_load(self) -> tuple[PreparedLoad, int]:
         """The load with the next emission, and the instant of the next one of the others."""
         if len(self.loads) == 1:
             return self.loads[0], 1 << 62

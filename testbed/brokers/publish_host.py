@@ -23,7 +23,7 @@ import numpy as np
 
 from core.units import SECOND_NS
 from testbed.brokers.publish_engine import Engine
-from testbed.brokers.publish_load import Load, read_block
+from testbed.brokers.publish_load import PreparedLoad, read_block
 from testbed.brokers.publisher import Publisher, State
 from testbed.hosts.agent import serve
 
@@ -37,7 +37,7 @@ class PublishHost:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        self.loads: dict[int, Load] = {}
+        self.loads: dict[int, PreparedLoad] = {}
 
     def connect(
         self, publishers: Sequence[int], targets: str | Sequence[str | None] | None, wait_s: float = CONNECT_WAIT_S
@@ -71,7 +71,7 @@ class PublishHost:
         if tag in self.loads:
             raise ValueError(f"the load with tag {tag} has not been collected")
         mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
-        load = Load(read_block(Path(path)), topic, epoch_ns, mine, tag)
+        load = PreparedLoad(read_block(Path(path)), topic, epoch_ns, mine, tag)
         self.loads[tag] = load
         first_ns = load.at_ns[0] if load.count else None
         ready_before_ns = None if first_ns is None else first_ns - time.time_ns()
@@ -116,7 +116,7 @@ def _unsettled(publishers: Sequence[Publisher]) -> list[Publisher]:
     return [publisher for publisher in publishers if publisher.state not in (State.OPEN, State.IDLE)]
 
 
-def _left(load: Load) -> dict[str, int]:
+def _left(load: PreparedLoad) -> dict[str, int]:
     """Emissions that are not due, that wait for their connection, that wait for an answer.
 
     Read while the pacing thread works, in the order in which an emission passes: none is missed.

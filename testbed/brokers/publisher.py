@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.connection import Connection, Retries
-from testbed.brokers.publish_load import Load
+from testbed.brokers.publish_load import PreparedLoad
 
 if TYPE_CHECKING:
     from testbed.brokers.publish_engine import Engine
@@ -49,33 +49,33 @@ class Publisher:
         self.state = State.IDLE
         self.is_partial = False  # of the first that waits, the connection keeps what the socket did not take
         self.connection: Connection | None = None
-        self._waiting: deque[tuple[Load, int]] = deque()  # due, not written whole
-        self._in_flight: deque[tuple[Load, int]] = deque()  # written, not answered
+        self._waiting: deque[tuple[PreparedLoad, int]] = deque()  # due, not written whole
+        self._in_flight: deque[tuple[PreparedLoad, int]] = deque()  # written, not answered
         self._retries = Retries(engine.tries_maximum, RETRY_FIRST_NS, doubles=True)  # until something is acknowledged
         self._attempt = 0  # number of the connection, so that old timers know themselves
 
     # --- what is due ------------------------------------------------------------------------------
 
-    def publish(self, load: Load, index: int) -> None:
+    def publish(self, load: PreparedLoad, index: int) -> None:
         """Send an emission now, or as soon as the connection takes it."""
         if self._waiting or self.state is not State.OPEN:
             if self.state is not State.IDLE:
                 self._wait(load, index)
             return
         assert self.connection is not None
-        if self.connection.write(load.frame(index)):
+        if self.connection.write(load.frames[index]):
             self._sent(load, index)
         else:
             self._wait(load, index)
             self.is_partial = True
 
-    def _sent(self, load: Load, index: int) -> None:
+    def _sent(self, load: PreparedLoad, index: int) -> None:
         load.sent_at_ns[index] = time_ns()
         load.broker[index] = self.broker
         load.in_flight_count += 1
         self._in_flight.append((load, index))
 
-    def _wait(self, load: Load, index: int) -> None:
+    def _wait(self, load: PreparedLoad, index: int) -> None:
         load.waiting_count += 1
         self._waiting.append((load, index))
 
@@ -99,7 +99,7 @@ class Publisher:
             if load.ended:
                 load.waiting_count -= 1
                 self._waiting.popleft()
-            elif self.connection.write(load.frame(index)):
+            elif self.connection.write(load.frames[index]):
                 self._first_sent()
             else:
                 self.is_partial = True
@@ -114,8 +114,7 @@ class Publisher:
             self._engine.tally["error_frames"] += 1
             self._fail(nsq.text(data))
         elif data.startswith(nsq.MIGRATE):
-            host, port = nsq.migrate_target(data)
-            self.move(f"{host}:{port}")
+            self.move(nsq.text(data.removeprefix(nsq.MIGRATE)).strip())
         elif data == nsq.CLOSE:
             self.move(None)
         else:

@@ -92,10 +92,9 @@ class NodeHost:
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
-            self._peers = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
+            self._peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
         else:
             self._peers = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
-        self._peers.start()
         surroundings = msgspec.convert(around, Surroundings)
         self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
-from testbed.nodes.frames import retry_soon
 from testbed.nodes.planes import Plane, ServerAt
+from testbed.nodes.sockets import retry_soon
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
 _PART_BYTES = 1 << 18

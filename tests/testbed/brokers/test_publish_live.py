@@ -10,6 +10,7 @@ import pytest
 from core.records import Block
 from testbed.brokers.brokerd.client import BrokerClient
 from tests.live import needs
+from tests.testbed.brokers.running import recorded
 from tests.testbed.brokers.with_clients import TOPIC, Stage, second, stage, steady, until
 
 pytestmark = [needs("linux", "brokerd"), pytest.mark.slow]
@@ -55,7 +56,7 @@ def test_everything_arrives_and_every_instant_is_kept(tmp_path: Path, port: str)
         assert (received["attempts"] == 1).all()
         check_order(received)
         if port == "ingress":
-            rows = [broker.client.collect(tmp_path / "rows")[0] for broker in its.brokers]
+            rows = [recorded(broker.client, tmp_path / "rows")[0] for broker in its.brokers]
             kept = np.concatenate([row["message"] for row in rows])
             stamps = np.concatenate([row["stamp_ns"] for row in rows])
             assert (np.sort(kept) == np.arange(3_000)).all()

@@ -55,7 +55,7 @@ def delivery(number: int, attempts: int = 1) -> tuple[bytes, bytes]:
     """A message frame, and the FIN that it wants."""
     its_id = b"%016x" % number
     body = nsq.HEADER.pack(number, number % 3, 4, 1_000 + number) + b"rest"
-    data = message_data(nsq.Message(2_000 + number, attempts, its_id, body))
+    data = message_data(nsq.Delivered(2_000 + number, attempts, its_id, body))
     return nsq.frame(nsq.MESSAGE, data), nsq.fin(its_id)
 
 
