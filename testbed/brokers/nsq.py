@@ -128,7 +128,7 @@ def message(data: bytes) -> Delivered:
     """Take the data of a ``MESSAGE`` frame apart."""
     if len(data) < _MESSAGE.size:
         raise ProtocolError(f"a message frame of {len(data)} bytes is too short")
-    return Delivered(*_MESSAGE.unpack_from(data), data[_MESSAGE.size :])
+    return Delivered._make((*_MESSAGE.unpack_from(data), data[_MESSAGE.size :]))
 
 
 def text(data: bytes) -> str:

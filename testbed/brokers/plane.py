@@ -35,10 +35,6 @@ class NoPlane(Plane):
     def __init__(self, name: str):
         self._name = name
 
-    def ready(self) -> bool:
-        """Yes."""
-        return True
-
     def actuate(self, command: object) -> None:
         """SystemFault: there is nothing to command."""
         raise SystemFault(f"{self._name} commanded {command}", "brokers and clients have data planes")
@@ -59,15 +55,11 @@ class BrokerPlane(Plane):
         self._client: BrokerClient | None = BrokerClient(connection, token)  # None: the broker has gone
         self._clock: Clock
 
-    def ready(self) -> bool:
-        """Connected in the making."""
-        return True
-
     def go(self, clock: Clock) -> None:
         """Time 0 is known, or past: reports begin a second after it, or at the next full one."""
         self._clock = clock
         seconds = max(0, clock.now_ns()) // PERIOD_NS
-        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._begin, seconds)
+        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._tell, False)
 
     def actuate(self, command: object) -> None:
         """Carry a command out; SystemFault for one that these brokers do not know."""
@@ -82,21 +74,16 @@ class BrokerPlane(Plane):
         """What is reported of the last second."""
         raise NotImplementedError
 
-    def _begin(self, seconds: int) -> None:
-        """What came before is nobody's business."""
-        if self._client is not None:
-            with self._or_gone(self._client) as client:
-                list(self._look_back(client))
-        self._loop.call_at(self._clock.zero_ns + (seconds + 1) * PERIOD_NS, self._tell)
-
-    def _tell(self) -> None:
+    def _tell(self, is_wanted: bool = True) -> None:
+        """Of what came before the run nobody wants to hear."""
         if self._client is None:
             return
         next_ns = (self._clock.now_ns() // PERIOD_NS + 1) * PERIOD_NS  # one that is missed is not made up for
         self._loop.call_at(self._clock.zero_ns + next_ns, self._tell)
         with self._or_gone(self._client) as client:
             for measurement in self._look_back(client):
-                self._report(measurement)
+                if is_wanted:
+                    self._report(measurement)
 
     @contextmanager
     def _or_gone(self, client: BrokerClient) -> Iterator[BrokerClient]:
@@ -115,14 +102,10 @@ class BucketPlane(BrokerPlane):
         super().__init__(loop, name, control, report)
         self._topic = topic
 
-    def actuate(self, command: object) -> None:
-        """Set the broker's sub-bucket, keeping its tokens; SystemFault for anything else."""
+    def _obey(self, client: BrokerClient, command: object) -> None:
+        """Set the broker's sub-bucket, keeping its tokens."""
         if not isinstance(command, SetBucket) or command.topic != self._topic:
             raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
-        super().actuate(command)
-
-    def _obey(self, client: BrokerClient, command: object) -> None:
-        assert isinstance(command, SetBucket)
         client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
 
     def _look_back(self, client: BrokerClient) -> Iterator[TopicReport]:

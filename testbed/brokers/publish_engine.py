@@ -32,18 +32,18 @@ Answer = TypeVar("Answer")
 class _PacedLoop(Loop):
     """A loop that does something of its own at its instants: ``act`` says when next, CLOCK_REALTIME."""
 
-    def __init__(self, act: Callable[[], int], spin_ns: int):
+    def __init__(self, act: Callable[[], int]):
         super().__init__()
-        self._act, self._spin_ns = act, spin_ns
+        self._act = act
 
     def run(self) -> None:
-        """Until ``stop``; spins for the last ``spin_ns`` before an instant."""
+        """Until ``stop``; spins for the last ``SPIN_NS`` before an instant."""
         precise_sleep()
         while self._running:
             due_ns = self._act()
             self._ring()
             if not self._dispatch(RECEIVE_BURST):
-                wait_ns = min(due_ns - time_ns(), self._until_next_ns()) - self._spin_ns
+                wait_ns = min(due_ns - time_ns(), self._until_next_ns()) - SPIN_NS
                 if wait_ns > 0:
                     self._sleep(wait_ns)
 
@@ -51,23 +51,20 @@ class _PacedLoop(Loop):
 class Engine:
     """Publishers and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
 
-    def __init__(self, tries_maximum: int = 5, spin_ns: int = SPIN_NS):
+    def __init__(self, tries_maximum: int = 5):
         self.tries_maximum = tries_maximum
         self.publishers: dict[int, Publisher] = {}
         self.brokers: list[str] = []
         self.loads: list[PreparedLoad] = []  # with emissions that are not due yet
         self.tally = dict.fromkeys(TALLIED, 0)
         self.last_problem = ""
-        self.loop: Loop = _PacedLoop(self._act, spin_ns)
+        self.loop: Loop = _PacedLoop(self._act)
         self._thread = LoopThread(self.loop, "pacing")
         self._queue: deque[Publisher] = deque()
         self._starting_count = 0
+        self._thread.start()
 
     # --- from the main thread -----------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def call(self, function: Callable[[], Answer]) -> Answer:
         """Run a function in the pacing thread and wait for what it returns or raises."""

@@ -58,26 +58,23 @@ class Publisher:
 
     def publish(self, load: PreparedLoad, index: int) -> None:
         """Send an emission now, or as soon as the connection takes it."""
-        if self._waiting or self.state is not State.OPEN:
-            if self.state is not State.IDLE:
-                self._wait(load, index)
-            return
-        assert self.connection is not None
-        if self.connection.write(load.frames[index]):
-            self._sent(load, index)
-        else:
-            self._wait(load, index)
-            self.is_partial = True
+        if self.state is not State.IDLE:
+            load.waiting_count += 1
+            self._waiting.append((load, index))
+            self._flush()
 
-    def _sent(self, load: PreparedLoad, index: int) -> None:
-        load.sent_at_ns[index] = time_ns()
-        load.broker[index] = self.broker
-        load.in_flight_count += 1
-        self._in_flight.append((load, index))
-
-    def _wait(self, load: PreparedLoad, index: int) -> None:
-        load.waiting_count += 1
-        self._waiting.append((load, index))
+    def _flush(self) -> None:
+        """Write what waits, until the socket is full."""
+        while self._waiting and self.state is State.OPEN and not self.is_partial:
+            assert self.connection is not None
+            load, index = self._waiting[0]
+            if load.ended:
+                load.waiting_count -= 1
+                self._waiting.popleft()
+            elif self.connection.write(load.frames[index]):
+                self._first_sent()
+            else:
+                self.is_partial = True
 
     def _drained(self) -> None:
         """The socket has taken all: what was written in part is whole now."""
@@ -88,31 +85,27 @@ class Publisher:
     def _first_sent(self) -> None:
         self.is_partial = False
         load, index = self._waiting.popleft()
-        self._sent(load, index)
+        load.sent_at_ns[index] = time_ns()
+        load.broker[index] = self.broker
+        self._in_flight.append((load, index))
+        load.in_flight_count += 1
         load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
-
-    def _flush(self) -> None:
-        """Write what waits, until the socket is full."""
-        assert self.connection is not None
-        while self._waiting and self.state is State.OPEN and not self.is_partial:
-            load, index = self._waiting[0]
-            if load.ended:
-                load.waiting_count -= 1
-                self._waiting.popleft()
-            elif self.connection.write(load.frames[index]):
-                self._first_sent()
-            else:
-                self.is_partial = True
 
     # --- what comes in ----------------------------------------------------------------------------
 
     def _take(self, kind: int, data: bytes) -> None:
         """One frame."""
+        assert self.connection is not None
         if kind == nsq.RESPONSE and data == nsq.OK and self._in_flight:
-            self._acknowledged()
+            load, index = self._in_flight.popleft()
+            load.acknowledged_at_ns[index] = self.connection.read_at_ns
+            load.in_flight_count -= 1
+            self._retries.succeeded()
+            if self.state is State.DRAINING:
+                self._maybe_leave()
         elif kind == nsq.ERROR:
             self._engine.tally["error_frames"] += 1
-            self._fail(nsq.text(data))
+            self.connection.fail(nsq.text(data))
         elif data.startswith(nsq.MIGRATE):
             self.move(nsq.text(data.removeprefix(nsq.MIGRATE)).strip())
         elif data == nsq.CLOSE:
@@ -120,19 +113,6 @@ class Publisher:
         else:
             self._engine.tally["unknown_frames"] += 1
             self._engine.last_problem = f"publisher {self.number} was sent {data[:60]!r}"
-
-    def _acknowledged(self) -> None:
-        assert self.connection is not None
-        load, index = self._in_flight.popleft()
-        load.acknowledged_at_ns[index] = self.connection.read_at_ns
-        load.in_flight_count -= 1
-        self._retries.succeeded()
-        if self.state is State.DRAINING:
-            self._maybe_leave()
-
-    def _fail(self, why: str) -> None:
-        assert self.connection is not None
-        self.connection.fail(why)
 
     # --- connecting, moving, breaking -------------------------------------------------------------
 
@@ -192,9 +172,9 @@ class Publisher:
         self.connection.on_frame, self.connection.on_drained = self._take, self._drained
 
     def _opened(self, answer: bytes) -> None:
-        assert self.target is not None
+        assert self.connection is not None and self.target is not None
         if answer != nsq.OK:
-            self._fail(f"no answer to IDENTIFY: {answer[:60]!r}")
+            self.connection.fail(f"no answer to IDENTIFY: {answer[:60]!r}")
             return
         self.state = State.OPEN
         self.broker = self._engine.broker_number(self.target)
@@ -209,20 +189,17 @@ class Publisher:
         else:
             self._engine.tally["broken"] += 1
         self._engine.last_problem = f"publisher {self.number} at {self.target}: {why}"
-        was_leaving = self.state is State.DRAINING
         self._engine.tally["unacknowledged_emissions"] += len(self._in_flight)
         self._drop()
-        if was_leaving:  # for another broker: no reason to wait
+        if self.state is State.DRAINING:  # for another broker: no reason to wait
             self._restart()
-            return
-        pause_ns = self._retries.next_ns()
-        if pause_ns is None:
-            self.target = None
+        elif (pause_ns := self._retries.next_ns()) is not None:
+            self.state = State.RETRYING
+            self._engine.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
+        else:
             self._engine.tally["given_up"] += 1
-            self._stop()
-            return
-        self.state = State.RETRYING
-        self._engine.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
+            self.target = None
+            self._restart()
 
     def _retry(self, attempt: int) -> None:
         if self._attempt == attempt and self.state is State.RETRYING:

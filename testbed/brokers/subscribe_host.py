@@ -14,10 +14,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from core.records import Int64, Json
 from core.units import MILLISECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.connection import DIAL_NS, Connection, Retries
@@ -66,7 +66,16 @@ class Rows:
             self.dropped_count += 1
         return message_id
 
-    def take(self) -> dict[str, np.ndarray]:
+    def counters(self) -> dict[str, int]:
+        """What has come so far."""
+        return {
+            "delivery_count": self.count + self.dropped_count,
+            "dropped_rows": self.dropped_count,
+            "foreign_count": self.foreign_count,
+            "repeated_count": self.repeated_count,
+        }
+
+    def take(self) -> dict[str, Int64]:
         """The columns so far, as copies; begins anew."""
         columns = {name: self._data[: self.count, number].copy() for number, name in enumerate(COLUMNS)}
         self.count = self.dropped_count = self.foreign_count = self.repeated_count = 0
@@ -92,14 +101,8 @@ class Subscription:
     def begin(self) -> None:
         """Connect; never blocks."""
         self.state = "connecting"
-        self._connection = Connection(
-            self._loop,
-            self.address,
-            client_id="ratebed",
-            user_agent="ratebed",
-            feature_negotiation=True,
-            output_buffer_size=-1,
-        )
+        features = {"client_id": "ratebed", "feature_negotiation": True, "output_buffer_size": -1}
+        self._connection = Connection(self._loop, self.address, user_agent="ratebed", **features)
         self._connection.on_open, self._connection.on_frame = self._identified, self._take
         self._connection.on_close = self._broken
         self._connection.expect(lambda: self.state == "receiving", DIAL_NS, "no answer in time")
@@ -122,8 +125,8 @@ class Subscription:
     def _take(self, kind: int, data: bytes) -> None:
         """One frame."""
         if kind == nsq.MESSAGE:
-            received_at_ns = self._connection.read_at_ns
-            message_id = self._rows.add(data, received_at_ns, self.broker_number, self.topic_number)
+            read_at_ns = self._connection.read_at_ns
+            message_id = self._rows.add(data, read_at_ns, self.broker_number, self.topic_number)
             self._connection.write(nsq.fin(message_id))
         elif kind == nsq.ERROR:
             self.error_count += 1
@@ -162,7 +165,7 @@ class SubscribeHost:
         rdy: int = 2_500,
         tries: int = 10,
         wait_s: float = SUBSCRIBE_WAIT_S,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Subscribe to a topic at brokers, and wait until they deliver or are gone.
 
         ``tries``: connections in a row that may fail; 1 for a topic that will be released, since a
@@ -182,10 +185,10 @@ class SubscribeHost:
             "last_problem": next((each.last_problem for each in failed), ""),
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """How much has come so far."""
         return {
-            **self._counters(),
+            **self.rows.counters(),
             "states": [[each.address, each.topic, each.state] for each in self.subscriptions],
             "error_count": sum(each.error_count for each in self.subscriptions),
             "reconnect_count": sum(each.reconnect_count for each in self.subscriptions),
@@ -193,12 +196,11 @@ class SubscribeHost:
             "cpu_ns": time.process_time_ns(),
         }
 
-    def collect(self, path: str) -> dict[str, Any]:
+    def collect(self, path: str) -> Json:
         """Write the rows since the last time, ``brokers`` and ``topics`` (the lists that columns count)."""
-        counters = self._counters()
+        counters = self.rows.counters()
         columns = self._thread.call(self.rows.take)
-        names = {"brokers": np.array(self.brokers, np.str_), "topics": np.array(self.topics, np.str_)}
-        write_columns(Path(path), {**columns, **names})
+        write_columns(Path(path), columns, brokers=self.brokers, topics=self.topics)
         return {**counters, "rows": len(columns["message"]), "sequences": self._sequences(columns)}
 
     def stop(self) -> None:
@@ -207,16 +209,7 @@ class SubscribeHost:
         for subscription in self.subscriptions:
             subscription.close()
 
-    def _counters(self) -> dict[str, int]:
-        rows = self.rows
-        return {
-            "delivery_count": rows.count + rows.dropped_count,
-            "dropped_rows": rows.dropped_count,
-            "foreign_count": rows.foreign_count,
-            "repeated_count": rows.repeated_count,
-        }
-
-    def _sequences(self, columns: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def _sequences(self, columns: dict[str, Int64]) -> list[Json]:
         """Duplicates and gaps of each topic's loads."""
         ours = columns["publisher"] >= 0
         loads = set(zip(columns["topic"][ours].tolist(), columns["tag"][ours].tolist(), strict=True))

@@ -4,8 +4,6 @@ As Pulsar keeps its subscriptions in its metadata store.  Every broker holds a c
 so that opening a topic waits for nobody; what was written a round trip ago may not have come yet.
 """
 
-from typing import Any
-
 from core.errors import MachineError
 from testbed.servers.zookeeper import kazoo_client
 
@@ -19,7 +17,7 @@ class Subscriptions:
 
     def __init__(self, at: tuple[str, int], session_s: float):
         self._names: list[str] = []
-        self._client: Any = kazoo_client(at, session_s)
+        self._client = kazoo_client(at, session_s)
         try:
             self._client.start(timeout=START_S)
             self._client.ensure_path(ROOT)

@@ -49,20 +49,22 @@ class Surroundings(msgspec.Struct, frozen=True):
 class Plane(Protocol):
     """A node's way to what it commands."""
 
-    def ready(self) -> bool:
-        """Whether commands can be carried out now."""
-        ...
-
     def actuate(self, command: Any) -> None:
         """Carry a command out, or begin to."""
         ...
 
+    # What need not be known to all planes.
+
+    def ready(self) -> bool:
+        """Whether commands can be carried out now."""
+        return True
+
     def go(self, clock: Clock) -> None:
-        """The run's time 0 is agreed; planes that need not know inherit this."""
+        """The run's time 0 is agreed."""
         return None
 
     def finish(self) -> None:
-        """The run ends; the same."""
+        """The run ends."""
         return None
 
 

@@ -83,10 +83,9 @@ class Script:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    found = Engine(tries_maximum=2)
-    found.start()
-    yield found
-    found.stop()
+    engine = Engine(tries_maximum=2)
+    yield engine
+    engine.stop()
 
 
 @pytest.fixture
