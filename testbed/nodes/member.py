@@ -5,8 +5,7 @@ of virtual time, or the process that has the node's sockets.  The two differ in 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.codec import Codec
 from core.errors import HarnessError, SystemFault
@@ -32,6 +31,7 @@ from systems.api import (
 from systems.referee import Referee
 
 DATAGRAM_BYTES_MAXIMUM = 65_507  # of UDP over IPv4
+WEIGHTS = ("state_bytes", "allocated_bytes")  # metrics that a node may tell by a method of that name
 
 
 class Group:
@@ -54,7 +54,7 @@ class Body(Protocol):
         """Give an event to a member, by ``Member.handle``."""
         ...
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant."""
         ...
 
@@ -62,37 +62,23 @@ class Body(Protocol):
         """Bring a message's bytes to another node, or to the same."""
         ...
 
+    # What a body need not take note of.
+
     def release(self, node: str, request_id: int) -> None:
         """The node has handed the request on, and will not decide it."""
-        ...
+        return None
 
     def decide(self, node: str, decision: Decide) -> None:
         """The node has decided a request."""
-        ...
+        return None
 
-    def actuate(self, node: str, command: Any) -> None:
+    def actuate(self, node: str, command: object) -> None:
         """Pass a command on to the node's data plane, if it has one."""
-        ...
+        return None
 
     def sample(self, node: str, metric: str, value: float) -> None:
         """Keep a value of now."""
-        ...
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    """What a node says of itself besides its effects (``systems.api.Node``); None: it does not say."""
-
-    idle: Callable[[], bool] | None
-    snapshot: Callable[[], Any] | None
-    weights: tuple[tuple[str, Callable[[], int]], ...]  # metric -> what it weighs
-
-
-def facts_of(node: Node) -> NodeFacts:
-    """Look once at what a node offers."""
-    idle, snapshot = getattr(node, "idle", None), getattr(node, "snapshot", None)
-    weights = [(metric, getattr(node, metric, None)) for metric in ("state_bytes", "allocated_bytes")]
-    return NodeFacts(idle, snapshot, tuple((metric, weigh) for metric, weigh in weights if weigh is not None))
+        return None
 
 
 class Member:
@@ -113,7 +99,8 @@ class Member:
         self._settle(node)
 
     def _settle(self, node: Node) -> None:
-        self.node, self._facts = node, facts_of(node)
+        self.node = node
+        self._weighs = [(metric, getattr(node, metric)) for metric in WEIGHTS if hasattr(node, metric)]
         self._referee = Referee(self.name, self._group.names, self._group.messages)
 
     # --- events --------------------------------------------------------------------------------------
@@ -177,7 +164,7 @@ class Member:
             case Sample(metric, value):
                 self._body.sample(self.name, metric, float(value))
 
-    def _send(self, target: str, message: Any) -> None:
+    def _send(self, target: str, message: object) -> None:
         content = self._group.codec.encode(message)
         if len(content) > DATAGRAM_BYTES_MAXIMUM and self._group.transport is Transport.DATAGRAM:
             what = f"{self.name} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
@@ -197,9 +184,10 @@ class Member:
         self.alive, self.incarnation = True, self.incarnation + 1
         self._settle(node)
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """The node's snapshot; None where it is down, or keeps it to itself."""
-        return self._facts.snapshot() if self.alive and self._facts.snapshot is not None else None
+        snapshot = getattr(self.node, "snapshot", None)
+        return snapshot() if self.alive and snapshot is not None else None
 
     def state_content(self, counted: bool = True) -> bytes | None:
         """The same as bytes for a peer that re-joins; it counts as sent by the node, if it is ``counted``."""
@@ -215,7 +203,8 @@ class Member:
 
     def idle(self) -> bool | None:
         """Whether nothing is left to send; None where the node does not say."""
-        return None if self._facts.idle is None else bool(self._facts.idle())
+        idle = getattr(self.node, "idle", None)
+        return None if idle is None else bool(idle())
 
     def count_sent(self, content: bytes) -> None:
         """The node, or its data plane, sends these bytes."""
@@ -239,7 +228,7 @@ class Member:
     def tell_weight(self) -> None:
         """Sample what the node's state weighs, where it lives and says so."""
         if self.alive:
-            for metric, weigh in self._facts.weights:
+            for metric, weigh in self._weighs:
                 self._body.sample(self.name, metric, float(weigh()))
 
 

@@ -49,7 +49,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 class Plane(Protocol):
     """A node's way to what it commands."""
 
-    def actuate(self, command: Any) -> None:
+    def actuate(self, command: object) -> None:
         """Carry a command out, or begin to."""
         ...
 
@@ -78,7 +78,7 @@ def plane_of(
     """The plane that the system declares, made; None where it declares none."""
     if not system.plane:
         return None
-    plane: Plane = _callable(system, system.plane)(loop, around, report, count_sent)
+    plane: Plane = _made(system, system.plane, loop, around, report, count_sent)
     return plane
 
 
@@ -86,12 +86,12 @@ def standing_in(system: System, node: Node, around: Surroundings) -> Node:
     """The node, or the one that the system's declaration puts in its place."""
     if system.stand_in is None:
         return node
-    other: Node = _callable(system, system.stand_in.make)(node, around)
+    other: Node = _made(system, system.stand_in.make, node, around)
     return other
 
 
-def _callable(system: System, name: str) -> Callable[..., Any]:
-    thing = declared(system, name)
-    if not callable(thing):
-        raise SpecError(f"system {system.key}: {name!r} is a {type(thing).__name__}", "name something that makes one")
-    return thing
+def _made(system: System, name: str, *arguments: object) -> Any:
+    make = declared(system, name)
+    if not callable(make):
+        raise SpecError(f"system {system.key}: {name!r} is a {type(make).__name__}", "name something that makes one")
+    return make(*arguments)
