@@ -191,7 +191,7 @@ class _Bench:
         if accounts:
             beside = {
                 "dropped_rows": sum(answer["dropped_rows"] for answer in answers.values()),
-                "out_of_order": sum(each["out_of_order_count"] for a in answers.values() for each in a["sequences"]),
+                "out_of_order": sum(answer["out_of_order_count"] for answer in answers.values()),
             }
             self._findings.accounted(0, reduce(add, accounts), beside)
         return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence())

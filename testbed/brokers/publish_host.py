@@ -22,10 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from core.records import Int64, Json
-from core.units import SECOND_NS
 from testbed.brokers.publish_engine import Engine
 from testbed.brokers.publish_load import PreparedLoad, read_block
-from testbed.brokers.publisher import Publisher, State
+from testbed.brokers.publisher import State
 from testbed.hosts.agent import serve
 
 CONNECT_WAIT_S = 15.0
@@ -47,38 +46,24 @@ class PublishHost:
         each = [targets] * len(publishers) if targets is None or isinstance(targets, str) else list(targets)
         if len(each) != len(publishers):
             raise ValueError(f"{len(publishers)} publishers, {len(each)} targets")
-        began = time.monotonic()
+        until_s = time.monotonic() + wait_s
         pairs = list(zip(publishers, each, strict=True))
         for start in range(0, len(pairs), _MOVES_AT_ONCE):
             self.engine.call(partial(self.engine.move, pairs[start : start + _MOVES_AT_ONCE]))
         moved = [self.engine.publishers[number] for number in publishers]
-        unsettled = _unsettled(moved)
-        while unsettled and time.monotonic() < began + wait_s:
+        while time.monotonic() < until_s and any(one.state not in (State.OPEN, State.IDLE) for one in moved):
             time.sleep(0.005)
-            unsettled = _unsettled(unsettled)
         wanted = [publisher for publisher, target in zip(moved, each, strict=True) if target]
         failed = [publisher.number for publisher in wanted if publisher.state is not State.OPEN]
-        return {
-            "connected_count": len(wanted) - len(failed),
-            "failed": failed,
-            "unsettled_count": len(unsettled),
-            "span_ns": int((time.monotonic() - began) * SECOND_NS),
-            "last_problem": self.engine.last_problem,
-        }
+        return {"failed": failed, "last_problem": self.engine.last_problem}
 
-    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> Json:
+    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> None:
         """Make a window's commands, and play them from ``epoch_ns`` on."""
         if tag in self.loads:
             raise ValueError(f"the load with tag {tag} has not been collected")
         mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
         self.loads[tag] = load = PreparedLoad(read_block(Path(path)), topic, epoch_ns, mine, tag)
-        ready_before_ns = load.at_ns[0] - time.time_ns() if load.count else None
         self.engine.call(lambda: self.engine.offer(load))
-        return {
-            "emission_count": load.count,
-            "message_count": load.message_count,
-            "ready_before_ns": ready_before_ns,  # negative: the load came too late to be on time
-        }
 
     def status(self) -> Json:
         """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
@@ -93,24 +78,12 @@ class PublishHost:
             "cpu_ns": time.process_time_ns(),
         }
 
-    def collect(self, path: str, tag: int = 0) -> Json:
+    def collect(self, path: str, tag: int = 0) -> None:
         """Write a load's rows, one a message, and ``brokers``, the addresses that the column ``broker`` counts."""
         load = self.loads[tag]
         self.engine.call(lambda: self.engine.end(load))
-        columns = load.columns()
-        write_columns(Path(path), columns, brokers=self.engine.brokers)
+        write_columns(Path(path), load.columns(), brokers=self.engine.brokers)
         del self.loads[tag]
-        sent, acknowledged = columns["sent_at_ns"] >= 0, columns["acknowledged_at_ns"] >= 0
-        return {
-            "rows": len(sent),
-            "not_sent_count": int((~sent).sum()),
-            "unacknowledged_count": int((sent & ~acknowledged).sum()),
-        }
-
-
-def _unsettled(publishers: Sequence[Publisher]) -> list[Publisher]:
-    """Those that are neither open nor without a target."""
-    return [publisher for publisher in publishers if publisher.state not in (State.OPEN, State.IDLE)]
 
 
 def _left(load: PreparedLoad) -> dict[str, int]:

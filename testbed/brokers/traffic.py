@@ -172,7 +172,7 @@ class Subscribers(Crew):
         deliveries = Deliveries(list(rows.values()))
         for answer in (answers[host] for host in rows):
             deliveries.dropped_rows += answer["dropped_rows"]
-            deliveries.out_of_order_count += sum(each["out_of_order_count"] for each in answer["sequences"])
+            deliveries.out_of_order_count += answer["out_of_order_count"]
         return deliveries
 
 

@@ -51,7 +51,6 @@ class NodeHost:
         self._datagram_socket: socket.socket
         self._doorstep: Doorstep
         self._peers: Peers
-        self._streams: Streams  # the same, where they are streams
         self._plane: Plane | None = None
         self._started = False
         self._early: list[Event] = []  # what came before the node's time
@@ -92,7 +91,7 @@ class NodeHost:
         if self._system.transport is Transport.DATAGRAM:
             self._peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
         else:
-            self._peers = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
+            self._peers = Streams(self.loop, self._directory, self._name, self._receive)
         surroundings = msgspec.convert(around, Surroundings)
         self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)
@@ -171,11 +170,11 @@ class NodeHost:
         if not hello.node:
             connection.on_frame = lambda frame: self._ask(connection, frame)
             return True
-        if self._system.transport is Transport.DATAGRAM or hello.node == self._name:
+        if not isinstance(self._peers, Streams) or hello.node == self._name:
             return False
         if not self._directory.is_home(hello.node, connection.peer_address):
             return False
-        self._streams.adopt(hello.node, connection)
+        self._peers.adopt(hello.node, connection)
         return True
 
     def _start(self, start: Event) -> None:

@@ -28,7 +28,7 @@ class LoopSocket:
         self.on_close: Callable[[str], None] = ignore
         self.on_drained: Callable[[], None] = ignore
         self.is_closed = self._is_watched = False
-        self._is_held = False  # what is written now goes out together, later
+        self._is_held = not isinstance(other, socket.socket)  # what is written now goes out together, by ``_flush``
         self._loop, self._outgoing = loop, bytearray()
         self._socket: socket.socket | None = None
         try:
@@ -37,6 +37,7 @@ class LoopSocket:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             retry_soon(self._socket)
             loop.on_readable(self._socket.fileno(), self._read)
+            self._watch(self._is_held)
         except OSError as error:  # no way there, or out of descriptors
             loop.call_at(time.monotonic_ns(), self.fail, reason(error))
 
@@ -96,6 +97,7 @@ class LoopSocket:
     def _flush(self) -> None:
         """Write what was kept, as far as the socket takes it."""
         assert self._socket is not None
+        self._is_held = False
         try:
             del self._outgoing[: self._socket.send(self._outgoing)]
         except BlockingIOError:
