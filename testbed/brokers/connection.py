@@ -22,11 +22,10 @@ class Connection(LoopSocket):
     that have come have been read.
     """
 
-    __slots__ = ("_parser", "heartbeat_count", "is_open", "on_frame", "on_open", "read_at_ns")
+    __slots__ = ("_parser", "is_open", "on_frame", "on_open", "read_at_ns")
 
     def __init__(self, loop: Loop, address: str, **features: object):
         self.is_open = False
-        self.heartbeat_count = 0
         self.read_at_ns = 0  # CLOCK_REALTIME, when the latest bytes had been read
         self.on_open: Callable[[bytes], None] = ignore
         self.on_frame: Callable[[int, bytes], None] = ignore
@@ -59,7 +58,6 @@ class Connection(LoopSocket):
 
     def _take_frame(self, kind: int, data: bytes) -> None:
         if kind == nsq.RESPONSE and data == nsq.HEARTBEAT:
-            self.heartbeat_count += 1
             self.write(nsq.NOP)  # behind what was begun: never in the middle of a command
         elif self.is_open:
             self.on_frame(kind, data)

@@ -60,8 +60,8 @@ class Engine:
         self.last_problem = ""
         self.loop: Loop = _PacedLoop(self._act)
         self._thread = LoopThread(self.loop, "pacing")
-        self._queue: deque[Publisher] = deque()
-        self._starting_count = 0
+        self.queue: deque[Publisher] = deque()  # in want of a connection
+        self.starting_count = 0  # connections that are being made, ``STARTING_MAXIMUM`` at most
         self._thread.start()
 
     # --- from the main thread -----------------------------------------------------------------------
@@ -96,16 +96,6 @@ class Engine:
         if load in self.loads:
             self.loads.remove(load)
 
-    # --- in the pacing thread: what publishers ask for --------------------------------------------------
-
-    def enqueue(self, publisher: Publisher) -> None:
-        """Start its connection when fewer than ``STARTING_MAXIMUM`` others are being made."""
-        self._queue.append(publisher)
-
-    def settled(self) -> None:
-        """One connection attempt less."""
-        self._starting_count -= 1
-
     def broker_number(self, address: str) -> int:
         """The number of a broker, new if it is not known yet."""
         if address not in self.brokers:
@@ -117,9 +107,9 @@ class Engine:
     def _act(self) -> int:
         """Send what is due, begin a connection; returns the instant of what is next."""
         due_ns = self._send()
-        if self._queue and self._starting_count < STARTING_MAXIMUM:
-            self._starting_count += 1
-            self._queue.popleft().begin()
+        if self.queue and self.starting_count < STARTING_MAXIMUM:
+            self.starting_count += 1
+            self.queue.popleft().begin()
             return 0  # there may be more: one at a time, so that nothing due waits for many
         return due_ns
 

@@ -134,7 +134,7 @@ class Publisher:
         elif self.state is not State.STARTING:
             if self.state is State.CONNECTING:
                 self._drop()
-                self._engine.settled()
+                self._engine.starting_count -= 1
             self._restart()
 
     def _maybe_leave(self) -> None:
@@ -148,7 +148,7 @@ class Publisher:
             self._stop()
         else:
             self.state = State.STARTING
-            self._engine.enqueue(self)
+            self._engine.queue.append(self)
 
     def _stop(self) -> None:
         """What waits will not be sent."""
@@ -158,10 +158,10 @@ class Publisher:
         self._waiting.clear()
 
     def begin(self) -> None:
-        """Start a connection attempt; ``settled`` will follow."""
+        """Start a connection attempt, counted in ``starting_count``."""
         if self.target is None:
             self._stop()
-            self._engine.settled()
+            self._engine.starting_count -= 1
             return
         self._attempt += 1
         self.state, name = State.CONNECTING, f"p{self.number}"
@@ -179,13 +179,13 @@ class Publisher:
         self.state = State.OPEN
         self.broker = self._engine.broker_number(self.target)
         self._engine.tally["connections"] += 1
-        self._engine.settled()
+        self._engine.starting_count -= 1
         self._flush()
 
     def _broken(self, why: str) -> None:
         """The connection is gone: try again, a bounded number of times."""
         if self.state is State.CONNECTING:
-            self._engine.settled()
+            self._engine.starting_count -= 1
         else:
             self._engine.tally["broken"] += 1
         self._engine.last_problem = f"publisher {self.number} at {self.target}: {why}"

@@ -169,11 +169,8 @@ class Subscribers(Crew):
     def collect(self) -> "Deliveries":
         """The rows of each host that is left, since the last time."""
         answers, rows = self.collect_all("deliveries")
-        deliveries = Deliveries(list(rows.values()))
-        for answer in (answers[host] for host in rows):
-            deliveries.dropped_rows += answer["dropped_rows"]
-            deliveries.out_of_order_count += answer["out_of_order_count"]
-        return deliveries
+        dropped_rows = sum(answers[host]["dropped_rows"] for host in rows)
+        return Deliveries(list(rows.values()), dropped_rows, sum(answers[host]["out_of_order_count"] for host in rows))
 
 
 @dataclass

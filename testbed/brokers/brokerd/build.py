@@ -40,7 +40,7 @@ def find_go() -> Path:
 
 def _candidates() -> Iterator[Path]:
     usual = ("/usr/local/go/bin", "/usr/lib/go/bin", sysconfig.get_path("scripts"))
-    for folder in (CHECKOUT / ".go/bin", *os.get_exec_path(), *usual):
+    for folder in (str(CHECKOUT / ".go/bin"), *os.get_exec_path(), *usual):
         if os.access(Path(folder, "go"), os.X_OK):
             yield Path(folder, "go")
 
@@ -59,7 +59,7 @@ def _version(candidate: Path) -> tuple[int, ...]:
 def _run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """With the tool chain that is here, not one that it would download; and no C compiler."""
     flags = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath"}
-    command, environment = [program, *arguments], {**os.environ, **flags}
+    command, environment = [str(program), *arguments], {**os.environ, **flags}
     return subprocess.run(
         command, cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
     )
