@@ -13,8 +13,7 @@ from core.units import SECOND_NS
 from studies.placement.script import Deed, Script, client_file, events_file, read_script
 from systems.placement.messages import Attach, Detach, Follow, Unfollow
 from testbed.brokers.clients import Consumer, Producer, Spares
-from testbed.brokers.plane import NoPlane, Report, TopicPlane
-from testbed.brokers.subscriptions import Subscriptions
+from testbed.brokers.plane import NoPlane, Report, Subscriptions, TopicPlane
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import Plane, Surroundings
 from testbed.trust.accounts import Got, Sent

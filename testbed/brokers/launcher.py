@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,7 +35,6 @@ class BrokerProcess:
     ingress: str  # "ip:port", for publishers
     nsqd: str  # for subscribers
     control_port: int  # on its host's loopback
-    life_count: int = 1
 
     @property
     def alive(self) -> bool:
@@ -64,7 +64,8 @@ class Brokers:
         self._token_file = self.folder / "token"
         self._token_file.touch(mode=0o600)
         self._token_file.write_text(self.token)
-        agents = {name: self._start(name, 1, ("-data", ":0", "-nsqd", ":0")) for name in names}
+        self._lives = count(1)
+        agents = {name: self._start(name, ("-data", ":0", "-nsqd", ":0")) for name in names}
         self.all = [self._introduced(name, agent) for name, agent in agents.items()]
 
     def __iter__(self) -> Iterator[BrokerProcess]:
@@ -126,8 +127,7 @@ class Brokers:
         old = self.named(name)
         assert not old.alive, f"{name} runs"
         ports = ("-data", old.ingress, "-nsqd", old.nsqd, "-control", f"127.0.0.1:{old.control_port}")
-        life = old.life_count + 1
-        self.all[self._names.index(name)] = self._introduced(name, self._start(name, life, ports), life)
+        self.all[self._names.index(name)] = self._introduced(name, self._start(name, ports))
 
     def close(self) -> None:
         """Close the control connections; the site ends the processes."""
@@ -135,20 +135,20 @@ class Brokers:
             with suppress(OSError):
                 broker.client.close()
 
-    def _start(self, name: str, life: int, ports: Sequence[str]) -> Agent:
+    def _start(self, name: str, ports: Sequence[str]) -> Agent:
         """A process of an empty folder; ports without an address are its host's."""
         host, address = self._site.topology.host_of(name), self._site.address(name)
-        data = Path(self._site.place(host, self._site.memory / f"{name}.{life}" / "data")).parent
+        data = Path(self._site.place(host, self._site.memory / f"{name}.{next(self._lives)}" / "data")).parent
         token_file = self._site.put(host, self._token_file)
         listening = [f"{address}{word}" if word.startswith(":") else word for word in ports]
         words = [str(brokerd_path()), *listening, "-path", str(data), "-token-file", token_file, *self._switches]
         return self._site.start(host, Program(f"broker-{name}", words, cores=self._cores))
 
-    def _introduced(self, name: str, agent: Agent, life_count: int = 1) -> BrokerProcess:
+    def _introduced(self, name: str, agent: Agent) -> BrokerProcess:
         host, told = self._site.topology.host_of(name), agent.ready(READY_S)
         port = int(told["control"].rpartition(":")[2])
         client = BrokerClient(self._site.connect(host, port), self.token)
-        return BrokerProcess(name, host, agent, client, told["ingress"], told["nsqd"], port, life_count)
+        return BrokerProcess(name, host, agent, client, told["ingress"], told["nsqd"], port)
 
     def _tell(self, number: int, what: Callable[[BrokerClient], Answer]) -> Answer | None:
         """None where the broker is gone; MachineError where one that lives refuses."""

@@ -10,21 +10,25 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
-from core.errors import SystemFault
+from core.errors import MachineError, SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
-from testbed.brokers.subscriptions import Subscriptions
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import Plane, Surroundings
+from testbed.servers.zookeeper import kazoo_client
 
 CONNECT_S = 5.0
 PERIOD_NS = SECOND_NS  # SRTM V-D
 LOOK_NS = 2 * MILLISECOND_NS  # ours: how often a fenced topic is looked at
 DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is left is given up with it
+
+SUBSCRIPTIONS = "/ratebed-subscriptions"  # beside what the store's node keeps, which is wiped when that begins
+_BETWEEN = ":"  # topic and channel: in no name of NSQ's
+ZOOKEEPER_S = 15.0
 
 Report = Callable[[object], None]  # takes what the node is to hear
 
@@ -120,6 +124,50 @@ def bucket_plane(
     if control is None:
         return NoPlane(around.node)
     return BucketPlane(loop, around.node, (control.port, control.token), report, around.topic)
+
+
+class Subscriptions:
+    """Who is subscribed to which topic: kept in the run's ZooKeeper, so that a subscription outlives a topic's move.
+
+    As Pulsar keeps its subscriptions in its metadata store.  Every broker holds a copy that ZooKeeper keeps up to date,
+    so that opening a topic waits for nobody; what was written a round trip ago may not have come yet.
+
+    ``at``: the ZooKeeper server.  MachineError where it is not there.
+    """
+
+    def __init__(self, at: tuple[str, int], session_s: float):
+        self._names: list[str] = []
+        self._client = kazoo_client(at, session_s)
+        try:
+            self._client.start(timeout=ZOOKEEPER_S)
+            self._client.ensure_path(SUBSCRIPTIONS)
+            self._client.ChildrenWatch(SUBSCRIPTIONS, self._changed)
+        except Exception as error:
+            self._client.stop()
+            host, port = at
+            what = f"no ZooKeeper at {host}:{port}: {error or type(error).__name__}"
+            raise MachineError(what, "see its log") from None
+
+    def channels(self, topic: str) -> list[str]:
+        """Of a topic, as far as known here."""
+        pairs = (name.split(_BETWEEN) for name in self._names)
+        return sorted(channel for name, channel in pairs if name == topic)
+
+    def add(self, topic: str, channel: str) -> None:
+        """Have a subscription kept, without waiting."""
+        self._client.create_async(_path(topic, channel), b"")  # it may be there, and just about to be removed
+
+    def remove(self, topic: str, channel: str) -> None:
+        """End it, without waiting."""
+        self._client.delete_async(_path(topic, channel))
+
+    def _changed(self, names: list[str]) -> None:
+        """In a thread of kazoo's."""
+        self._names = names
+
+
+def _path(topic: str, channel: str) -> str:
+    return f"{SUBSCRIPTIONS}/{topic}{_BETWEEN}{channel}"
 
 
 class TopicPlane(BrokerPlane):

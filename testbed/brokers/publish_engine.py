@@ -8,7 +8,6 @@ the microsecond, and spins for the last of them.
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
-from typing import TypeVar
 
 from core.units import SECOND_NS
 from testbed.brokers.publish_load import PreparedLoad
@@ -25,8 +24,6 @@ TALLIED = (
     *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
     *("error_frames", "unknown_frames"),
 )
-
-Answer = TypeVar("Answer")
 
 
 class _PacedLoop(Loop):
@@ -49,7 +46,10 @@ class _PacedLoop(Loop):
 
 
 class Engine:
-    """Publishers and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
+    """Publishers and loads of one process, and the thread that serves them.
+
+    Other threads use ``call`` (a function in the pacing thread; it returns or raises as that does), or only read.
+    """
 
     def __init__(self, tries_maximum: int = 5):
         self.tries_maximum = tries_maximum
@@ -60,23 +60,16 @@ class Engine:
         self.last_problem = ""
         self.loop: Loop = _PacedLoop(self._act)
         self._thread = LoopThread(self.loop, "pacing")
+        self.call = self._thread.call
         self.queue: deque[Publisher] = deque()  # in want of a connection
         self.starting_count = 0  # connections that are being made, ``STARTING_MAXIMUM`` at most
         self._thread.start()
-
-    # --- from the main thread -----------------------------------------------------------------------
-
-    def call(self, function: Callable[[], Answer]) -> Answer:
-        """Run a function in the pacing thread and wait for what it returns or raises."""
-        return self._thread.call(function)
 
     def stop(self) -> None:
         """End the thread and close all connections."""
         self._thread.stop()
         for publisher in self.publishers.values():
             publisher.close()
-
-    # --- in the pacing thread: commands ---------------------------------------------------------------
 
     def move(self, targets: Iterable[tuple[int, str | None]]) -> None:
         """Assign publishers to brokers; those that are new are connected, those with None stop."""

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,18 +18,16 @@ _MARK = b"\xff" * nsq.HEADER.size  # stands for a header
 
 
 def save_block(path: Path, block: Block) -> None:
-    """Write a block for ``load`` commands."""
-    size_bytes = np.asarray(block.size_bytes, np.int32)
-    with path.open("wb") as file:
-        np.savez(file, at_ns=block.at_ns, publisher=block.publisher, count=block.count, size_bytes=size_bytes)
+    """Write a block, as .npz, for ``load`` commands."""
+    np.savez(path, **vars(block))
 
 
 def read_block(path: Path) -> Block:
     """Read what ``save_block`` wrote."""
     with np.load(path) as columns:
-        size_bytes = columns["size_bytes"]
-        sizes: int | NDArray[np.int32] = size_bytes if size_bytes.ndim else int(size_bytes)
-        return Block(columns["at_ns"], columns["publisher"], columns["count"], sizes)
+        block = Block(**columns)
+    sizes = np.asarray(block.size_bytes)
+    return block if sizes.ndim else replace(block, size_bytes=int(sizes))
 
 
 class PreparedLoad:

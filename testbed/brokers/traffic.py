@@ -27,7 +27,7 @@ class Crew:
     """Agents of one kind, by names of their own.  ``lost``: those that have ended, or do not answer any more."""
 
     def __init__(self, site: Site, agents: Mapping[str, Agent]):
-        self.site, self.agents = site, dict(agents)
+        self.site, self.agents, self.names = site, dict(agents), list(agents)
         self.lost: list[str] = []
         self.folder = site.folder / "load"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -94,17 +94,14 @@ class Publishers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str]):
         command = python_agent("testbed.brokers.publish_host")
         super().__init__(site, {host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
-        self.hosts = list(hosts)
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
 
     def connect(self, targets: Mapping[int, str | None]) -> list[int]:
         """Bring publishers to brokers (None: to none), wait until they are there; returns those that failed."""
-        by_host: dict[str, list[int]] = {host: [] for host in self.hosts}
-        for publisher in targets:
-            by_host[self.hosts[publisher % len(self.hosts)]].append(publisher)
 
         def arguments(host: str) -> Json:
-            return {"publishers": by_host[host], "targets": [targets[number] for number in by_host[host]]}
+            mine = [number for number in targets if self.names[number % len(self.names)] == host]
+            return {"publishers": mine, "targets": [targets[number] for number in mine]}
 
         answers = self.ask_all("move", CONNECT_S, arguments)
         return [publisher for answer in answers.values() for publisher in answer["failed"]]
@@ -144,11 +141,10 @@ class Subscribers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
         super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
-        self.hosts = list(hosts)
 
     def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
         """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
-        mine = {host: list(addresses[number :: len(self.hosts)]) for number, host in enumerate(self.hosts)}
+        mine = {host: list(addresses[number :: len(self.names)]) for number, host in enumerate(self.names)}
         answers = self.ask_all("subscribe", CONNECT_S, lambda host: {"brokers": mine[host], "topic": topic})
         failed = [address for answer in answers.values() for address in answer["failed"]]
         if failed or self.lost:
@@ -157,7 +153,7 @@ class Subscribers(Crew):
 
     def subscribe_at(self, topic: str, number: int, address: str) -> None:
         """Subscribe to a topic that only broker ``number`` has."""
-        host = self.hosts[number % len(self.hosts)]
+        host = self.names[number % len(self.names)]
         answer = self.agents[host].ask("subscribe", CONNECT_S, brokers=[address], topic=topic)
         if answer["failed"]:
             raise MachineError(f"no subscription at {address}: {answer['last_problem']}", "see the logs")

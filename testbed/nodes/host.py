@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -149,18 +150,12 @@ class NodeHost:
     # --- events ------------------------------------------------------------------------------------
 
     def _bind(self, port: int) -> None:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.create_server((self._address, port), backlog=512))
+            datagrams = on_failure.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             big_buffer(datagrams)
-            listener.bind((self._address, port))
             datagrams.bind((self._address, listener.getsockname()[1]))
-            listener.listen(512)
-        except OSError:
-            listener.close()
-            datagrams.close()
-            raise
+            on_failure.pop_all()
         self._listener, self._datagram_socket = listener, datagrams
 
     def _greet(self, connection: FrameSocket, hello: Hello) -> bool:

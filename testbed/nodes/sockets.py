@@ -60,7 +60,12 @@ class LoopSocket:
 
     def expect(self, is_done: Callable[[], bool], span_ns: int, why: str) -> None:
         """End the connection unless something is done within a span."""
-        self._loop.call_at(time.monotonic_ns() + span_ns, self._check, is_done, why)
+
+        def check() -> None:
+            if not is_done():
+                self.fail(why)
+
+        self._loop.call_at(time.monotonic_ns() + span_ns, check)
 
     def fail(self, why: str) -> None:
         """End it, and say so."""
@@ -114,10 +119,6 @@ class LoopSocket:
         if is_wanted != self._is_watched and self._socket is not None:
             self._is_watched = is_wanted
             self._loop.on_writable(self._socket.fileno(), self._flush if is_wanted else None)
-
-    def _check(self, is_done: Callable[[], bool], why: str) -> None:
-        if not self.is_closed and not is_done():
-            self.fail(why)
 
 
 def _dialled(address: Address) -> socket.socket:

@@ -147,8 +147,10 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
             peer.sendall(nsq.OK_FRAME)
             load = play(engine, 100, size_bytes=200_000)
             until(lambda: engine.publishers[7].is_partial, "a full socket")
+            connection = engine.publishers[7].connection
+            read_at_ns = connection.read_at_ns
             peer.sendall(HEARTBEAT)
-            until(lambda: engine.publishers[7].connection._outgoing.endswith(nsq.NOP), "the heartbeat")
+            until(lambda: connection.read_at_ns != read_at_ns, "the heartbeat")
             commands = load.frames
             found = stream.read(sum(map(len, commands)) + len(nsq.NOP))
             assert found.count(b"NOP\n") == 1
