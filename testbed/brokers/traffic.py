@@ -142,21 +142,18 @@ class Subscribers(Crew):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
         super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
 
-    def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
-        """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
-        mine = {host: list(addresses[number :: len(self.names)]) for number, host in enumerate(self.names)}
-        answers = self.ask_all("subscribe", CONNECT_S, lambda host: {"brokers": mine[host], "topic": topic})
+    def subscribe(self, topic: str, addresses: Mapping[int, str]) -> None:
+        """Subscribe to a topic at brokers, by their numbers; MachineError where one does not deliver."""
+
+        def arguments(host: str) -> Json:
+            mine = [address for number, address in addresses.items() if self.names[number % len(self.names)] == host]
+            return {"brokers": mine, "topic": topic}
+
+        answers = self.ask_all("subscribe", CONNECT_S, arguments)
         failed = [address for answer in answers.values() for address in answer["failed"]]
         if failed or self.lost:
             problems = [answer["last_problem"] for answer in answers.values() if answer["last_problem"]]
             raise MachineError(f"no subscription at {', '.join(failed)}: {problems[:1]}", "see the logs")
-
-    def subscribe_at(self, topic: str, number: int, address: str) -> None:
-        """Subscribe to a topic that only broker ``number`` has."""
-        host = self.names[number % len(self.names)]
-        answer = self.agents[host].ask("subscribe", CONNECT_S, brokers=[address], topic=topic)
-        if answer["failed"]:
-            raise MachineError(f"no subscription at {address}: {answer['last_problem']}", "see the logs")
 
     def delivery_count(self) -> int:
         """Deliveries of all topics since the last ``collect``."""
