@@ -171,8 +171,6 @@ class Producer(_Client):
         self._waiting: deque[int] = deque()  # due, in order
         self.rows: list[list[int]] = []
 
-    # --- what is due ---------------------------------------------------------------------------------
-
     def go(self, clock: Clock, born_ns: Sequence[int]) -> None:
         """Begin to send at these instants."""
         self._clock = clock
@@ -188,8 +186,6 @@ class Producer(_Client):
         self._waiting.append(message)
         self._plan(message + 1)
         self._flush()
-
-    # --- where to --------------------------------------------------------------------------------------
 
     def attach(self, broker: str) -> None:
         """Send to the broker from now on, after what the one before has not taken."""
@@ -232,8 +228,6 @@ class Producer(_Client):
             flight.unanswered.append(message)
             head = nsq.HEADER.pack(message, self._number, 0, row[0])
             flight.connection.write(nsq.pub(self._topic, head + self._padding))
-
-    # --- answers ---------------------------------------------------------------------------------------
 
     def _on(self, connection: Connection) -> _Flight | None:
         """What was sent on a connection."""

@@ -18,7 +18,7 @@ from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane, Surroundings
+from testbed.nodes.planes import ControlAt, Plane, Surroundings
 from testbed.servers.zookeeper import kazoo_client
 
 CONNECT_S = 5.0
@@ -47,16 +47,13 @@ class NoPlane(Plane):
 class BrokerPlane(Plane):
     """What all planes of brokers share; each kind carries its commands out, and says what is reported.
 
-    ``control``: the port, and the token that it wants to see.
-
     A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time.
     """
 
-    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report):
         self._loop, self._name, self._report = loop, name, report
-        port, token = control
-        connection = socket.create_connection(("127.0.0.1", port), CONNECT_S)
-        self._client: BrokerClient | None = BrokerClient(connection, token)  # None: the broker has gone
+        connection = socket.create_connection(("127.0.0.1", control.port), CONNECT_S)
+        self._client: BrokerClient | None = BrokerClient(connection, control.token)  # None: the broker has gone
         self._clock: Clock
 
     def go(self, clock: Clock) -> None:
@@ -102,7 +99,7 @@ class BrokerPlane(Plane):
 class BucketPlane(BrokerPlane):
     """Of a broker that shares a topic's token bucket with others (TB Adaptor)."""
 
-    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report, topic: str):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, topic: str):
         super().__init__(loop, name, control, report)
         self._topic = topic
 
@@ -123,7 +120,7 @@ def bucket_plane(
     control = around.brokers.get(around.node)
     if control is None:
         return NoPlane(around.node)
-    return BucketPlane(loop, around.node, (control.port, control.token), report, around.topic)
+    return BucketPlane(loop, around.node, control, report, around.topic)
 
 
 class Subscriptions:
@@ -177,9 +174,7 @@ class TopicPlane(BrokerPlane):
     ``drained``, and ``left``: messages that were not delivered in time, a number more.
     """
 
-    def __init__(
-        self, loop: Loop, name: str, control: tuple[int, str], report: Report, kept: Subscriptions, events: Path
-    ):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, kept: Subscriptions, events: Path):
         super().__init__(loop, name, control, report)
         self._kept = kept
         self._open: set[str] = set()

@@ -9,17 +9,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
 
-from core.units import SECOND_NS
 from testbed.brokers.publish_load import PreparedLoad
 from testbed.brokers.publisher import Publisher
 from testbed.hosts.calls import LoopThread
 from testbed.hosts.loop import Loop, precise_sleep
 
 SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes the processor from a broker beside us
-SLEEP_NS_MAXIMUM = SECOND_NS
 SEND_BURST = 16  # emissions in a row, when late, before answers get a turn
 RECEIVE_BURST = 8  # sockets in a row before it is looked whether something is due
 STARTING_MAXIMUM = 128  # connections that are being made at once: brokers' queues of new ones are short
+_NEVER_NS = 1 << 62
 TALLIED = (
     *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
     *("error_frames", "unknown_frames"),
@@ -54,7 +53,7 @@ class Engine:
     def __init__(self, tries_maximum: int = 5):
         self.tries_maximum = tries_maximum
         self.publishers: dict[int, Publisher] = {}
-        self.brokers: list[str] = []
+        self.brokers: dict[str, int] = {}  # address -> number
         self.loads: list[PreparedLoad] = []  # with emissions that are not due yet
         self.tally = dict.fromkeys(TALLIED, 0)
         self.last_problem = ""
@@ -89,14 +88,6 @@ class Engine:
         if load in self.loads:
             self.loads.remove(load)
 
-    def broker_number(self, address: str) -> int:
-        """The number of a broker, new if it is not known yet."""
-        if address not in self.brokers:
-            self.brokers.append(address)
-        return self.brokers.index(address)
-
-    # --- a turn of the loop ---------------------------------------------------------------------------
-
     def _act(self) -> int:
         """Send what is due, begin a connection; returns the instant of what is next."""
         due_ns = self._send()
@@ -109,8 +100,10 @@ class Engine:
     def _send(self) -> int:
         """Send what is due, a burst at most; returns the instant of the next emission."""
         if not self.loads:
-            return time_ns() + SLEEP_NS_MAXIMUM
-        load, until_ns = self._first_load()
+            return _NEVER_NS
+        self.loads.sort(key=lambda load: load.at_ns[load.next])
+        load, *others = self.loads
+        until_ns = others[0].at_ns[others[0].next] if others else _NEVER_NS
         at_ns, number, publishers = load.at_ns, load.publisher, self.publishers
         index = load.next
         end = min(index + SEND_BURST, load.count)
@@ -121,11 +114,4 @@ class Engine:
         if index < load.count:
             return min(at_ns[index], until_ns)
         self.loads.remove(load)
-        return until_ns if self.loads else time_ns() + SLEEP_NS_MAXIMUM
-
-    def _first_load(self) -> tuple[PreparedLoad, int]:
-        """The load with the next emission, and the instant of the next one of the others."""
-        if len(self.loads) == 1:
-            return self.loads[0], 1 << 62
-        first, second = sorted(self.loads, key=lambda load: load.at_ns[load.next])[:2]
-        return first, second.at_ns[second.next]
+        return until_ns

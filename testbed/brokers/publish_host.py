@@ -82,7 +82,7 @@ class PublishHost:
         """Write a load's rows, one a message, and ``brokers``, the addresses that the column ``broker`` counts."""
         load = self.loads[tag]
         self.engine.call(lambda: self.engine.end(load))
-        write_columns(Path(path), load.columns(), brokers=self.engine.brokers)
+        write_columns(Path(path), load.columns(), brokers=list(self.engine.brokers))
         del self.loads[tag]
 
 

@@ -40,7 +40,7 @@ class PreparedLoad:
 
     def __init__(self, block: Block, topic: str, epoch_ns: int, mine: Collection[int], tag: int = 0):
         self.tag = tag
-        chosen = _belongs(block.publisher, mine)
+        chosen = np.isin(block.publisher, np.array(list(mine), np.int32), kind="table")
         first = np.cumsum(block.count, dtype=np.int64) - block.count
         sizes = np.broadcast_to(np.asarray(block.size_bytes, np.int64), block.at_ns.shape)
         self._first, self._messages = first[chosen], block.count[chosen].astype(np.int64)
@@ -74,13 +74,6 @@ class PreparedLoad:
         }
         rows = {name: np.repeat(column, count) for name, column in per_emission.items()}
         return {"message": np.repeat(self._first, count) + within, **rows}
-
-
-def _belongs(publisher: NDArray[np.int32], mine: Collection[int]) -> NDArray[np.bool_]:
-    """Which of the rows are of the publishers ``mine``: by a table, since sorting would take long."""
-    is_mine = np.zeros(max(int(publisher.max(initial=0)), *mine, 0) + 1, bool)
-    is_mine[list(mine)] = True
-    return is_mine[publisher]
 
 
 def _command(topic: str, tag: int, first: int, count: int, publisher: int, at_ns: int, size_bytes: int) -> bytes:

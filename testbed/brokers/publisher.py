@@ -54,8 +54,6 @@ class Publisher:
         self._retries = Retries(engine.tries_maximum, RETRY_FIRST_NS, doubles=True)  # until something is acknowledged
         self._attempt = 0  # number of the connection, so that old timers know themselves
 
-    # --- what is due ------------------------------------------------------------------------------
-
     def publish(self, load: PreparedLoad, index: int) -> None:
         """Send an emission now, or as soon as the connection takes it."""
         if self.state is not State.IDLE:
@@ -91,8 +89,6 @@ class Publisher:
         load.in_flight_count += 1
         load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
 
-    # --- what comes in ----------------------------------------------------------------------------
-
     def _take(self, kind: int, data: bytes) -> None:
         """One frame."""
         assert self.connection is not None
@@ -113,8 +109,6 @@ class Publisher:
         else:
             self._engine.tally["unknown_frames"] += 1
             self._engine.last_problem = f"publisher {self.number} was sent {data[:60]!r}"
-
-    # --- connecting, moving, breaking -------------------------------------------------------------
 
     def move(self, target: str | None) -> None:
         """Go on at ``target`` once everything sent has been acknowledged; None: stop there."""
@@ -177,7 +171,7 @@ class Publisher:
             self.connection.fail(f"no answer to IDENTIFY: {answer[:60]!r}")
             return
         self.state = State.OPEN
-        self.broker = self._engine.broker_number(self.target)
+        self.broker = self._engine.brokers.setdefault(self.target, len(self._engine.brokers))
         self._engine.tally["connections"] += 1
         self._engine.starting_count -= 1
         self._flush()

@@ -124,8 +124,7 @@ class SubscribeHost:
 
     def __init__(self, row_count: int = ROWS):
         self.rows = Rows(row_count)
-        self.brokers: list[str] = []
-        self.topics: list[str] = []
+        self.brokers, self.topics = dict[str, int](), dict[str, int]()  # name -> number
         self.subscriptions: list[Subscription] = []
         self._loop = Loop()
         self._thread = LoopThread(self._loop, "receiving")
@@ -146,10 +145,11 @@ class SubscribeHost:
         subscriber that comes back would make it anew.
         """
         new = [Subscription(self._loop, self.rows, address, topic, channel, rdy, tries) for address in brokers]
+        self.subscriptions += new
         for subscription in new:
-            subscription.broker_number = _number(self.brokers, subscription.address)
-            subscription.topic_number = _number(self.topics, topic)
-        self._thread.call(lambda: self._begin(new))
+            subscription.broker_number = self.brokers.setdefault(subscription.address, len(self.brokers))
+            subscription.topic_number = self.topics.setdefault(topic, len(self.topics))
+            self._thread.call(subscription.begin)
         until_s = time.monotonic() + wait_s
         while time.monotonic() < until_s and any(each.state not in ("receiving", "gone") for each in new):
             time.sleep(0.005)
@@ -171,7 +171,7 @@ class SubscribeHost:
     def collect(self, path: str) -> Json:
         """Write the rows since the last time, ``brokers`` and ``topics`` (the lists that columns count)."""
         delivery_count, columns = self._thread.call(self.rows.take)
-        write_columns(Path(path), columns, brokers=self.brokers, topics=self.topics)
+        write_columns(Path(path), columns, brokers=list(self.brokers), topics=list(self.topics))
         return {
             "delivery_count": delivery_count,
             "dropped_rows": delivery_count - len(columns["message"]),
@@ -184,11 +184,6 @@ class SubscribeHost:
         for subscription in self.subscriptions:
             subscription.connection.close()
 
-    def _begin(self, new: list[Subscription]) -> None:
-        self.subscriptions += new
-        for subscription in new:
-            subscription.begin()
-
 
 def _out_of_order_count(columns: Mapping[str, Int64]) -> int:
     """Over all loads: those of one tag, of one topic."""
@@ -197,12 +192,6 @@ def _out_of_order_count(columns: Mapping[str, Int64]) -> int:
         chosen = ours & (columns["topic"] == topic) & (columns["tag"] == tag)
         count += sequence(columns["message"][chosen], columns["publisher"][chosen]).out_of_order_count
     return count
-
-
-def _number(names: list[str], name: str) -> int:
-    if name not in names:
-        names.append(name)
-    return names.index(name)
 
 
 def main() -> None:

@@ -1,10 +1,9 @@
 """The nodes of a live run, as processes: started, introduced to each other, crashed, restarted, asked."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -13,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.codec import Codec
-from core.errors import HarnessError, MachineError
+from core.errors import MachineError
 from core.records import Json, Request
 from systems.api import System
 from systems.loader import name_of
@@ -78,8 +77,6 @@ class NodeFleet:
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    # --- the start -----------------------------------------------------------------------------------
-
     def start(self, restarts: Sequence[Restart] = ()) -> None:
         """Start all processes, load the system in them, and connect those that run from the beginning."""
         self._start_servers()
@@ -120,11 +117,9 @@ class NodeFleet:
         """Let the nodes begin at the epoch, their clocks ahead by the offsets."""
         self._epoch_ns, self._offsets_ns = epoch_ns, dict(offsets_ns)
         for name, agent in self._running():
-            agent.post("go", epoch_ns=self._its_epoch_ns(name), offset_ns=self._offsets_ns.get(name, 0))
+            agent.post("go", **self._clock_of(name))
         for _, agent in self._running():
             agent.answer()
-
-    # --- what goes wrong -------------------------------------------------------------------------------
 
     def crash(self, name: str) -> None:
         """Kill the node's process."""
@@ -148,8 +143,7 @@ class NodeFleet:
             self._start_servers()
         agent.ask("listen", port=place.port)
         agent.ask("connect", **self._introduction(restart.node))
-        offset_ns = self._offsets_ns.get(restart.node, 0)
-        agent.ask("go", epoch_ns=self._its_epoch_ns(restart.node), offset_ns=offset_ns, snapshot=snapshot)
+        agent.ask("go", **self._clock_of(restart.node), snapshot=snapshot)
         place.agent = agent
         place.records.append(records)
 
@@ -159,8 +153,6 @@ class NodeFleet:
         agent = self._places[name].agent
         if agent is not None:
             agent.ask("skew", offset_ns=offset_ns)
-
-    # --- questions -------------------------------------------------------------------------------------
 
     def address_of(self, name: str) -> tuple[str, int]:
         """Where a node listens."""
@@ -200,10 +192,9 @@ class NodeFleet:
         """The snapshot of each node that runs and gives one."""
         codec = Codec((Request, *self._system.messages))
         states = {}
-        for name, agent in self._running():
+        for name in self.names:
             path = self.folder / f"{name}.state"
-            if agent.ask("snapshot", path=self._site.place(name, path), counted=False)["known"]:
-                self._site.fetch(name, path)
+            if self._snapshot(name, path, counted=False):
                 states[name] = codec.decode(path.read_bytes())
         return states
 
@@ -222,20 +213,14 @@ class NodeFleet:
 
     def stop(self) -> None:
         """End all processes."""
-        ends: list[Callable[[], object]] = [partial(self._site.forget, name) for name in self._processes[::-1]]
-        ends += [server.stop for server in self._servers.values()]
-        problems: list[HarnessError] = []
-        for end in ends:
-            try:
-                end()
-            except HarnessError as error:
-                problems.append(error)
-        for place in self._places.values():
-            place.agent = None
-        self._processes.clear()
-        self._waiting.clear()
-        if problems:
-            raise problems[0]
+        with ExitStack() as ends:  # all of them, whatever goes wrong with one
+            for server in self._servers.values():
+                ends.callback(server.stop)
+            for name in self._processes:
+                ends.callback(self._site.forget, name)
+            self._processes = []
+            for place in self._places.values():
+                place.agent = None
 
     def _begin(self, name: str, number: int) -> _Life:
         program = Program(f"node-{name}.{number}" if number else f"node-{name}", [*_COMMAND, self._site.address(name)])
@@ -255,9 +240,12 @@ class NodeFleet:
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]
 
-    def _its_epoch_ns(self, name: str) -> int:
-        """The epoch by the clock of a node's host."""
-        return self._epoch_ns + self._site.clock_offset_ns(name)
+    def _clock_of(self, name: str) -> Json:
+        """The epoch by the clock of a node's host, and how far the node's own is ahead."""
+        return {
+            "epoch_ns": self._epoch_ns + self._site.clock_offset_ns(name),
+            "offset_ns": self._offsets_ns.get(name, 0),
+        }
 
     def _introduction(self, name: str) -> Json:
         """What a node is told of the others and of its surroundings."""
@@ -272,11 +260,15 @@ class NodeFleet:
 
     def _copy(self, restart: Restart) -> str:
         """The file with the state of the peer to copy from; "" where there is none, or it is down."""
-        peer = self._places[restart.copy_from].agent if restart.copy_from else None
-        if peer is None:
-            return ""
         path = self.folder / f"{restart.node}.copied.{restart.at_ns}"
-        if not peer.ask("snapshot", path=self._site.place(restart.copy_from, path))["known"]:
-            return ""
-        self._site.fetch(restart.copy_from, path)
-        return self._site.put(restart.node, path)
+        if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
+            return self._site.put(restart.node, path)
+        return ""
+
+    def _snapshot(self, name: str, path: Path, counted: bool) -> bool:
+        """Bring a node's state home, if it runs and gives it; ``counted`` as sent by the node."""
+        agent = self._places[name].agent
+        if agent is None or not agent.ask("snapshot", path=self._site.place(name, path), counted=counted)["known"]:
+            return False
+        self._site.fetch(name, path)
+        return True

@@ -56,7 +56,6 @@ class NodeHost:
         self._started = False
         self._early: list[Event] = []  # what came before the node's time
         self._users: dict[int, FrameSocket] = {}  # open request -> who asked
-        self._lost_before = 0
         self._sent_to: Counter[str] = Counter()
         self._received_from: Counter[str] = Counter()
         self._garbage_count = 0  # messages of peers that could not be read
@@ -146,8 +145,6 @@ class NodeHost:
         self.sample(self._name, "garbage_count", status["garbage_count"])
         self._recorder.flush()
         return status
-
-    # --- events ------------------------------------------------------------------------------------
 
     def _bind(self, port: int) -> None:
         with ExitStack() as on_failure:
@@ -260,15 +257,13 @@ class NodeHost:
         """Into the records."""
         self._recorder.add("sample", self.now_ns, metric, value)
 
-    # --- counters ----------------------------------------------------------------------------------
-
     def _tick(self, seconds: int) -> None:
         self.call_at((seconds + 1) * SECOND_NS, self._tick, seconds + 1)
         self._tell_traffic()
         self._member.tell_weight()
 
     def _tell_traffic(self) -> None:
-        lost_count, self._lost_before = self._peers.lost_count - self._lost_before, self._peers.lost_count
+        lost_count, self._peers.lost_count = self._peers.lost_count, 0
         self._member.tell_traffic(lost_count)
 
 

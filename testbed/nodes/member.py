@@ -103,8 +103,6 @@ class Member:
         self._weighs = [(metric, getattr(node, metric)) for metric in WEIGHTS if hasattr(node, metric)]
         self._referee = Referee(self.name, self._group.names, self._group.messages)
 
-    # --- events --------------------------------------------------------------------------------------
-
     def handle(self, event: Event) -> list[Effect]:
         """Give the node an event now, and carry out its answer; SystemFault where it breaks a rule, or breaks down.
 
@@ -143,8 +141,6 @@ class Member:
             # A step of the clock does not move what was set before.
             self._body.occur(self, Timer(timer, true_ns + self.clock_offset_ns))
 
-    # --- effects -------------------------------------------------------------------------------------
-
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send(target, message):
@@ -172,8 +168,6 @@ class Member:
         self.count_sent(content)
         self._body.send(self.name, target, content)
 
-    # --- crashes and restarts ------------------------------------------------------------------------
-
     def crash(self) -> None:
         """The incarnation ends: its timers are gone, and it hears nothing more."""
         self.alive = False
@@ -198,8 +192,6 @@ class Member:
         if counted:
             self.count_sent(content)
         return content
-
-    # --- what is known of it -------------------------------------------------------------------------
 
     def idle(self) -> bool | None:
         """Whether nothing is left to send; None where the node does not say."""
