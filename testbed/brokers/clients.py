@@ -207,11 +207,6 @@ class Producer(_Client):
             self._left = flight
             self._loop.call_at(time.monotonic_ns() + ANSWER_NS, self._give_up, flight)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether all that was due has been taken."""
-        return not self._waiting and not (self._left or (self._flight and self._flight.unanswered))
-
     def _begin(self, connection: Connection) -> None:
         self._flight = _Flight(connection)
         self._flush()

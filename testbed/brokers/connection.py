@@ -22,8 +22,6 @@ class Connection(LoopSocket):
     that have come have been read.
     """
 
-    __slots__ = ("_parser", "is_open", "on_frame", "on_open", "read_at_ns")
-
     def __init__(self, loop: Loop, address: str, **features: object):
         self.is_open = False
         self.read_at_ns = 0  # CLOCK_REALTIME, when the latest bytes had been read

@@ -68,7 +68,7 @@ class Engine:
         """End the thread and close all connections."""
         self._thread.stop()
         for publisher in self.publishers.values():
-            publisher.close()
+            publisher.drop()
 
     def move(self, targets: Iterable[tuple[int, str | None]]) -> None:
         """Assign publishers to brokers; those that are new are connected, those with None stop."""

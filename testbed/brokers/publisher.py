@@ -37,11 +37,6 @@ class State(Enum):
 class Publisher:
     """The publisher with a number, and its connection, while there is one."""
 
-    __slots__ = (
-        *("_attempt", "_in_flight", "_engine", "_retries", "_waiting"),
-        *("broker", "connection", "is_partial", "number", "state", "target"),
-    )
-
     def __init__(self, engine: "Engine", number: int):
         self._engine, self.number = engine, number
         self.target: str | None = None
@@ -127,13 +122,13 @@ class Publisher:
             self._maybe_leave()
         elif self.state is not State.STARTING:
             if self.state is State.CONNECTING:
-                self._drop()
+                self.drop()
                 self._engine.starting_count -= 1
             self._restart()
 
     def _maybe_leave(self) -> None:
         if not self._in_flight and not self.is_partial:
-            self._drop()
+            self.drop()
             self._restart()
 
     def _restart(self) -> None:
@@ -184,7 +179,7 @@ class Publisher:
             self._engine.tally["broken"] += 1
         self._engine.last_problem = f"publisher {self.number} at {self.target}: {why}"
         self._engine.tally["unacknowledged_emissions"] += len(self._in_flight)
-        self._drop()
+        self.drop()
         if self.state is State.DRAINING:  # for another broker: no reason to wait
             self._restart()
         elif (pause_ns := self._retries.next_ns()) is not None:
@@ -199,7 +194,7 @@ class Publisher:
         if self._attempt == attempt and self.state is State.RETRYING:
             self._restart()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """Close the connection.  A command that was written in part is forgotten: no broker takes a part."""
         if self.connection is not None:
             self.connection.close()
@@ -207,8 +202,3 @@ class Publisher:
         for load, _ in self._in_flight:
             load.in_flight_count -= 1
         self._in_flight.clear()
-
-    def close(self) -> None:
-        """At the process' end."""
-        if self.connection is not None:
-            self.connection.close()

@@ -75,8 +75,6 @@ _VERDICTS = msgspec.msgpack.Decoder(VerdictRow)
 class FrameSocket(LoopSocket):
     """A connection that carries frames, each with its length in front: ``on_frame(frame)``."""
 
-    __slots__ = ("_incoming", "frame_bytes_maximum", "on_frame")
-
     def __init__(self, loop: Loop, other: socket.socket | Address):
         self.on_frame: Callable[[bytes], None] = ignore
         self.frame_bytes_maximum = FRAME_BYTES_MAXIMUM

@@ -139,28 +139,24 @@ class Streams(Peers):
             connection.send(content)
         peer.waiting = None
 
+    def _dial(self, name: str) -> None:
+        """Call a peer, unless it is there; the connection is ours once it has taken the greeting."""
+        peer = self._peers[name]
+        if peer.connection is None:
+            connection = FrameSocket(self._loop, peer.address)
+            connection.on_close = lambda why: self._broken(name, connection)
+            connection.on_drained = lambda: self.adopt(name, connection)
+            connection.expect(lambda: peer.connection is connection, DIAL_NS, "no answer in time")
+            connection.send(msgspec.json.encode(Hello(self._directory.token, self._own)))
+
     def _broken(self, name: str, connection: FrameSocket) -> None:
+        """It has gone, or was never reached: whose business that is calls again."""
         peer = self._peers[name]
         if peer.connection is connection:
             peer.connection = None
-            if name in self._directory.calls(self._own):
-                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
-
-    def _dial(self, name: str) -> None:
-        """Call a peer, and again if it does not answer; the connection is ours once it has taken the greeting."""
-        peer = self._peers[name]
-        if peer.connection is not None:
-            return
-        connection = FrameSocket(self._loop, peer.address)
-        connection.on_close = lambda why: self._missed(name)
-        connection.on_drained = lambda: self.adopt(name, connection)
-        connection.expect(lambda: peer.connection is connection, DIAL_NS, "no answer in time")
-        if connection.send(msgspec.json.encode(Hello(self._directory.token, self._own))):
-            self.adopt(name, connection)
-
-    def _missed(self, name: str) -> None:
-        self._give_up(self._peers[name])
-        self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
+        self._give_up(peer)
+        if name in self._directory.calls(self._own):
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
 
     def _give_up(self, peer: _Peer) -> None:
         """What waits for a peer that is not there is lost."""

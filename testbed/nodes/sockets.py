@@ -22,8 +22,6 @@ class LoopSocket:
     ``on_close(why)`` once, unless ``close`` was called.  Neither is called from inside of ``write``.
     """
 
-    __slots__ = ("_is_held", "_is_watched", "_loop", "_outgoing", "_socket", "is_closed", "on_close", "on_drained")
-
     def __init__(self, loop: Loop, other: socket.socket | Address):
         self.on_close: Callable[[str], None] = ignore
         self.on_drained: Callable[[], None] = ignore
