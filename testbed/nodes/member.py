@@ -48,19 +48,15 @@ class Body(Protocol):
     @property
     def now_ns(self) -> int:
         """The run's true time."""
-        ...
 
     def occur(self, member: "Member", event: Event) -> None:
         """Give an event to a member, by ``Member.handle``."""
-        ...
 
     def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant."""
-        ...
 
     def send(self, source: str, target: str, content: bytes) -> None:
         """Bring a message's bytes to another node, or to the same."""
-        ...
 
     # What a body need not take note of.
 

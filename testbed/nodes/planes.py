@@ -51,7 +51,6 @@ class Plane(Protocol):
 
     def actuate(self, command: object) -> None:
         """Carry a command out, or begin to."""
-        ...
 
     # What need not be known to all planes.
 
