@@ -57,9 +57,6 @@ class Delivered(NamedTuple):
     body: bytes
 
 
-# --- commands ------------------------------------------------------------------------------------
-
-
 def name_bytes(name: str) -> bytes:
     """A topic's or channel's name as it is sent.  ValueError if NSQ would refuse it."""
     data = name.encode()
@@ -111,9 +108,6 @@ def _checked_body(body: bytes) -> bytes:
     if not 1 <= len(body) <= MESSAGE_BYTES_MAXIMUM:
         raise ValueError(f"a message of {len(body)} bytes; NSQ takes 1 to {MESSAGE_BYTES_MAXIMUM}")
     return body
-
-
-# --- frames --------------------------------------------------------------------------------------
 
 
 def frame(kind: int, data: bytes) -> bytes:

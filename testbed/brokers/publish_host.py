@@ -67,7 +67,15 @@ class PublishHost:
 
     def status(self) -> Json:
         """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
-        loads = {str(tag): _left(load) for tag, load in self.loads.items()}
+        # Read while the pacing thread works, in the order in which an emission passes: none is missed.
+        loads = {
+            str(tag): {
+                "due_later": load.count - load.next,
+                "waiting": load.waiting_count,
+                "in_flight": load.in_flight_count,
+            }
+            for tag, load in self.loads.items()
+        }
         states = Counter(publisher.state.value for publisher in list(self.engine.publishers.values()))
         return {
             "done": not any(sum(left.values()) for left in loads.values()),
@@ -84,14 +92,6 @@ class PublishHost:
         self.engine.call(lambda: self.engine.end(load))
         write_columns(Path(path), load.columns(), brokers=list(self.engine.brokers))
         del self.loads[tag]
-
-
-def _left(load: PreparedLoad) -> dict[str, int]:
-    """Emissions that are not due, that wait for their connection, that wait for an answer.
-
-    Read while the pacing thread works, in the order in which an emission passes: none is missed.
-    """
-    return {"due_later": load.count - load.next, "waiting": load.waiting_count, "in_flight": load.in_flight_count}
 
 
 def write_columns(path: Path, columns: Mapping[str, Int64], **names: Sequence[str]) -> None:

@@ -21,8 +21,8 @@ import msgspec
 from core.errors import HarnessError, MachineError, SystemFault
 from core.records import Json
 from core.units import SECOND_NS
-from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
-from testbed.hosts.directory import Directory, directory_from
+from systems.api import Arrival, Decide, Event, Report, Transport
+from testbed.hosts.directory import directory_from
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
 from testbed.nodes.links import Datagrams, Doorstep, Peers, Streams, big_buffer
@@ -40,18 +40,6 @@ class NodeHost:
 
     def __init__(self, address: str):
         self.loop, self._address = Loop(), address
-        self._system: System
-        self._node: Node
-        self._name = ""
-        self._group: Group
-        self._member: Member
-        self._recorder: Recorder
-        self._clock: Clock
-        self._directory: Directory
-        self._listener: socket.socket
-        self._datagram_socket: socket.socket
-        self._doorstep: Doorstep
-        self._peers: Peers
         self._plane: Plane | None = None
         self._started = False
         self._early: list[Event] = []  # what came before the node's time
@@ -89,7 +77,7 @@ class NodeHost:
         self._directory = directory_from(token, addresses)
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
-            self._peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
+            self._peers: Peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
         else:
             self._peers = Streams(self.loop, self._directory, self._name, self._receive)
         surroundings = msgspec.convert(around, Surroundings)
