@@ -26,7 +26,7 @@ class LoopSocket:
         self.on_close: Callable[[str], None] = ignore
         self.on_drained: Callable[[], None] = ignore
         self.is_closed = self._is_watched = False
-        self._is_held = not isinstance(other, socket.socket)  # what is written now goes out together, by ``_flush``
+        self._is_held = isinstance(other, tuple)  # what is written now goes out together, by ``_flush``
         self._loop, self._outgoing = loop, bytearray()
         self._socket: socket.socket | None = None
         try:
