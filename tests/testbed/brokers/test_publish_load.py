@@ -71,9 +71,9 @@ def test_a_virtual_runs_block_by_file(tmp_path: Path) -> None:
     block = schedule.block(0, SECOND_NS)
     assert block.message_count > 100
     save_block(tmp_path / "block.npz", block)
-    found = read_block(tmp_path / "block.npz")
+    read = read_block(tmp_path / "block.npz")
     mine = range(schedule.population.count)
-    ours, its = (PreparedLoad(one, "t", EPOCH_NS, mine) for one in (block, found))
+    ours, its = (PreparedLoad(one, "t", EPOCH_NS, mine) for one in (block, read))
     assert ours.frames == its.frames
     assert (its.columns()["message"] == np.arange(block.message_count)).all()
 
