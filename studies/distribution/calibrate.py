@@ -90,7 +90,7 @@ class Bench(LiveDeployment):
         """Only the publishers."""
         self._place(assignment, start_ns)
         for number in range(len(self.names)):
-            self.brokers_up.open_bucket(number, self.topic)
+            self.brokers_up.set_bucket(number, self.topic, None)
         self._parts = (None,) * len(self.names)
         return self._parts
 

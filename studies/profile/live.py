@@ -144,7 +144,7 @@ class _Bench:
         """Processor time so far, as each process says."""
         broker_ns = self._broker.client.stats()["cpu_ns"]
         crews = (self._publishers, self._subscribers)
-        answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S, lambda name: {}).values()]
+        answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S).values()]
         return {self._name: float(broker_ns), CLIENTS: float(sum(answer["cpu_ns"] for answer in answers))}
 
     def _drain(self) -> None:
@@ -155,7 +155,7 @@ class _Bench:
         end_ns = self._timeline.now_ns() + int(DRAIN_S * SECOND_NS)
 
         def progress() -> Progress:
-            answers = self._subscribers.ask_all("status", STATUS_S, lambda name: {})
+            answers = self._subscribers.ask_all("status", STATUS_S)
             delivered = sum(answer["delivery_count"] for answer in answers.values())
             at_rest = delivered >= wanted and self._publishers.done()
             return Progress(delivered, at_rest, patience_ns=int(STILL_S * SECOND_NS))
@@ -190,7 +190,7 @@ class _Bench:
         if accounts:
             beside = {
                 "dropped_rows": sum(answer["dropped_rows"] for answer in answers.values()),
-                "out_of_order": sum(each["out_of_order_count"] for a in answers.values() for each in a["sequences"]),
+                "out_of_order": sum(answer["out_of_order_count"] for answer in answers.values()),
             }
             self._findings.accounted(0, reduce(add, accounts), beside)
         return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence())
