@@ -13,9 +13,10 @@ import pyarrow as pa
 from collectors.metrics import METRICS
 from collectors.schema import COUNTERS
 from core.errors import SystemFault
+from core.records import Row
 
 Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
-Columns = dict[str, list[Any]]
+Columns = dict[str, list[object]]
 
 _NAMES = ("at_ns", "node", "metric", "value")
 _KEY = ("at_ns", "node")
@@ -31,8 +32,8 @@ def sorted_out(samples: Iterable[Sample]) -> dict[str, Columns]:
     A value told twice of one node and instant makes a second row.  SystemFault for a metric that is none.
     """
     rest: list[Sample] = []
-    rows: dict[str, list[dict[str, Any]]] = {}
-    latest: dict[tuple[str, int, str], dict[str, Any]] = {}  # (table, at_ns, node) -> the row that still takes values
+    rows: dict[str, list[Row]] = {}
+    latest: dict[tuple[str, int, str], Row] = {}  # (table, at_ns, node) -> the row that still takes values
     for sample in samples:
         at_ns, node, metric, value = sample
         table = _TABLE_OF.get(metric)
@@ -67,7 +68,7 @@ def with_typed_samples(tables: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _columns(table: str, rows: Sequence[Mapping[str, Any]]) -> Columns:
+def _columns(table: str, rows: Sequence[Row]) -> Columns:
     return {column.name: [row.get(column.name) for row in rows] for column in COUNTERS[table].columns}
 
 

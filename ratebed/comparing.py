@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
 from analysis.verdicts import t_interval
+from core.records import Json, Row
 from core.units import MILLISECOND_NS
 from ratebed.judging import results_by_setting
 from ratebed.settings import SMALL
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within 15 % or 1 ms, whichever is more
-Row = dict[str, Any]
 _AXES = ("testbed", "system", "workload", "topology")
 
 
@@ -59,7 +59,7 @@ def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
     return points
 
 
-def _flat(spec: Mapping[str, Any]) -> Row:
+def _flat(spec: Json) -> Row:
     """A spec's axes and options in one level; without seed and repetition, over which rows are taken together."""
     flat: Row = {}
     for name, value in spec.items():
@@ -72,7 +72,9 @@ def _flat(spec: Mapping[str, Any]) -> Row:
     return flat
 
 
-def _groups(frame: "pd.DataFrame", points: Mapping[str, Row], by_metric: bool) -> Any:
+def _groups(
+    frame: "pd.DataFrame", points: Mapping[str, Row], by_metric: bool
+) -> "list[tuple[tuple[str, ...], pd.DataFrame]]":
     """Rows of one point (and metric), with a run id that stands for it; in the order of points."""
     if frame.empty:
         return []

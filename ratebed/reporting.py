@@ -1,9 +1,10 @@
 """The report over everything in ``out``: figures, verdicts, doubts, and what depends on the testbed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.verdicts import Result
+from core.records import Json
 from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
 from ratebed.comparing import flipped_claims
@@ -53,7 +54,7 @@ def _flips_note(out: Path) -> tuple[str, ...]:
     return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
 
 
-def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "FigureSection":
+def _section(out: Path, section: Json, results: list[Result]) -> "FigureSection":
     from analysis.report import FigureSection
 
     name, figure = section["name"], load_figure(section["key"])

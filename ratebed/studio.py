@@ -15,9 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors.writer import PARTIAL, read_manifest
+from core.records import Json
 from harness.campaign import Finished
 from paper_figs import load_figure
 from ratebed.options import RunRequest
@@ -200,7 +201,7 @@ class Studio:
         replace_file(folder / SECTION, json.dumps(section, indent=2).encode())
 
 
-def _doubt(manifest: dict[str, Any]) -> list[str]:
+def _doubt(manifest: Json) -> list[str]:
     """What a run is that is not valid, and why."""
     return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 

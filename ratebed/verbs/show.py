@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Row
 from ratebed import options as o
 from ratebed import timeline
 
@@ -55,18 +56,18 @@ def _find(runs: Path, start: str) -> Path:
     return folders[0]
 
 
-def _decisions(folder: Path) -> list[dict[str, Any]]:
+def _decisions(folder: Path) -> list[Row]:
     rows = _rows(folder, "decisions")
     return sorted(rows, key=lambda row: (row["kind"] == "final", row["at_ns"], row["broker"] or 0))
 
 
-def _rows(folder: Path, table: str) -> list[dict[str, Any]]:
+def _rows(folder: Path, table: str) -> list[Row]:
     path = folder / f"{table}.parquet"
     if not path.exists():
         return []
     import pyarrow.parquet as parquet
 
-    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    rows: list[Row] = parquet.read_table(path).to_pylist()
     return rows
 
 

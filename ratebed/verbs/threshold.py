@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Options
 from core.units import duration_text
 from ratebed import options as o
+
+if TYPE_CHECKING:
+    from workloads.placement import PlacedRequests
 
 Log = Annotated[str, typer.Argument(metavar="LOG", help="a request log; or A, C …: a data set of the thesis, whole")]
 Columns = Annotated[
@@ -76,11 +80,12 @@ def threshold(
         print(f"  skipped {count:,} lines: {reason}")
 
 
-def _schedule(log: str, seed: int, options: dict[str, Any]) -> Any:
+def _schedule(log: str, seed: int, options: Options) -> "PlacedRequests":
     """The requests of a file, or of a data set of the thesis."""
     from workloads import load
     from workloads.data_set import SETS
 
     key, values = ("data-set", {"set": log}) if log in SETS else ("request-log", {"path": log, **options})
     workload = load(key)
-    return workload.make(workload.configure(values), seed)
+    schedule: PlacedRequests = workload.make(workload.configure(values), seed)
+    return schedule
