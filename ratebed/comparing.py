@@ -6,10 +6,9 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
-from analysis.verdicts import t_interval
+from analysis.verdicts import Result, t_interval
 from core.records import Json, Row
 from core.units import MILLISECOND_NS
-from ratebed.judging import results_by_setting
 from ratebed.settings import SMALL
 from testbed.trust.evidence import INVALID
 
@@ -123,9 +122,8 @@ def _with_interval(name: str, values: "pd.Series") -> Row:
     }
 
 
-def flipped_claims(out: Path) -> list[Row]:
+def flipped_claims(verdicts_by_setting: Mapping[str, Sequence[Result]]) -> list[Row]:
     """Claims with different verdicts on a live testbed and in virtual time, at the same scale."""
-    verdicts_by_setting = results_by_setting(out)
     rows = []
     for suffix, results in verdicts_by_setting.items():
         if not suffix or suffix.startswith(f"@{VIRTUAL}"):

@@ -17,6 +17,7 @@ def compare(
 ) -> None:
     """Distances between the latencies, flipped decisions, claims with another verdict; of all pairs in --out."""
     from ratebed.comparing import compared, flipped_claims, found_pairs
+    from ratebed.judging import results_by_setting
 
     pairs, left_out = found_pairs(out, plot_invalid)
     if not pairs:
@@ -27,7 +28,7 @@ def compare(
         )
     comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
     comparison |= compared(out, pairs, spark_master)
-    comparison["claims"] = flipped_claims(out)
+    comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
 
 

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from core.errors import MachineError
 from core.records import Row
 from ratebed import options as o
-
-if TYPE_CHECKING:
-    from testbed.hosts.capabilities import Finding
+from testbed.hosts.capabilities import Finding, find_capability, fix_of
 
 MACHINE = "machine"
 DEFAULT = ("analysis", "virtual")  # what `make figures` cannot do without
@@ -45,7 +43,6 @@ def _names(rows: list[Row], unusable: set[str], usable: bool) -> list[str]:
 def _rows() -> Iterator[Row]:
     """What was looked for, and whether it is needed: ``absent`` things only make a testbed better."""
     from testbed import TESTBEDS, load_testbed
-    from testbed.hosts.capabilities import Finding
 
     yield _row("analysis", _java())
     for name in TESTBEDS:
@@ -55,14 +52,12 @@ def _rows() -> Iterator[Row]:
         yield _row(MACHINE, finding)
 
 
-def _row(name: str, finding: "Finding") -> Row:
+def _row(name: str, finding: Finding) -> Row:
     return {"for": name, **finding._asdict()}
 
 
-def _java() -> "Finding":
+def _java() -> Finding:
     from analysis.spark import find_java
-    from core.errors import MachineError
-    from testbed.hosts.capabilities import Finding
 
     try:
         return Finding("Java for Spark", True, str(find_java()))
@@ -70,11 +65,9 @@ def _java() -> "Finding":
         return Finding("Java for Spark", False, str(error))
 
 
-def _machine() -> "Iterator[Finding]":
+def _machine() -> Iterator[Finding]:
     """Whether live campaigns are going on, or have left something; whether virtual machines can be made."""
-    from core.errors import MachineError
     from testbed.hosts import lock, state
-    from testbed.hosts.capabilities import Finding, find_capability, fix_of
     from testbed.hosts.vm import hypervisor
 
     who = lock.holder()

@@ -7,15 +7,13 @@ their scale: best weights at g are the ones at g = 1 divided by g.
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from core.errors import SpecError
 from systems.parts.throttling_graphs import Graph, weighted
 
 if TYPE_CHECKING:
     import cvxpy
-
-Array = NDArray[np.float64]
 
 
 class Optimum(NamedTuple):
