@@ -73,11 +73,7 @@ def run_case(name: str, options: Options, twin: bool) -> dict[str, float]:
     totals: dict[str, int] = {}
     make = system.nodes
     assert make is not None
-
-    def nodes(names: list[str], its_config: object, seed: int) -> dict[str, Node]:
-        return {node: Counted(it, totals) for node, it in make(names, its_config, seed).items()}
-
-    counted = replace(system, nodes=nodes)
+    counted = replace(system, nodes=lambda *given: {name: Counted(node, totals) for name, node in make(*given).items()})
     workload = load("data-set")
     schedule = workload.make(workload.configure(options), 1)
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})

@@ -75,7 +75,7 @@ def validity_lines(manifest: Row) -> list[str]:
 
 
 def _number(name: str, value: float) -> str:
-    if name.endswith("_ns") and isinstance(value, int):
+    if name.endswith("_ns") and isinstance(value, int | float):
         return f"{name[:-3]} {value / 1e6:.3f} ms"
     return f"{name} {value:,.0f}" if float(value).is_integer() else f"{name} {value:.3g}"
 
@@ -138,7 +138,7 @@ def _told(name: str, value: object) -> str:
     """A column and its value in words; nothing where there is none."""
     if value is None or value == []:
         return ""
-    if name.endswith("_ns") and isinstance(value, int):
+    if name.endswith("_ns") and isinstance(value, int | float):
         return f"{name[:-3]} {value / SECOND_NS:.3f} s"
     return f"{name} {', '.join(value) if isinstance(value, list) else value}"
 

@@ -26,8 +26,8 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
     lines, more = timeline.log_lines(folder, manifest.get("epoch_ns"))
     if as_json:
         logs = [line._asdict() for line in lines]
-        found = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
-        print(json.dumps(found, indent=2))
+        story = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
+        print(json.dumps(story, indent=2))
         return
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
