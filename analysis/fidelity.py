@@ -12,9 +12,10 @@ other.  Both are exact for the buckets of ``latency_histogram``, whose values ar
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.schema import MANIFEST
+from core.records import Json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,12 +32,12 @@ class Pair(NamedTuple):
     live_run_id: str
     testbed: str  # of the live one
     validity: str  # of the live one
-    spec: dict[str, Any]  # of the live one
+    spec: Json  # of the live one
 
 
 def pairs_of(folders: Iterable[Path]) -> list[Pair]:
     """The pairs among run folders, by live run id; of several runs of one spec the latest counts."""
-    latest: dict[tuple[str, str], tuple[str, Path, dict[str, Any]]] = {}
+    latest: dict[tuple[str, str], tuple[str, Path, Json]] = {}
     for folder in folders:
         try:
             manifest = json.loads((folder / MANIFEST).read_bytes())
@@ -58,7 +59,7 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
 _BESIDE = ("testbed", "testbed_options", "keep")
 
 
-def _point(spec: dict[str, Any]) -> str:
+def _point(spec: Json) -> str:
     """What two runs of a pair have in common: everything but where they were made."""
     own = set(map(str, spec.get("testbed_options", {}).values()))
     kept = {name: value for name, value in spec.items() if name not in _BESIDE}

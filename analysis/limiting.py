@@ -214,17 +214,16 @@ def worst_excess(requests: DataFrame, runs: DataFrame) -> DataFrame:
 # --- over time -----------------------------------------------------------------------------------
 
 
-def rejections_over_time(requests: DataFrame, step_ns: int, by: Sequence[str] = ("run_id",)) -> DataFrame:
-    """Cumulative rejections and requests: ``by`` + t_ns, rejected_count, offered_count.
+def rejections_over_time(requests: DataFrame, step_ns: int) -> DataFrame:
+    """Cumulative rejections and requests: run_id, t_ns, rejected_count, offered_count.
 
     Counts of the requests intended at or before t.  t goes over the multiples of ``step_ns``, from 0
-    to the first that has seen the run's last request, for all groups of the run.  ``by``: run_id, and what else
-    there is in ``requests``.
+    to the first that has seen the run's last request.
     """
-    stepped = requests.groupBy(*by, _steps("intended_at_ns", step_ns).alias("step")).agg(
+    stepped = requests.groupBy("run_id", _steps("intended_at_ns", step_ns).alias("step")).agg(
         F.count_if(_rejected()).alias("rejected_count"), F.count("*").alias("offered_count")
     )
-    return _cumulated(stepped.withColumn("last", F.col("step")), step_ns, by, ("rejected_count", "offered_count"))
+    return _cumulated(stepped.withColumn("last", F.col("step")), step_ns, ("rejected_count", "offered_count"))
 
 
 def rejection_gap_over_time(requests: DataFrame, oracles: DataFrame, step_ns: int) -> DataFrame:
@@ -253,26 +252,25 @@ def users_seen_over_time(requests: DataFrame, step_ns: int) -> DataFrame:
         F.min(_steps("intended_at_ns", step_ns)).alias("step"), F.max(_steps("intended_at_ns", step_ns)).alias("last")
     )
     stepped = users.groupBy("run_id", "step").agg(F.count("*").alias("user_count"), F.max("last").alias("last"))
-    return _cumulated(stepped, step_ns, ["run_id"], ["user_count"])
+    return _cumulated(stepped, step_ns, ["user_count"])
 
 
-def _cumulated(stepped: DataFrame, step_ns: int, by: Sequence[str], counts: Sequence[str]) -> DataFrame:
-    """Running sums of ``counts`` on every step from 0 to the run's greatest ``last``: ``by`` + t_ns + counts.
+def _cumulated(stepped: DataFrame, step_ns: int, counts: Sequence[str]) -> DataFrame:
+    """Running sums of ``counts`` on every step from 0 to the run's greatest ``last``: run_id, t_ns, counts.
 
-    ``stepped``: ``by``, step, last, counts; a row stands for the steps from its own to before the
-    next one's, and a group's first row also for those before it, with nothing counted yet.
+    ``stepped``: run_id, step, last, counts; a row stands for the steps from its own to before the
+    next one's, and a run's first row also for those before it, with nothing counted yet.
     """
-    assert "run_id" in by, "the grid is that of a run"
-    group = Window.partitionBy(*by).orderBy("step")
-    so_far = group.rowsBetween(Window.unboundedPreceding, 0)
-    first = F.when(F.lag("step").over(group).isNull(), F.lit(0)).otherwise(F.col("step"))
-    until = F.coalesce(F.lead("step").over(group) - 1, F.col("run_last"))
+    run = Window.partitionBy("run_id").orderBy("step")
+    so_far = run.rowsBetween(Window.unboundedPreceding, 0)
+    first = F.when(F.lag("step").over(run).isNull(), F.lit(0)).otherwise(F.col("step"))
+    until = F.coalesce(F.lead("step").over(run) - 1, F.col("run_last"))
     summed = stepped.withColumn("run_last", F.max("last").over(Window.partitionBy("run_id"))).select(
-        *by,
+        "run_id",
         "step",
         F.sequence(first.cast("long"), until.cast("long")).alias("covered"),
         *(F.sum(name).over(so_far).alias(name) for name in counts),
     )
-    covered = summed.select(*by, "step", *counts, F.explode("covered").alias("at"))
+    covered = summed.select("run_id", "step", *counts, F.explode("covered").alias("at"))
     values = [F.when(F.col("at") < F.col("step"), F.lit(0)).otherwise(F.col(name)).alias(name) for name in counts]
-    return covered.select(*by, (F.col("at") * step_ns).alias("t_ns"), *values)
+    return covered.select("run_id", (F.col("at") * step_ns).alias("t_ns"), *values)

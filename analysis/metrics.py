@@ -49,12 +49,9 @@ def quantile_name(q: float) -> str:
     return f"p{f'{100 * q:.6g}'.replace('.', '_')}_ns"
 
 
-def exceed_probability(histogram: DataFrame, by: Sequence[str], threshold_ns: int = 0) -> DataFrame:
-    """The share of values above ``threshold_ns``: ``by`` + exceed_probability, count.
-
-    0 for access delay: the probability of waiting for a token.
-    """
-    above = F.sum(F.when(value_ns() > threshold_ns, F.col("count")).otherwise(0))
+def exceed_probability(histogram: DataFrame, by: Sequence[str]) -> DataFrame:
+    """The share of values above 0, of access delay that of waiting for a token: ``by`` + exceed_probability, count."""
+    above = F.sum(F.when(value_ns() > 0, F.col("count")).otherwise(0))
     return histogram.groupBy(*by).agg(
         (above / F.sum("count")).alias("exceed_probability"), F.sum("count").alias("count")
     )
@@ -154,19 +151,13 @@ def _trial_rounds(decisions: DataFrame) -> DataFrame:
 # --- factors and repetitions ---------------------------------------------------------------------
 
 
-def with_factors(
-    frame: DataFrame,
-    runs: DataFrame,
-    factors: Mapping[str, tuple[str, str]] | None = None,
-    keep_invalid: bool = False,
-) -> DataFrame:
+def with_factors(frame: DataFrame, runs: DataFrame, factors: Mapping[str, tuple[str, str]] | None = None) -> DataFrame:
     """Add a run's axes (``AXES``) and chosen factors to a frame with run_id.
 
     ``factors``: new column -> (factor, SQL type), ``{"publishers": ("workload.publishers", "int")}``;
-    null where a run has no such option.  Runs that measured their own infidelity ("invalid") are left
-    out unless ``keep_invalid``.
+    null where a run has no such option.  Runs that measured their own infidelity ("invalid") are left out.
     """
-    kept = runs if keep_invalid else runs.where(~F.col("validity").eqNullSafe("invalid"))
+    kept = runs.where(~F.col("validity").eqNullSafe("invalid"))
     columns = [F.col(name) for name in AXES if name not in frame.columns]
     columns += [F.col("factors")[key].cast(kind).alias(name) for name, (key, kind) in (factors or {}).items()]
     return frame.join(kept.select("run_id", *columns), "run_id")

@@ -13,13 +13,14 @@ from html import escape
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.report_numbers import interval_text, number, wanted_text
 from analysis.report_style import CSS
 from analysis.verdicts import Check, Judgement, Result, Status
 from collectors.schema import MANIFEST
 from core.errors import MachineError
+from core.records import Json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,7 @@ def write_report(
         raise MachineError(f"cannot write {path}: {error.strerror}", fix) from None
 
 
-def claims_json(results: Sequence[Result]) -> list[dict[str, Any]]:
+def claims_json(results: Sequence[Result]) -> list[Json]:
     """Every claim as plain JSON values; an unbounded end of an interval is null.
 
     id, source, sentence, testbed, verdict, fitted, why, problem, published (values), and measured: one
@@ -122,7 +123,7 @@ def claims_json(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def _check_json(result: Result, kind: str, check: Check) -> dict[str, Any]:
+def _check_json(result: Result, kind: str, check: Check) -> Json:
     interval = check.interval
     return {
         "label": check.label,
@@ -337,7 +338,7 @@ def _data(name: str, table: "pd.DataFrame") -> str:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 

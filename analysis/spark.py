@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shutil import which
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote
 
 from collectors.schema import TABLES
@@ -34,6 +34,7 @@ from core.errors import MachineError
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+    from pyspark import SparkConf
     from pyspark.sql import DataFrame, SparkSession
 
 JAVA_MINIMUM = 17  # Spark 4
@@ -111,7 +112,7 @@ def warm_up(master: str = "local[*]") -> None:
         numbers.groupBy("part").count().join(numbers, "part").orderBy("id").toPandas()
 
 
-def _start_java(conf: Any, java_home: Path, master: str) -> None:
+def _start_java(conf: "SparkConf", java_home: Path, master: str) -> None:
     """Start Spark's Java with its chatter kept in a file that nobody sees unless the start fails."""
     import pyspark
     from pyspark import SparkContext

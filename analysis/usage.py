@@ -55,7 +55,7 @@ def _every_step(stepped: DataFrame) -> DataFrame:
     return covered.select("run_id", F.col("at").alias("step"), *held, sent)
 
 
-def usage_area(curves: DataFrame, until_ns: int | None = None) -> DataFrame:
+def usage_area(curves: DataFrame) -> DataFrame:
     """Areas under the ``curves`` of ``usage_over_time`` by seconds, and their peaks; one row a run.
 
     run_id, state_byte_seconds, allocated_byte_seconds (memory over time), sent_bytes (what a node
@@ -63,10 +63,8 @@ def usage_area(curves: DataFrame, until_ns: int | None = None) -> DataFrame:
     (the last second that counts).  A second without a sample of memory adds nothing; null where there is none.
 
     The curves of a run end with the run, when it has converged, as the thesis' do (4.3.1): a system
-    that converges early has the smaller area.  ``until_ns`` cuts all at one instant instead.
+    that converges early has the smaller area.
     """
-    if until_ns is not None:
-        curves = curves.where(F.col("t_ns") <= until_ns)
     areas = {"state_bytes": "state_byte_seconds", "allocated_bytes": "allocated_byte_seconds", SENT: "sent_bytes"}
     peaks = {"state_bytes": "state_peak_bytes", "allocated_bytes": "allocated_peak_bytes", SENT: "sent_peak_bytes"}
     return curves.groupBy("run_id").agg(

@@ -12,9 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf, isnan
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LATENCY_TOLERANCE = 0.25  # DESIGN: latencies +-25 %, ratios +-15 %, set before results are seen
 RATIO_TOLERANCE = 0.15
@@ -129,7 +132,7 @@ class Evidence:
     direction: tuple[Check, ...] = ()
 
 
-Tables = dict[str, Any]  # name -> pandas.DataFrame: the figure tables of every figure in ``Claim.figures``
+Tables = dict[str, "pd.DataFrame"]  # the figure tables of every figure in ``Claim.figures``
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from time import process_time
 import numpy as np
 
 from core.seeds import generator
-from systems.parts import phantoms
 from systems.parts.coordinates import Array, Coordinates
 from systems.parts.vivaldi_kernel import begin, coordinates, run_rounds
 from systems.parts.vivaldi_twin import Cluster
@@ -20,6 +19,11 @@ COUNTS = (16, 128)
 LARGE = 1_000  # nodes: the kernel alone
 WANTED_S = 5.0
 SAME = 1e-9  # relative to the round trip: rounding adds up over hundreds of probes
+
+
+def star(nodes: int) -> Array:
+    """Round trips in seconds: all nodes equally far from each other."""
+    return RTT_S * (1.0 - np.eye(nodes))
 
 
 def by_arrays(rtt_s: Array) -> Coordinates:
@@ -40,9 +44,9 @@ def by_objects(rtt_s: Array) -> Coordinates:
 def report(repeats: int = 5) -> None:
     """Print seconds of processor time for both, and that they agree."""
     print(f"\nnetwork coordinates: {ROUNDS} probes a node (wanted: at most {WANTED_S:g} s with {COUNTS[-1]} nodes)")
-    by_arrays(phantoms.star(3, RTT_S))  # compiles
+    by_arrays(star(3))  # compiles
     for nodes in COUNTS:
-        rtt_s = phantoms.star(nodes, RTT_S)
+        rtt_s = star(nodes)
         ours, placed = _timed(by_arrays, rtt_s, repeats)
         theirs, wanted = _timed(by_objects, rtt_s, 1)
         for one, other in zip(placed, wanted, strict=True):
@@ -50,7 +54,7 @@ def report(repeats: int = 5) -> None:
         rate = nodes * ROUNDS / ours / 1e6
         print(f"  {nodes:5d} nodes {ours:7.3f} s, {rate:4.1f} M probes/s; objects {theirs:6.2f} s: "
               f"{theirs / ours:.0f}x  same answer")  # fmt: skip
-    seconds, _ = _timed(by_arrays, phantoms.star(LARGE, RTT_S), 1)
+    seconds, _ = _timed(by_arrays, star(LARGE), 1)
     print(f"  {LARGE:5d} nodes {seconds:7.3f} s, {LARGE * ROUNDS / seconds / 1e6:4.1f} M probes/s")
 
 

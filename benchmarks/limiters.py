@@ -11,23 +11,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any
 
 from benchmarks.process_tree import own_peak_mib
-from core.records import Request
+from core.records import Options, Request
 from core.registry import configure
 from core.units import SECOND_NS, duration_ns
 from studies.limiting.asked import Limiting
 from studies.limiting.virtual import run
-from systems.api import Arrival, Delivery, Effect, Event, Node, Send, Start, Timer
+from systems.api import Arrival, Delivery, Effect, Event, Message, Node, Send, Start, Timer
+from systems.limiting.counter_common import Delta
+from systems.limiting.queue_common import Elements
 from systems.loader import load_system
 from testbed.topologies.topology import load_topology
 from workloads import load
 
 THESIS_S = 3_600  # its testbed runs in real time (4.3.1)
-WHOLE: dict[str, Any] = {"set": "C"}
-SMALL: dict[str, Any] = {"set": "C", "users": 100, "requests": 10_000, "duration": "1min"}
-CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # name -> system, its options, those of the twin
+WHOLE: Options = {"set": "C"}
+SMALL: Options = {"set": "C", "users": 100, "requests": 10_000, "duration": "1min"}
+CASES: dict[str, tuple[str, Options, Options]] = {  # name -> system, its options, those of the twin
     "counter": ("crdt-counter", {}, {"body": "literal"}),
     "queue+F+L": ("crdt-queue", {"frequency": True, "linf": True}, {"implementation": "lists"}),
 }
@@ -52,16 +53,19 @@ class Counted:
                 self.totals["elements"] = self.totals.get("elements", 0) + elements_of(effect.message)
         return effects
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self.node, name)
 
 
-def elements_of(message: Any) -> int:
+def elements_of(message: Message) -> int:
     """Queue elements, or a counter's entries, in a message."""
-    return len(message.births) // 8 if hasattr(message, "births") else len(message.counts) // 4
+    if isinstance(message, Elements):
+        return len(message.births) // 8
+    assert isinstance(message, Delta)
+    return len(message.counts) // 4
 
 
-def run_case(name: str, options: dict[str, Any], twin: bool) -> dict[str, float]:
+def run_case(name: str, options: Options, twin: bool) -> dict[str, float]:
     """One run on 30 nodes, full mesh, no delay (thesis 4.3.3): seconds of processor time and what was sent."""
     key, ours, theirs = CASES[name]
     system = load_system(key)
@@ -69,11 +73,7 @@ def run_case(name: str, options: dict[str, Any], twin: bool) -> dict[str, float]
     totals: dict[str, int] = {}
     make = system.nodes
     assert make is not None
-
-    def nodes(names: list[str], its_config: Any, seed: int) -> dict[str, Node]:
-        return {node: Counted(it, totals) for node, it in make(names, its_config, seed).items()}
-
-    counted = replace(system, nodes=nodes)
+    counted = replace(system, nodes=lambda *given: {name: Counted(node, totals) for name, node in make(*given).items()})
     workload = load("data-set")
     schedule = workload.make(workload.configure(options), 1)
     topology = load_topology("full-mesh", {"nodes": 30, "delay": "0ms"})

@@ -11,7 +11,6 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -134,7 +133,7 @@ def _idle_s() -> float:
 # --- agents: a stream of numbered datagrams, and its end -----------------------------------------------------
 
 
-def send(address: str, port: int, rate_rps: int, span_s: float) -> dict[str, Any]:
+def send(address: str, port: int, rate_rps: int, span_s: float) -> dict[str, float]:
     """Datagrams at an even rate, some every half millisecond."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
         out.connect((address, port))
@@ -167,7 +166,7 @@ class Receiver:
             self.delays_ns.append(time.time_ns() - int.from_bytes(message[8:16], "big"))
             self.numbers.append(int.from_bytes(message[:8], "big"))
 
-    def collect(self) -> dict[str, Any]:
+    def collect(self) -> dict[str, float]:
         """What came since the last time."""
         numbers, delays = self.numbers, np.array(self.delays_ns)
         self.numbers, self.delays_ns = [], []

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from benchmarks.process_tree import watch
 from benchmarks.simpy_peer import SimpyBroker
 from collectors.histogram import quantile
-from core.records import Envelope
+from core.records import Envelope, Options
 from core.units import SECOND_NS
 from systems.parts.token_bucket import split_bucket
 from testbed.brokers.model import load_calibration
@@ -29,81 +28,81 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Case:
+class Split:
     """One load, split over ``brokers``."""
 
     name: str
     workload: str
-    options: dict[str, Any]
+    options: Options
     brokers: int
     target_mps: float  # millions of messages a second on one core
 
 
 SPREAD = {"publishers": 6000, "group_size": 25, "spread": "16ms"}
-CASES = (
-    Case("Poisson, 6,000 publishers, 1 broker", "poisson", {"publishers": 6000}, 1, 20),
-    Case("Poisson, 10,000 publishers, 6 brokers", "poisson", {"publishers": 10_000}, 6, 20),
-    Case("Poisson, batch 10, 6 brokers", "poisson", {"publishers": 10_000, "batch": 10}, 6, 8),
-    Case("periodic, 6,000 publishers, 2 brokers", "periodic", {"publishers": 6000}, 2, 8),
-    Case("periodic, batch 10, 6 brokers", "periodic", {"publishers": 6000, "batch": 10}, 6, 8),
-    Case("groups of 25, 6 brokers", "poisson", {"publishers": 6000, "group_size": 25}, 6, 8),
-    Case("groups of 25, batch 10, 6 brokers", "poisson", {"publishers": 1000, "group_size": 25, "batch": 10}, 6, 8),
-    Case("groups of 25, spread 16 ms, 6 brokers", "poisson", SPREAD, 6, 8),
+SPLITS = (
+    Split("Poisson, 6,000 publishers, 1 broker", "poisson", {"publishers": 6000}, 1, 20),
+    Split("Poisson, 10,000 publishers, 6 brokers", "poisson", {"publishers": 10_000}, 6, 20),
+    Split("Poisson, batch 10, 6 brokers", "poisson", {"publishers": 10_000, "batch": 10}, 6, 8),
+    Split("periodic, 6,000 publishers, 2 brokers", "periodic", {"publishers": 6000}, 2, 8),
+    Split("periodic, batch 10, 6 brokers", "periodic", {"publishers": 6000, "batch": 10}, 6, 8),
+    Split("groups of 25, 6 brokers", "poisson", {"publishers": 6000, "group_size": 25}, 6, 8),
+    Split("groups of 25, batch 10, 6 brokers", "poisson", {"publishers": 1000, "group_size": 25, "batch": 10}, 6, 8),
+    Split("groups of 25, spread 16 ms, 6 brokers", "poisson", SPREAD, 6, 8),
 )
 
 
-def deployed(case: Case) -> Fleet:
+def deployed(split: Split) -> Fleet:
     """A fleet that has never seen the schedule, with publishers spread at random."""
-    schedule = load(case.workload).make(load(case.workload).configure(case.options), 1)
-    fleet = Fleet(load_calibration("srtm-paper"), "topic", schedule, [None] * case.brokers)
+    schedule = load(split.workload).make(load(split.workload).configure(split.options), 1)
+    fleet = Fleet(load_calibration("srtm-paper"), "topic", schedule, [None] * split.brokers)
     count = schedule.population.count
-    fleet.move(np.random.default_rng(1).permutation(np.arange(count) % case.brokers).astype(np.int32))
+    fleet.move(np.random.default_rng(1).permutation(np.arange(count) % split.brokers).astype(np.int32))
     envelope = Envelope(1.1 * schedule.population.total_rps, 250.0)
-    for broker, part in enumerate(split_bucket(envelope, [1.0] * case.brokers)):
+    for broker, part in enumerate(split_bucket(envelope, [1.0] * split.brokers)):
         fleet.set_bucket(broker, part, full=True)
     return fleet
 
 
-def rate_of(case: Case, span_ns: int) -> float:
+def rate_of(split: Split, span_ns: int) -> float:
     """Messages a second of wall-clock time, for a run of ``span_ns`` of virtual time."""
-    fleet = deployed(case)
+    fleet = deployed(split)
     fleet.record(0, span_ns)
     began = perf_counter()
     fleet.advance(span_ns)
     return float(fleet.state.latency.sum()) / (perf_counter() - began)
 
 
-def simpy_latencies(case: Case, span_ns: int) -> list[int]:
+def simpy_latencies(split: Split, span_ns: int) -> list[int]:
     """The same of the SimPy model: all publishers on one broker (its cost hardly depends on the split)."""
-    schedule = load(case.workload).make(load(case.workload).configure(case.options), 1)
+    schedule = load(split.workload).make(load(split.workload).configure(split.options), 1)
     broker = SimpyBroker(load_calibration("srtm-paper"), Envelope(1.1 * schedule.population.total_rps, 250.0))
     return broker.run(schedule.block(0, span_ns))
 
 
-def simpy_rate(case: Case) -> float:
+def simpy_rate(split: Split) -> float:
     """Messages a second of wall-clock time in SimPy."""
     began = perf_counter()
-    latencies = simpy_latencies(case, SIMPY_SPAN_NS)
+    latencies = simpy_latencies(split, SIMPY_SPAN_NS)
     return len(latencies) / (perf_counter() - began)
 
 
-def answers(case: Case, span_ns: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def answers(split: Split, span_ns: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """(messages, p99 in ns) of the kernel and of SimPy for the same load; on one broker, as SimPy has one."""
-    fleet = deployed(replace(case, brokers=1))
+    fleet = deployed(replace(split, brokers=1))
     fleet.record(0, span_ns)
     fleet.advance(span_ns)
     counts = fleet.state.latency[0]
-    peer_ns = simpy_latencies(case, span_ns)
+    peer_ns = simpy_latencies(split, span_ns)
     peer_p99_ns = int(np.quantile(peer_ns, 0.99, method="inverted_cdf"))
     return (int(counts.sum()), quantile(counts, 0.99)), (len(peer_ns), peer_p99_ns)
 
 
-def check_same_answer(case: Case, span_ns: int) -> None:
+def check_same_answer(split: Split, span_ns: int) -> None:
     """Timing two models that compute different things says nothing: AssertionError if they do."""
-    (count, p99_ns), (peer_count, peer_p99_ns) = answers(case, span_ns)
-    assert count == peer_count > 0, f"{case.name}: {count} messages, SimPy {peer_count}"
+    (count, p99_ns), (peer_count, peer_p99_ns) = answers(split, span_ns)
+    assert count == peer_count > 0, f"{split.name}: {count} messages, SimPy {peer_count}"
     same = abs(p99_ns - peer_p99_ns) <= HISTOGRAM_ERROR * peer_p99_ns
-    assert same, f"{case.name}: p99 {p99_ns} ns, SimPy {peer_p99_ns} ns"
+    assert same, f"{split.name}: p99 {p99_ns} ns, SimPy {peer_p99_ns} ns"
 
 
 def report(repeats: int) -> None:
@@ -111,13 +110,13 @@ def report(repeats: int) -> None:
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"message pipeline on one core, compiled code warm, medians of {repeats}")
     print(f"{'':<44}{'M msg/s':>9}{'wanted':>8}{'SimPy k/s':>11}{'ratio':>8}")
-    for case in CASES:
-        check_same_answer(case, SIMPY_SPAN_NS)
-        rate_of(case, SECOND_NS)
-        ours = median(rate_of(case, 60 * SECOND_NS) for _ in range(repeats))
-        peer = median(simpy_rate(case) for _ in range(repeats))
-        rates = f"{ours / 1e6:>9.1f}{case.target_mps:>8.0f}{peer / 1e3:>11.1f}{ours / peer:>7.0f}x"
-        print(f"{case.name:<44}{rates}  same answer")
+    for split in SPLITS:
+        check_same_answer(split, SIMPY_SPAN_NS)
+        rate_of(split, SECOND_NS)
+        ours = median(rate_of(split, 60 * SECOND_NS) for _ in range(repeats))
+        peer = median(simpy_rate(split) for _ in range(repeats))
+        rates = f"{ours / 1e6:>9.1f}{split.target_mps:>8.0f}{peer / 1e3:>11.1f}{ours / peer:>7.0f}x"
+        print(f"{split.name:<44}{rates}  same answer")
     print("\ngrowth with the length of a run (Poisson, 6,000 publishers), a fresh process each")
     sys.stdout.flush()
     for minutes in (1, 4, 16):

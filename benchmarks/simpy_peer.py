@@ -1,9 +1,7 @@
 """The peer: the same broker model in SimPy, a process a message's way through queues."""
 
-from collections.abc import Generator
-from typing import Any
-
 import simpy
+from simpy.events import ProcessGenerator
 
 from core.records import Block, Envelope
 from systems.parts import token_bucket
@@ -33,7 +31,7 @@ class SimpyBroker:
         self.env.run()
         return self.latencies_ns
 
-    def _publishers(self, block: Block) -> Generator[Any, Any, None]:
+    def _publishers(self, block: Block) -> ProcessGenerator:
         for at_ns, count in zip(block.at_ns.tolist(), block.count.tolist(), strict=True):
             arrived_ns = at_ns + self.model.network_ns
             yield self.env.timeout(arrived_ns - self.env.now)
@@ -52,12 +50,12 @@ class SimpyBroker:
             released.append(arrived_ns + wait_ns)
         return released
 
-    def _ingress(self, count: int) -> Generator[Any, Any, None]:
+    def _ingress(self, count: int) -> ProcessGenerator:
         with self.cores.request() as core:
             yield core
             yield self.env.timeout(self.model.wakeup_ns + count * self.model.message_ns)
 
-    def _pump(self) -> Generator[Any, Any, None]:
+    def _pump(self) -> ProcessGenerator:
         while True:
             at_ns, read, released_at_ns = yield self.queue.get()
             if not read.processed:

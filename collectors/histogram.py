@@ -72,10 +72,3 @@ def quantile(counts: Int64, q: float) -> int:
     total = int(cumulative[-1])
     assert total > 0, "a quantile of nothing"
     return int(bucket_values()[np.searchsorted(cumulative, q * total, side="left")])
-
-
-def mean(counts: Int64) -> float:
-    """The mean of ``counts`` (BUCKET_COUNT,) in ns; counting nothing is a bug."""
-    total = int(counts.sum())
-    assert total > 0, "a mean of nothing"
-    return float(counts @ bucket_values().astype(float)) / total

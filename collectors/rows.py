@@ -13,9 +13,10 @@ import pyarrow as pa
 from collectors.metrics import METRICS
 from collectors.schema import COUNTERS
 from core.errors import SystemFault
+from core.records import Row
 
 Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
-Columns = dict[str, list[Any]]
+Columns = dict[str, list[object]]
 
 _NAMES = ("at_ns", "node", "metric", "value")
 _KEY = ("at_ns", "node")
@@ -31,8 +32,8 @@ def sorted_out(samples: Iterable[Sample]) -> dict[str, Columns]:
     A value told twice of one node and instant makes a second row.  SystemFault for a metric that is none.
     """
     rest: list[Sample] = []
-    rows: dict[str, list[dict[str, Any]]] = {}
-    latest: dict[tuple[str, int, str], dict[str, Any]] = {}  # (table, at_ns, node) -> the row that still takes values
+    rows: dict[str, list[Row]] = {}
+    latest: dict[tuple[str, int, str], Row] = {}  # (table, at_ns, node) -> the row that still takes values
     for sample in samples:
         at_ns, node, metric, value = sample
         table = _TABLE_OF.get(metric)
@@ -45,29 +46,29 @@ def sorted_out(samples: Iterable[Sample]) -> dict[str, Columns]:
             rows.setdefault(table, []).append(row)
         row[metric] = int(value) if metric in _WHOLE else value
     _check({sample[2] for sample in rest})
-    found = {table: _columns(table, told) for table, told in rows.items()}
+    tables = {table: _columns(table, told) for table, told in rows.items()}
     if rest:
-        found["samples"] = {name: [sample[i] for sample in rest] for i, name in enumerate(_NAMES)}
-    return found
+        tables["samples"] = {name: [sample[i] for sample in rest] for i, name in enumerate(_NAMES)}
+    return tables
 
 
 def with_typed_samples(tables: Mapping[str, Any]) -> dict[str, Any]:
     """``tables`` (columns by name) with what is in ``samples`` sorted out; the run's id goes along."""
-    found = dict(tables)
-    given = found.pop("samples", None)
+    typed_tables = dict(tables)
+    given = typed_tables.pop("samples", None)
     if given is None:
-        return found
+        return typed_tables
     columns = given.to_pydict() if isinstance(given, pa.Table) else given
     if not all(name in columns for name in _NAMES):  # what is not given is null
-        return {**found, "samples": given}
+        return {**typed_tables, "samples": given}
     run_id = columns.get("run_id", ())
     for name, typed in sorted_out(zip(*(columns[column] for column in _NAMES), strict=True)).items():
-        assert name not in found, f"the table {name} is given, and samples hold columns of it"
-        found[name] = {"run_id": [run_id[0]] * len(typed["at_ns"]), **typed} if len(run_id) else typed
-    return found
+        assert name not in typed_tables, f"the table {name} is given, and samples hold columns of it"
+        typed_tables[name] = {"run_id": [run_id[0]] * len(typed["at_ns"]), **typed} if len(run_id) else typed
+    return typed_tables
 
 
-def _columns(table: str, rows: Sequence[Mapping[str, Any]]) -> Columns:
+def _columns(table: str, rows: Sequence[Row]) -> Columns:
     return {column.name: [row.get(column.name) for row in rows] for column in COUNTERS[table].columns}
 
 

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from collectors.rows import with_typed_samples
 from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
 from core.errors import HarnessError, MachineError
+from core.records import Json
 
 FAILED = ".failed"
 PARTIAL = ".partial-"
@@ -35,7 +36,7 @@ Columns = Mapping[str, Any]  # column name -> list or NumPy array
 def write_run(
     folder: Path,
     tables: Mapping[str, pa.Table | Columns],
-    manifest: Mapping[str, Any],
+    manifest: Mapping[str, object],
     logs: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
     """Write a finished run to ``folder``, whole or not at all.
@@ -90,11 +91,11 @@ def failed_folder(folder: Path) -> Path:
     return folder.with_name(folder.name + FAILED)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Json:
     """The manifest of a run, finished or failed; MachineError where it is missing, broken, or of other tables."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        manifest: Json = json.loads(path.read_bytes())
     except OSError as error:
         raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
     except ValueError as error:
@@ -231,14 +232,14 @@ def _without_middle(file: IO[bytes]) -> bytes:
     return head + b"[%d bytes left out here]\n" % (size - len(head) - len(tail)) + tail
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
     with path.open("x") as file:
         json.dump(content, file, indent=2, sort_keys=True)
         file.write("\n")
         _sync(file)
 
 
-def _sync(file: Any) -> None:
+def _sync(file: IO[bytes] | IO[str]) -> None:
     file.flush()
     os.fsync(file.fileno())
 

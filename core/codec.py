@@ -24,7 +24,7 @@ class Codec:
         self._index = {cls: index for index, cls in enumerate(messages)}
         self._decoders = [_decoder(cls) for cls in messages]
 
-    def encode(self, message: Any) -> bytes:
+    def encode(self, message: object) -> bytes:
         """The bytes of one message."""
         cls = type(message)
         if cls not in self._index:

@@ -31,8 +31,7 @@ def load_object(name: str, default: str) -> object:
     attribute = attribute or default
     if attribute not in vars(module):
         raise SpecError(f"{file} has no {attribute}", f"define one {default.capitalize()} object of that name")
-    loaded: object = vars(module)[attribute]
-    return loaded
+    return vars(module)[attribute]
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -5,11 +5,17 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 
 from core.errors import SpecError
+from core.records import Options
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Made = TypeVar("Made")
 
 
 def lookup(kind: str, registry: Mapping[str, str], name: str) -> Any:
@@ -27,7 +33,7 @@ def hint(name: str, known: Iterable[str]) -> str:
     return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names) or 'none'}"
 
 
-def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made:
     """Call ``factory`` (a config dataclass or a builder function) with ``options`` as keyword arguments.
 
     A number where text is wanted is its text: a rate may be written ``0.3`` or ``"1/3"``.  SpecError names
@@ -51,7 +57,7 @@ def configure(kind: str, factory: Callable[..., Any], options: Mapping[str, Any]
     return factory(**values)
 
 
-def changed(config: Any) -> dict[str, Any]:
+def changed(config: "DataclassInstance") -> dict[str, object]:
     """The fields of a config dataclass that differ from their defaults."""
     options = {}
     for field in dataclasses.fields(config):

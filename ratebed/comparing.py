@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
-from analysis.verdicts import t_interval
+from analysis.verdicts import Result, t_interval
+from core.records import Json, Row
 from core.units import MILLISECOND_NS
-from ratebed.judging import results_by_setting
 from ratebed.settings import SMALL
 from testbed.trust.evidence import INVALID
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within 15 % or 1 ms, whichever is more
-Row = dict[str, Any]
 _AXES = ("testbed", "system", "workload", "topology")
 
 
@@ -59,7 +58,7 @@ def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
     return points
 
 
-def _flat(spec: Mapping[str, Any]) -> Row:
+def _flat(spec: Json) -> Row:
     """A spec's axes and options in one level; without seed and repetition, over which rows are taken together."""
     flat: Row = {}
     for name, value in spec.items():
@@ -72,7 +71,9 @@ def _flat(spec: Mapping[str, Any]) -> Row:
     return flat
 
 
-def _groups(frame: "pd.DataFrame", points: Mapping[str, Row], by_metric: bool) -> Any:
+def _groups(
+    frame: "pd.DataFrame", points: Mapping[str, Row], by_metric: bool
+) -> "list[tuple[tuple[str, ...], pd.DataFrame]]":
     """Rows of one point (and metric), with a run id that stands for it; in the order of points."""
     if frame.empty:
         return []
@@ -121,9 +122,8 @@ def _with_interval(name: str, values: "pd.Series") -> Row:
     }
 
 
-def flipped_claims(out: Path) -> list[Row]:
+def flipped_claims(verdicts_by_setting: Mapping[str, Sequence[Result]]) -> list[Row]:
     """Claims with different verdicts on a live testbed and in virtual time, at the same scale."""
-    verdicts_by_setting = results_by_setting(out)
     rows = []
     for suffix, results in verdicts_by_setting.items():
         if not suffix or suffix.startswith(f"@{VIRTUAL}"):

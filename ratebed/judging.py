@@ -1,7 +1,8 @@
 """Claims, judged from the tables that figures left in ``out``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, judge
@@ -11,20 +12,11 @@ from ratebed.settings import SMALL
 from testbed.brokers.model import load_calibration
 
 
-def judge_all(out: Path) -> list[Result]:
-    """Every claim, judged where it belongs; one whose figures were not run is undecided.
-
-    After each come its verdicts on other testbeds and at scale small, where its figures are there.
-    """
-    verdicts = results_by_setting(out)
-    order = [claim.id for claim in all_claims()]
-    return sorted(
-        (result for results in verdicts.values() for result in results), key=lambda r: order.index(r.claim.id)
-    )
-
-
 def results_by_setting(out: Path) -> dict[str, list[Result]]:
-    """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim."""
+    """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim, judged where it belongs.
+
+    A claim whose figures were not run is undecided there, and in other settings has no verdict.
+    """
     present = {name: section for name, section in sections(out).items() if not section["skipped"]}
     suffixes = ["", *sorted({section["setting"] for section in present.values()} - {""})]
     fitted = fitted_claims(out)
@@ -33,14 +25,16 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
     for suffix in suffixes:
         keys = {section["key"] for section in present.values() if section["setting"] == suffix}
         tables = {f"{key}/{table}": frame for key in keys for table, frame in tables_of(out, key + suffix).items()}
-        if suffix:
-            elsewhere = [
-                claim for claim in claims if claim.measure and claim.figures and keys.issuperset(claim.figures)
-            ]
-            verdicts[suffix] = [judge(_at(claim, suffix[1:]), tables) for claim in elsewhere]
-        else:
-            verdicts[suffix] = [judge(claim, tables) for claim in claims]
+        here = [claim for claim in claims if claim.measure and claim.figures and keys.issuperset(claim.figures)]
+        asked = [_at(claim, suffix[1:]) for claim in here] if suffix else claims
+        verdicts[suffix] = [judge(claim, tables) for claim in asked]
     return verdicts
+
+
+def in_order(verdicts: Mapping[str, Sequence[Result]]) -> list[Result]:
+    """The verdicts of all settings by claim; after each claim's own come those of other settings."""
+    order = [claim.id for claim in all_claims()]
+    return sorted(chain(*verdicts.values()), key=lambda result: order.index(result.claim.id))
 
 
 def _at(claim: Claim, where: str) -> Claim:

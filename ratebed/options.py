@@ -2,14 +2,15 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import hint
 from harness.experiment import SCALES, Scale
 from paper_figs import FIGURES, load_figure
@@ -50,11 +51,11 @@ class RunRequest:
     calibration: str = ""
     spark_master: str = ""
     extra_system: str = ""  # joins the figures' grids
-    figure_options: dict[str, dict[str, Any]] = field(default_factory=dict)  # key -> option -> value
+    figure_options: Mapping[str, Options] = field(default_factory=dict)  # key -> option -> value
     extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
     every: bool = False  # all figures: those of live testbeds are left out
     plot_invalid: bool = False
-    testbed_options: dict[str, Any] = field(default_factory=dict)  # of live runs
+    testbed_options: Options = field(default_factory=dict)  # of live runs
 
     @property
     def master(self) -> str:
@@ -90,7 +91,7 @@ def make_request(
     out: Path,
     extra: Sequence[str],
     plot_invalid: bool = False,
-    testbed_options: dict[str, Any] | None = None,
+    testbed_options: Options | None = None,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -140,10 +141,12 @@ def _figures_and_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return names, options
 
 
-def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, Any]]:
+def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, object]]:
     """The declared options of each figure, with the values typed; SpecError for one that none declares."""
     declared = {key: load_figure(key).experiment.options for key in keys}
-    values = {key: {option.name: option.default for option in options} for key, options in declared.items()}
+    values: dict[str, dict[str, object]] = {
+        key: {option.name: option.default for option in options} for key, options in declared.items()
+    }
     known = sorted({option.name for options in declared.values() for option in options})
     for flag, text in _pairs(extra):
         if flag not in known:
@@ -180,7 +183,7 @@ def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _converted(kind: type, name: str, text: str) -> Any:
+def _converted(kind: type, name: str, text: str) -> object:
     if kind is bool:
         if text not in ("yes", "no"):
             raise SpecError(f"--{name} {text!r}", f"write --{name} alone, or --{name}=no")

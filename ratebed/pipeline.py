@@ -13,11 +13,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from core.errors import SpecError
+from core.records import Json
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import check_all
@@ -141,7 +142,7 @@ def replace_file(path: Path, content: bytes) -> None:
         partial.unlink(missing_ok=True)
 
 
-def sections(out: Path) -> dict[str, dict[str, Any]]:
+def sections(out: Path) -> dict[str, Json]:
     """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
     contents = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
     return {section["name"]: section for section in contents}

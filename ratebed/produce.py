@@ -1,8 +1,8 @@
 """What ``run`` and ``figures`` do: execute, draw, report, and say what came of it."""
 
 import json
-from typing import Any
 
+from core.records import Json, Row
 from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
 from harness.run import check_all
@@ -11,7 +11,7 @@ from ratebed.options import RunRequest
 from ratebed.studio import Studio
 
 
-def produce_figures(request: RunRequest) -> tuple[int, dict[str, Any]]:
+def produce_figures(request: RunRequest) -> tuple[int, Json]:
     """Figures from nothing to the report; the exit code and a summary.
 
     0, or 1 where a run failed or a figure could not be drawn; a contradicted claim is a result.
@@ -46,7 +46,7 @@ def produce_figures(request: RunRequest) -> tuple[int, dict[str, Any]]:
     return (1 if failures or undrawn else 0), summary
 
 
-def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[dict[str, Any]]]:
+def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
     """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
     from analysis.spark import find_java
 
@@ -64,7 +64,7 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
     return (1 if failures else 0), rows
 
 
-def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
+def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     """Percentiles of each run's judged messages, or of a limiter's decisions with their numbers, by Spark."""
     if not run_ids:
         return []
@@ -83,7 +83,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[dict[str, Any]]:
         frame = frame.dropna(axis="columns", how="all")  # without requests
     finally:
         spark.stop()
-    rows: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    rows: list[Row] = json.loads(frame.to_json(orient="records"))
     return rows
 
 

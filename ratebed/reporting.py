@@ -1,13 +1,15 @@
 """The report over everything in ``out``: figures, verdicts, doubts, and what depends on the testbed."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from analysis.verdicts import Result
+from core.records import Json
 from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
 from ratebed.comparing import flipped_claims
-from ratebed.judging import judge_all, results_by_setting
+from ratebed.judging import in_order, results_by_setting
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
 from testbed.trust.evidence import DEGRADED, INVALID
@@ -23,7 +25,8 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     from analysis.report import ReportContext, write_report
     from harness.code_version import commit
 
-    verdicts, results = results_by_setting(out), judge_all(out)
+    verdicts = results_by_setting(out)
+    results = in_order(verdicts)
     described = sections(out)
     names = [name for key in FIGURES for name in sorted(described) if described[name]["key"] == key]
     figures = [_section(out, described[name], verdicts.get(described[name]["setting"], [])) for name in names]
@@ -39,21 +42,21 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         machine=_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
-        notes=_flips_note(out),
+        notes=_flips_note(verdicts),
         papers={letter: PAPERS[paper] for letter, paper in CLAIM_LETTERS.items()},
     )
     write_report(path, figures, results, context)
     return path, results
 
 
-def _flips_note(out: Path) -> tuple[str, ...]:
+def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
     """Claims whose verdict depends on the testbed, under the report's header."""
     texts = [f"{row['claim']} ({row['virtual_verdict']}; on {row['testbed']} {row['live_verdict']})"
-             for row in flipped_claims(out)]  # fmt: skip
+             for row in flipped_claims(verdicts)]  # fmt: skip
     return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
 
 
-def _section(out: Path, section: dict[str, Any], results: list[Result]) -> "FigureSection":
+def _section(out: Path, section: Json, results: list[Result]) -> "FigureSection":
     from analysis.report import FigureSection
 
     name, figure = section["name"], load_figure(section["key"])

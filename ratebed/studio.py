@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from collectors.writer import PARTIAL, read_manifest
 from harness.campaign import Finished
@@ -26,10 +26,9 @@ from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure as Drawing
 
-    Tables = dict[str, pd.DataFrame]
+    from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
 _making = Lock()  # the folder of tables put together
@@ -117,7 +116,11 @@ class Studio:
     def _outcome(self, key: str) -> _Outcome:
         ids, missing, runs = self.plan.run_ids[key], self.plan.campaign.missing(), self.request.out / "runs"
         manifests = {run_id: read_manifest(runs / run_id) for run_id in ids if run_id not in missing}
-        doubtful = {run_id: why for run_id, manifest in manifests.items() if (why := _doubt(manifest))}
+        doubtful = {
+            run_id: [manifest["validity"], *manifest["validity_reasons"]]
+            for run_id, manifest in manifests.items()
+            if manifest["validity"] != VALID
+        }
         invalid = {run_id for run_id, why in doubtful.items() if why[0] == INVALID and not self.request.plot_invalid}
         return _Outcome(
             run_ids=[run_id for run_id in ids if run_id not in missing and run_id not in invalid],
@@ -198,11 +201,6 @@ class Studio:
             "command": self.request.command(key),
         }
         replace_file(folder / SECTION, json.dumps(section, indent=2).encode())
-
-
-def _doubt(manifest: dict[str, Any]) -> list[str]:
-    """What a run is that is not valid, and why."""
-    return [] if manifest["validity"] == VALID else [manifest["validity"], *manifest["validity_reasons"]]
 
 
 def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:

@@ -7,8 +7,9 @@ the timeline.  Of the other lines those that tell of trouble are shown, by proce
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from core.records import Row
 from core.units import SECOND_NS
 
 LINES_A_LOG = 20  # stamped ones, and telling ones without a stamp
@@ -25,7 +26,6 @@ HAPPENINGS = {  # table -> the columns of its instant and of its kind, or the ki
     "ownership": ("start_ns", "owned"),
     "control_messages": ("at_ns", "way"),
 }
-Row = dict[str, Any]
 
 
 class LogLine(NamedTuple):
@@ -75,7 +75,7 @@ def validity_lines(manifest: Row) -> list[str]:
 
 
 def _number(name: str, value: float) -> str:
-    if name.endswith("_ns"):
+    if name.endswith("_ns") and isinstance(value, int | float):
         return f"{name[:-3]} {value / 1e6:.3f} ms"
     return f"{name} {value:,.0f}" if float(value).is_integer() else f"{name} {value:.3g}"
 
@@ -134,11 +134,11 @@ def happening_events(tables: Mapping[str, list[Row]]) -> list[tuple[int, str]]:
     return events
 
 
-def _told(name: str, value: Any) -> str:
+def _told(name: str, value: object) -> str:
     """A column and its value in words; nothing where there is none."""
     if value is None or value == []:
         return ""
-    if name.endswith("_ns"):
+    if name.endswith("_ns") and isinstance(value, int | float):
         return f"{name[:-3]} {value / SECOND_NS:.3f} s"
     return f"{name} {', '.join(value) if isinstance(value, list) else value}"
 

@@ -35,7 +35,7 @@ class Message:
 class Start(Struct, frozen=True):
     """The node begins; ``snapshot`` is None after a crash (empty state)."""
 
-    snapshot: Any = None
+    snapshot: Message | None = None
 
 
 class Arrival(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Delivery(Struct, frozen=True):
     """A message of ``source`` reached this node."""
 
     source: str
-    message: Any
+    message: Message
 
 
 class Timer(Struct, frozen=True):
@@ -61,14 +61,14 @@ class Timer(Struct, frozen=True):
 class Report(Struct, frozen=True):
     """The node's own data plane reports a measurement."""
 
-    measurement: Any
+    measurement: object
 
 
 class Send(Struct, frozen=True):
     """Send a message to the node named ``target``."""
 
     target: str
-    message: Any
+    message: Message
 
 
 class SetTimer(Struct, frozen=True):
@@ -99,7 +99,7 @@ class Forward(Struct, frozen=True):
 class Actuate(Struct, frozen=True):
     """A command to the node's data plane, one of the commands below."""
 
-    command: Any
+    command: object
 
 
 class Sample(Struct, frozen=True):
@@ -256,7 +256,7 @@ class Rehearsal:
     """
 
     names: tuple[str, ...]
-    reports: tuple[tuple[int, str, Any], ...]
+    reports: tuple[tuple[int, str, object], ...]
 
 
 @dataclass(frozen=True)
@@ -271,7 +271,7 @@ class StandIn:
     servers: tuple[str, ...]
 
 
-def no_wish(config: Any) -> str:
+def no_wish(config: object) -> str:
     """No node in particular."""
     return ""
 
@@ -305,7 +305,7 @@ class System:
     stand_in: StandIn | None = None
     beside: Callable[[Any], str] = no_wish
     timeout_ns: Callable[[Any], int] | None = None
-    shared: Callable[[Any, Any, int], frozenset[Any]] | None = None
+    shared: Callable[[Any, Any, int], frozenset[object]] | None = None
     rehearsal: Rehearsal | None = None
     round_count: int = 5  # of a distributor: measurement rounds of a typical search, and the fresh one
 

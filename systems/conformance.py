@@ -22,7 +22,7 @@ from core.errors import SystemFault
 from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Decide, Effect, Event, Message, Report, SetTimer, System, Timer, TopicReport
+from systems.api import Arrival, Decide, Effect, Event, Message, Node, Report, SetTimer, System, Timer, TopicReport
 from systems.conformance_search import check_search
 from systems.purity import check_sources, modules_of, traps
 
@@ -98,10 +98,10 @@ class ConformanceBench(Protocol):
     def run_nodes(
         self,
         system: System,
-        config: Any,
+        config: object,
         names: Sequence[str],
         requests: Mapping[str, Sequence[Request]],
-        reports: Sequence[tuple[int, str, Any]],
+        reports: Sequence[tuple[int, str, object]],
         scenario: FaultScenario,
         seed: int,
     ) -> Sequence[HandledEvent]:
@@ -112,7 +112,7 @@ class ConformanceBench(Protocol):
         ...
 
 
-def check_system(system: System, bench: ConformanceBench, config: Any = None) -> None:
+def check_system(system: System, bench: ConformanceBench, config: object = None) -> None:
     """Raise SystemFault at the first rule that ``system`` breaks; ``config``: its defaults if not given."""
     try:
         if config is None:
@@ -128,7 +128,7 @@ def check_system(system: System, bench: ConformanceBench, config: Any = None) ->
         raise SystemFault(f"system {system.key}: {fault.what}", fault.fix) from fault
 
 
-def _default_config(system: System) -> Any:
+def _default_config(system: System) -> object:
     try:
         return system.config()
     except TypeError as error:
@@ -138,7 +138,7 @@ def _default_config(system: System) -> Any:
 # --- nodes -----------------------------------------------------------------------------------------
 
 
-def _check_nodes(system: System, bench: ConformanceBench, config: Any) -> None:
+def _check_nodes(system: System, bench: ConformanceBench, config: object) -> None:
     nodes = _made(system, config)
     modules = modules_of(system, [type(node) for node in nodes.values()])
     check_sources(modules)
@@ -167,7 +167,7 @@ def _check_nodes(system: System, bench: ConformanceBench, config: Any) -> None:
             raise SystemFault(f"in {scenario.name}: {fault.what}", fault.fix) from fault
 
 
-def _made(system: System, config: Any) -> dict[str, Any]:
+def _made(system: System, config: object) -> dict[str, Node]:
     assert system.nodes is not None
     names = names_of(system)
     nodes, others = (system.nodes(list(names), config, _SEED) for _ in range(2))
@@ -212,7 +212,7 @@ def offered_requests() -> dict[str, list[Request]]:
     return requests
 
 
-def offered_reports() -> list[tuple[int, str, Any]]:
+def offered_reports() -> list[tuple[int, str, object]]:
     """What the suite reports: rates and backlogs of one topic at each node, once a second."""
     rng = generator(_SEED, "reports")
     return [
@@ -294,7 +294,7 @@ def check_message(cls: type) -> None:
             raise SystemFault(f"{message!r} comes back from the codec as {back!r}", "annotate fields with exact types")
 
 
-_PLAIN: dict[Any, tuple[Any, Any, Any]] = {
+_PLAIN: dict[object, tuple[object, object, object]] = {
     int: (0, 7, -(2**53)),
     float: (0.0, 2.5, -1e300),
     bool: (False, True, True),
@@ -306,7 +306,7 @@ _PLAIN: dict[Any, tuple[Any, Any, Any]] = {
 }
 
 
-def example(kind: Any, variant: int) -> Any:
+def example(kind: object, variant: int) -> object:
     """A value of an annotated type; variant 0 is empty, 1 and 2 are not.  SystemFault on types that are not plain."""
     if kind in _PLAIN:
         return _PLAIN[kind][variant]
@@ -324,7 +324,7 @@ def example(kind: Any, variant: int) -> Any:
     return _example_of_many(kind, origin, inner, variant)
 
 
-def _example_of_many(kind: Any, origin: Any, inner: tuple[Any, ...], variant: int) -> Any:
+def _example_of_many(kind: object, origin: object, inner: tuple[object, ...], variant: int) -> object:
     if origin is tuple and not (len(inner) == 2 and inner[1] is ...):
         return tuple(example(part, variant) for part in inner)
     if origin in (list, set, frozenset, tuple):

@@ -7,7 +7,6 @@ where its answer does.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -78,7 +77,7 @@ def cases() -> list[Case]:
     ]
 
 
-def check_search(system: System, config: Any) -> None:
+def check_search(system: System, config: object) -> None:
     """Raise SystemFault at the first case in which the system's search breaks a rule."""
     for case in cases():
         try:
@@ -91,7 +90,7 @@ def check_search(system: System, config: Any) -> None:
             raise SystemFault(f"with {case.name}: {fault.what}", fault.fix) from fault
 
 
-def run(system: System, config: Any, case: Case) -> tuple[list[Trial], Distribution]:
+def run(system: System, config: object, case: Case) -> tuple[list[Trial], Distribution]:
     """One search against the case's oracle: its trials and its answer, each checked."""
     assert system.distribute is not None
     search = system.distribute(case.problem, config, generator(_SEED, "search"))
@@ -133,7 +132,7 @@ def measure(case: Case, assignment: Int32, duration_ns: int, rng: np.random.Gene
     return Measured(tuple(measures), max((m.p99_ns for m in measures if m.p99_ns is not None), default=0))
 
 
-def _checked(trial: Any, problem: Problem, earlier: Sequence[Trial]) -> Trial:
+def _checked(trial: object, problem: Problem, earlier: Sequence[Trial]) -> Trial:
     """The trial, if it is one, with a copy of its assignment."""
     if not isinstance(trial, Trial):
         raise SystemFault(f"the search yielded {trial!r}", "yield Trials")
@@ -145,7 +144,7 @@ def _checked(trial: Any, problem: Problem, earlier: Sequence[Trial]) -> Trial:
     return Trial(trial.assignment.copy(), trial.duration_ns, trial.iteration)
 
 
-def _check_assignment(assignment: Any, problem: Problem, what: str) -> None:
+def _check_assignment(assignment: object, problem: Problem, what: str) -> None:
     wanted = f"int32 of shape ({problem.publishers.count},)"
     if not isinstance(assignment, np.ndarray) or assignment.dtype != np.int32:
         raise SystemFault(f"{what} has an assignment of {type(assignment).__name__}", f"make it {wanted}")

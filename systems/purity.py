@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import NoReturn
 
 from core.errors import SystemFault
 from systems.api import System
@@ -90,7 +91,7 @@ class _Reader(ast.NodeVisitor):
         if module.partition(".")[0] in BANNED_MODULES:
             self._fault(node, f"imports {module}")
 
-    def _check_random(self, dotted: str, node: ast.AST) -> None:
+    def _check_random(self, dotted: str, node: ast.stmt | ast.expr) -> None:
         module, _, name = dotted.rpartition(".")
         if name not in RANDOM_ALLOWED.get(module, {name}):
             self._fault(node, f"uses {dotted}")
@@ -100,7 +101,7 @@ class _Reader(ast.NodeVisitor):
             return f"{self._dotted(node.value)}.{node.attr}"
         return self.modules.get(node.id, node.id) if isinstance(node, ast.Name) else ""
 
-    def _fault(self, node: Any, what: str) -> NoReturn:
+    def _fault(self, node: ast.stmt | ast.expr, what: str) -> NoReturn:
         raise SystemFault(f"{self.file}:{node.lineno} {what}", _FIX)
 
 
@@ -110,7 +111,7 @@ def traps(modules: set[str]) -> Iterator[None]:
 
     Everybody else in the process gets the real ones.
     """
-    saved: list[tuple[Any, str, Callable[..., Any]]] = []
+    saved: list[tuple[ModuleType, str, object]] = []
     try:
         for owner_name, functions in TRAPPED.items():
             owner = importlib.import_module(owner_name)
@@ -124,8 +125,8 @@ def traps(modules: set[str]) -> Iterator[None]:
             setattr(owner, function, original)
 
 
-def _trap(name: str, original: Callable[..., Any], modules: set[str]) -> Callable[..., Any]:
-    def trapped(*args: Any, **kwargs: Any) -> Any:
+def _trap(name: str, original: Callable[..., object], modules: set[str]) -> Callable[..., object]:
+    def trapped(*args: object, **kwargs: object) -> object:
         caller = sys._getframe(1).f_globals.get("__name__", "")
         if caller in modules:
             raise SystemFault(f"{caller} called {name}", _FIX)

@@ -119,10 +119,10 @@ def verdict_differences(ours: Path, theirs: Path) -> Iterator[str]:
 
 def _verdicts(out: Path) -> dict[str, str]:
     """By claim, and testbed where there are several: judged by today's claims, from the figures' tables."""
-    from ratebed.judging import judge_all
+    from ratebed.judging import in_order, results_by_setting
 
     found: dict[str, str] = {}
-    for result in judge_all(out):
+    for result in in_order(results_by_setting(out)):
         name = result.claim.id
         found[name] = ", ".join(filter(None, [found.get(name, ""), result.judgement.value]))
     return found

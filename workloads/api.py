@@ -3,15 +3,19 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import configure
 from core.units import duration_ns
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 INPUT_FILE = {"input_file": True}  # metadata of a config field that holds the path of an input file
 
@@ -47,22 +51,22 @@ class Workload:
     offer: Offer = Offer.MESSAGES
     size: Callable[[Any], "Size"] | None = None  # of a config, where that is quick to say
 
-    def configure(self, options: Mapping[str, Any]) -> Any:
+    def configure(self, options: Options) -> Any:
         """The config of these options; SpecError names the option that is unknown, missing or wrong."""
         return configure(f"workload {self.key}", self.config, options)
 
-    def id(self, config: Any, seed: int) -> str:
+    def id(self, config: "DataclassInstance", seed: int) -> str:
         """``workload_id`` of this workload."""
         return workload_id(self.key, config, seed)
 
 
-def input_files(config: Any) -> dict[str, str]:
+def input_files(config: "DataclassInstance") -> dict[str, str]:
     """Field and path of the files that a config names (fields with ``INPUT_FILE`` as metadata that are not empty)."""
     fields = [field.name for field in dataclasses.fields(config) if field.metadata.get("input_file")]
     return {name: getattr(config, name) for name in fields if getattr(config, name)}
 
 
-def workload_id(key: str, config: Any, seed: int) -> str:
+def workload_id(key: str, config: "DataclassInstance", seed: int) -> str:
     """16 hex digits, equal for runs that are offered the very same messages, so that they can be paired.
 
     Hashes the key, the config and the seed; the path of an input file is replaced by the hash of its

@@ -17,7 +17,6 @@ except where one log is hashed over them.
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import isfinite
-from typing import Any
 
 import numpy as np
 
@@ -153,14 +152,15 @@ class LoadCurve:
 class _Plain:
     """A config's values without a file."""
 
-    values: dict[str, Any]
+    values: dict[str, object]
 
 
 class LoadCurveWorkload(Workload):
     """A workload whose file is only there for one of its kinds."""
 
-    def id(self, config: Any, seed: int) -> str:
+    def id(self, config: object, seed: int) -> str:
         """``workload_id``; the log's content counts, not its path."""
+        assert isinstance(config, LoadCurveConfig)
         if config.kind == "log":
             return workload_id(self.key, config, seed)
         return workload_id(self.key, _Plain({**asdict(config), "path": ""}), seed)

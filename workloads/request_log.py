@@ -8,7 +8,6 @@ of the file, so that the order of requests stays that of the log.
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -108,7 +107,7 @@ def _spread(at_ns: Int64, rows: LogRows, seed: int) -> Int64:
     return np.sort(at_ns + place)  # the seconds are in order, so that this sorts within each
 
 
-def _tokens(amounts: Int64 | None, count: Any, config: RequestLogConfig) -> Int32:
+def _tokens(amounts: Int64 | None, count: int, config: RequestLogConfig) -> Int32:
     """What each request costs."""
     if amounts is None:
         return np.ones(count, np.int32)

@@ -8,8 +8,8 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, o
 ROLES = ("publisher", "instant", "size", "group")
 OPTIONAL_ROLES = ("size", "group")
 
-Columns = dict[str, Sequence[Any]]
+Columns = dict[str, Sequence[object]]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _read_csv(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _S
     pick = itemgetter(*wanted.values())
     lines, picked = [], []
     if not form.header:
-        numbered = _chain(first, numbered)
+        numbered = chain([first], numbered)
     for line, fields in numbered:
         if len(fields) != width:
             fix = "mend the line, or check separator, decimal and quotes"
@@ -114,11 +114,6 @@ def _read_csv(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _S
             break
     columns = zip(*picked, strict=True) if picked else ((),) * len(wanted)
     return dict(zip(wanted, columns, strict=True)), _Source(path, lines)
-
-
-def _chain(first: tuple[int, list[str]], rest: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
-    yield first
-    yield from rest
 
 
 def _find_columns(path: str, form: TraceFormat, fields: list[str]) -> dict[str, int]:
@@ -224,7 +219,7 @@ def _rows(columns: Columns, source: _Source, unit: str, decimal: str) -> TraceRo
     return TraceRows(at_ns[order], publisher[order], names, group, size)
 
 
-def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -> Int64:
+def _instants(values: Sequence[object], source: _Source, unit: str, decimal: str) -> Int64:
     """Instants in nanoseconds; digits below a nanosecond are cut off."""
     if isinstance(values, np.ndarray):
         return values
@@ -242,7 +237,7 @@ def _instants(values: Sequence[Any], source: _Source, unit: str, decimal: str) -
     return np.array(instants, np.int64)
 
 
-def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
+def _number_names(values: Sequence[object], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
     """Distinct names, numbers in numeric order before text, and the index of each row's name."""
     texts = [str(value).strip() for value in values]
     distinct = set(texts)
@@ -255,7 +250,7 @@ def _number_names(values: Sequence[Any], source: _Source, field: str) -> tuple[t
     return tuple(names), np.fromiter((index[text] for text in texts), np.int32, len(texts))
 
 
-def _sizes(values: Sequence[Any], source: _Source) -> Int32:
+def _sizes(values: Sequence[object], source: _Source) -> Int32:
     """Sizes in bytes."""
     sizes = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
@@ -266,7 +261,7 @@ def _sizes(values: Sequence[Any], source: _Source) -> Int32:
     return sizes
 
 
-def _groups(values: Sequence[Any], source: _Source, publisher: Int32, publisher_count: int) -> Int32:
+def _groups(values: Sequence[object], source: _Source, publisher: Int32, publisher_count: int) -> Int32:
     """The group of each publisher, numbered in the order of their names; a publisher is in one group only."""
     _, group = _number_names(values, source, "group")
     of_publisher = np.full(publisher_count, -1, np.int32)

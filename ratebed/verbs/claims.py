@@ -10,9 +10,9 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """The verdict on every claim, from the figures' tables; 1 = some contradicted, 3 = some undecided, else 0."""
     from analysis.report import claims_json
     from analysis.verdicts import Judgement
-    from ratebed.judging import counts, judge_all, summary_line
+    from ratebed.judging import counts, in_order, results_by_setting, summary_line
 
-    results = judge_all(out)
+    results = in_order(results_by_setting(out))
     if as_json:
         print(json.dumps(claims_json(results), indent=2))
     else:

@@ -2,9 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from analysis.fidelity import Pair
 from core.errors import SpecError
+from core.records import Json, Row
 from ratebed import options as o
 
 
@@ -16,6 +17,7 @@ def compare(
 ) -> None:
     """Distances between the latencies, flipped decisions, claims with another verdict; of all pairs in --out."""
     from ratebed.comparing import compared, flipped_claims, found_pairs
+    from ratebed.judging import results_by_setting
 
     pairs, left_out = found_pairs(out, plot_invalid)
     if not pairs:
@@ -24,18 +26,18 @@ def compare(
             f"{out}: no emulated run has a virtual one of its spec and seed{why}",
             "run a figure twice, --testbed mininet --scale small and --testbed virtual --scale small",
         )
-    comparison: dict[str, Any] = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
+    comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
     comparison |= compared(out, pairs, spark_master)
-    comparison["claims"] = flipped_claims(out)
+    comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
 
 
-def _pair(pair: Any) -> dict[str, Any]:
+def _pair(pair: Pair) -> Json:
     names = ("virtual_run_id", "live_run_id", "testbed", "validity")
     return {name: getattr(pair, name) for name in names} | {name: pair.spec[name] for name in ("seed", "repetition")}
 
 
-def _lines(comparison: dict[str, Any]) -> list[str]:
+def _lines(comparison: Json) -> list[str]:
     degraded = sum(pair["validity"] == "degraded" for pair in comparison["pairs"])
     doubts = {"degraded": degraded, "invalid, left out": comparison["invalid_count"]}
     notes = [f"{count} {what}" for what, count in doubts.items() if count]
@@ -53,17 +55,17 @@ def _lines(comparison: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _point(row: dict[str, Any]) -> str:
+def _point(row: Row) -> str:
     """The point's axes, and options as ``brokers=2``."""
     axes = [str(row[name]) for name in ("testbed", "system", "workload", "topology")]
     return " ".join([*axes, *(f"{name.partition('.')[2]}={value}" for name, value in row.items() if "." in name)])
 
 
-def _pairs(row: dict[str, Any]) -> str:
+def _pairs(row: Row) -> str:
     return f"{row['pair_count']} pair{'s' * (row['pair_count'] > 1)}"
 
 
-def _latency_lines(row: dict[str, Any]) -> list[str]:
+def _latency_lines(row: Row) -> list[str]:
     parts = []
     for name in ("p50", "p95", "p99"):
         virtual, live = (row[f"{side}_{name}_ns"] / 1e6 for side in ("virtual", "live"))
@@ -73,7 +75,7 @@ def _latency_lines(row: dict[str, Any]) -> list[str]:
     return [f"    {'   '.join(parts)}", f"    {distance}: {verdict}"]
 
 
-def _decision_line(row: dict[str, Any]) -> str:
+def _decision_line(row: Row) -> str:
     low, high = row["flipped_share_low"], row["flipped_share_high"]
     ratio = row["admitted_ratio"]
     change = "" if ratio is None else f" ({ratio - 1:+.1%})"

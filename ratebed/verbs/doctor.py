@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
+from core.errors import MachineError
+from core.records import Row
 from ratebed import options as o
+from testbed.hosts.capabilities import Finding, find_capability, fix_of
 
 MACHINE = "machine"
 DEFAULT = ("analysis", "virtual")  # what `make figures` cannot do without
@@ -28,7 +30,7 @@ def doctor(as_json: o.AsJson = False) -> int:
     return int(bool(unusable & set(DEFAULT)))
 
 
-def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list[str]:
+def _names(rows: list[Row], unusable: set[str], usable: bool) -> list[str]:
     """The testbeds and the analysis, in order; with what is missing if they are not usable."""
     labels = []
     for name in dict.fromkeys(row["for"] for row in rows if row["for"] != MACHINE):
@@ -38,10 +40,9 @@ def _names(rows: list[dict[str, Any]], unusable: set[str], usable: bool) -> list
     return labels
 
 
-def _rows() -> Iterator[dict[str, Any]]:
+def _rows() -> Iterator[Row]:
     """What was looked for, and whether it is needed: ``absent`` things only make a testbed better."""
     from testbed import TESTBEDS, load_testbed
-    from testbed.hosts.capabilities import Finding
 
     yield _row("analysis", _java())
     for name in TESTBEDS:
@@ -51,14 +52,12 @@ def _rows() -> Iterator[dict[str, Any]]:
         yield _row(MACHINE, finding)
 
 
-def _row(name: str, finding: Any) -> dict[str, Any]:
+def _row(name: str, finding: Finding) -> Row:
     return {"for": name, **finding._asdict()}
 
 
-def _java() -> Any:
+def _java() -> Finding:
     from analysis.spark import find_java
-    from core.errors import MachineError
-    from testbed.hosts.capabilities import Finding
 
     try:
         return Finding("Java for Spark", True, str(find_java()))
@@ -66,11 +65,9 @@ def _java() -> Any:
         return Finding("Java for Spark", False, str(error))
 
 
-def _machine() -> Iterator[Any]:
+def _machine() -> Iterator[Finding]:
     """Whether live campaigns are going on, or have left something; whether virtual machines can be made."""
-    from core.errors import MachineError
     from testbed.hosts import lock, state
-    from testbed.hosts.capabilities import Finding, find_capability, fix_of
     from testbed.hosts.vm import hypervisor
 
     who = lock.holder()

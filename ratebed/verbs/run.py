@@ -4,11 +4,12 @@ import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Json, Row
 from ratebed import options as o
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="FIGURE... | FILE.toml", help="figures, or a matrix file")]
@@ -70,7 +71,7 @@ def run(
 
 def _run(
     request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
-) -> tuple[int, Any]:
+) -> tuple[int, Json | list[Row]]:
     """Figures, a matrix file, or one point: whichever the words ask for."""
     from harness.matrix import ad_hoc, read_matrix
     from ratebed.produce import produce_figures, produce_points

@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Row
 from ratebed import options as o
 from ratebed import timeline
 
@@ -25,8 +26,8 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
     lines, more = timeline.log_lines(folder, manifest.get("epoch_ns"))
     if as_json:
         logs = [line._asdict() for line in lines]
-        found = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
-        print(json.dumps(found, indent=2))
+        story = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
+        print(json.dumps(story, indent=2))
         return
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
@@ -55,18 +56,18 @@ def _find(runs: Path, start: str) -> Path:
     return folders[0]
 
 
-def _decisions(folder: Path) -> list[dict[str, Any]]:
+def _decisions(folder: Path) -> list[Row]:
     rows = _rows(folder, "decisions")
     return sorted(rows, key=lambda row: (row["kind"] == "final", row["at_ns"], row["broker"] or 0))
 
 
-def _rows(folder: Path, table: str) -> list[dict[str, Any]]:
+def _rows(folder: Path, table: str) -> list[Row]:
     path = folder / f"{table}.parquet"
     if not path.exists():
         return []
     import pyarrow.parquet as parquet
 
-    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    rows: list[Row] = parquet.read_table(path).to_pylist()
     return rows
 
 

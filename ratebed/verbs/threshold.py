@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from core.errors import SpecError
+from core.records import Options
 from core.units import duration_text
 from ratebed import options as o
 
@@ -44,13 +45,17 @@ def threshold(
     """Derive the queue's frequency threshold (thesis 4.3.3) from a log, the thesis' way."""
     if nodes < 1:
         raise SpecError(f"--nodes {nodes}", "give at least 1")
-    schedule = _schedule(log, seed, {
-        "columns": columns, "instant_unit": instant_unit, "start": start, "duration": duration,
-        "speed": speed, "skip_bad": skip_bad,
-    })  # fmt: skip
     from systems.parts.frequency_threshold import frequency_threshold
+    from workloads import load
     from workloads.auto_limit import auto_limit, rate_text
+    from workloads.data_set import SETS
 
+    options: Options = {"set": log} if log in SETS else {
+        "path": log, "columns": columns, "instant_unit": instant_unit, "start": start, "duration": duration,
+        "speed": speed, "skip_bad": skip_bad,
+    }  # fmt: skip
+    workload = load("data-set" if log in SETS else "request-log")
+    schedule = workload.make(workload.configure(options), seed)
     at_ns, user, cost, names = schedule.columns()
     if capacity == "auto":
         limit = auto_limit(at_ns, user, cost)
@@ -74,13 +79,3 @@ def threshold(
     )
     for reason, count in skipped.items():
         print(f"  skipped {count:,} lines: {reason}")
-
-
-def _schedule(log: str, seed: int, options: dict[str, Any]) -> Any:
-    """The requests of a file, or of a data set of the thesis."""
-    from workloads import load
-    from workloads.data_set import SETS
-
-    key, values = ("data-set", {"set": log}) if log in SETS else ("request-log", {"path": log, **options})
-    workload = load(key)
-    return workload.make(workload.configure(values), seed)

@@ -8,7 +8,6 @@ proportion to rates and bucket sizes in proportion to backlogs.  The sums r and 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.errors import SpecError
 from core.records import Envelope
@@ -196,7 +195,7 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     if not splits:
         even = Envelope(1_000.0 / len(names), max(1.0, 100.0 / len(names)))
         splits = {"topic": dict.fromkeys(names, even)}
-    made: dict[str, Any] = {name: BrokerAgent(name, config) for name in names}
+    made: dict[str, Node] = {name: BrokerAgent(name, config) for name in names}
     made[ADAPTOR] = Adaptor(ADAPTOR, config, splits)
     for topic, split in splits.items():
         if not split or not set(split) <= set(names) - {ADAPTOR}:

@@ -21,7 +21,6 @@ before every server has reported again.
 
 from dataclasses import dataclass
 from sys import getsizeof
-from typing import Any
 
 from core.errors import SpecError
 from systems.api import (
@@ -222,13 +221,13 @@ class ServerNode:
                 for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
                     self.obeyed.pop(user, None)
                 return self._timers(now_ns)
-            case Start(snapshot):
+            case Start(None | KnownUsers() as snapshot):
                 if snapshot is not None:
                     self.buckets.restore(snapshot, now_ns)
                 return self._timers(now_ns)
         raise UnexpectedEvent(self.node_id, event)
 
-    def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
+    def _hear(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
             case Reported(cycle, demand):
                 return self._gather(source, cycle, demand, now_ns)

@@ -1,7 +1,7 @@
 """The counter over arrays, with compiled loops: what a message costs follows what changed, not who there is."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,8 @@ from core.records import Int64
 from systems.api import Effect, Message, Send
 from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_node import CounterNode, too_many
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 _ROOM = 64  # users at the start; doubled as they come
 _LINE_BYTES = 64  # of cache
@@ -115,17 +117,17 @@ class FastNode(CounterNode):
         return sum(a.nbytes for a in (self.rows, self.counts, self.table, self.queue, self.book))
 
 
-def _table(users: int, width: int, dtype: Any) -> NDArray[Any]:
+def _table(users: int, width: int, dtype: type[Scalar] | np.dtype[Scalar]) -> NDArray[Scalar]:
     """Zeros (users, ``width`` or more): rows of up to a line of cache in one, and of more in as few as can be."""
     line = _LINE_BYTES // np.dtype(dtype).itemsize
     part = next((part for part in (4, 8, 16, 32) if part >= width and part < line), line)
     columns = -(-width // part) * part
-    spare: NDArray[Any] = np.zeros(users * columns + line, dtype)
+    spare = np.zeros(users * columns + line, dtype)
     first = -spare.ctypes.data % _LINE_BYTES // spare.itemsize
     return spare[first : first + users * columns].reshape(users, columns)
 
 
-def _doubled(table: NDArray[Any]) -> NDArray[Any]:
+def _doubled(table: NDArray[Scalar]) -> NDArray[Scalar]:
     grown = _table(2 * len(table), table.shape[1], table.dtype)
     grown[: len(table)] = table
     return grown

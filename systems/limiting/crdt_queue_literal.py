@@ -137,7 +137,7 @@ class LiteralQueueNode:
                 return []
             case Timer(name, due_at_ns) if name == TIMER:
                 return [SetTimer(TIMER, self.rounds.next_at_ns(due_at_ns, now_ns)), *self._gossip()]
-            case Start(snapshot):
+            case Start(None | Elements() | FineElements() as snapshot):
                 if snapshot is not None:
                     self._restore(snapshot, now_ns)
                 return [SetTimer(TIMER, self.rounds.first_at_ns(now_ns))] if self.neighbours else []

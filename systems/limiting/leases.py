@@ -218,7 +218,7 @@ class LeaseNode:
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """One event in, effects out."""
         match event:
-            case Start(snapshot):
+            case Start(None | Portions() as snapshot):
                 return self._start(snapshot, now_ns)
             case Arrival(request):
                 effects = self._ask(self.client.demand(request.user, request.cost, now_ns), now_ns)

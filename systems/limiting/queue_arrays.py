@@ -5,11 +5,10 @@ A test holds it equal to ``LiteralQueueNode``: decisions, messages (in another o
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
-from core.records import Request
+from core.records import Int64, Request
 from systems.api import (
     Arrival,
     Decide,
@@ -92,7 +91,7 @@ class ArrayNode:
                 return []
             case Timer(name, due_at_ns) if name == TIMER:
                 return [SetTimer(TIMER, self.rounds.next_at_ns(due_at_ns, now_ns)), *self._gossip()]
-            case Start(snapshot):
+            case Start(None | Elements() as snapshot):
                 return self._start(snapshot, now_ns)
         raise UnexpectedEvent(self.node_id, event)
 
@@ -120,7 +119,7 @@ class ArrayNode:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _start(self, snapshot: Any, now_ns: int) -> list[Effect]:
+    def _start(self, snapshot: Elements | None, now_ns: int) -> list[Effect]:
         if snapshot is not None:
             self._receive(snapshot, self._none, -1, now_ns)
         return [SetTimer(TIMER, self.rounds.first_at_ns(now_ns))] if self.neighbours else []
@@ -170,7 +169,7 @@ class ArrayNode:
         )
         return [Send(self.neighbours[chosen], self._message(taken, counts[chosen]))]
 
-    def _receive(self, message: Elements, full: Any, source: int, now_ns: int) -> None:
+    def _receive(self, message: Elements, full: Int64, source: int, now_ns: int) -> None:
         keys, counts = np.frombuffer(message.users, "<i8"), np.frombuffer(message.counts, "<u4")
         births, deaths = np.frombuffer(message.births, "<i8"), np.frombuffer(message.deaths, "<i8")
         kernel, meta, now_ticks, begin = self.space.kernel, self._meta, self.rule.limit.ticks(now_ns), 0
@@ -223,7 +222,7 @@ class ArrayNode:
         self.space.kernel.rebuild(self._meta, self._users, self._table)
 
 
-def _taller(rows: Any, count: int) -> Any:
+def _taller(rows: Int64, count: int) -> Int64:
     taller = np.zeros((count, rows.shape[1]), rows.dtype)
     taller[: len(rows)] = rows
     return taller

@@ -59,7 +59,7 @@ class SplitNode:
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """One event in, effects out."""
         match event:
-            case Start(snapshot):
+            case Start(None | NodeState() as snapshot):
                 if snapshot is not None:
                     self.full_at = dict(snapshot.full_at_ticks)
                 return []

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import isfinite
 from sys import getsizeof
-from typing import Any
 
 from core.errors import SpecError
 from systems.api import (
@@ -141,7 +140,7 @@ class ThrottlerNode:
                 for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
                     self.ledgers.pop(user, None)
                 return self._timers(now_ns)
-            case Start(snapshot):
+            case Start(None | KnownUsers() as snapshot):
                 if snapshot is not None:
                     self.buckets.restore(snapshot, now_ns)
                 return self._timers(now_ns)
@@ -167,7 +166,7 @@ class ThrottlerNode:
             self.buckets.reshare(bucket, bucket.parts + parts, grains, at_ns)
             ledger.x = self.buckets.tokens_of(bucket.parts)
 
-    def _hear(self, source: str, message: Any, now_ns: int) -> list[Effect]:
+    def _hear(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
             case Measure(cycle, p, most):
                 self.total.hear(source, cycle, (p, most, 0))

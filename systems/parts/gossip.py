@@ -5,8 +5,8 @@ open when the rounds of different nodes fall, and whether a neighbour that lacks
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from core.records import Int64
 from core.seeds import generator
 from systems.parts.options import choice as chosen
 from systems.parts.options import span_ns
@@ -54,7 +54,7 @@ class Rounds:
         late_ns = max(0, now_ns - due_at_ns)
         return due_at_ns + (late_ns // self.interval_ns + 1) * self.interval_ns
 
-    def choose(self, queued: Sequence[int] | Any) -> int | None:
+    def choose(self, queued: Sequence[int] | Int64) -> int | None:
         """The index of this round's neighbour, None if there is nobody to send to.
 
         ``queued``: what is queued for each neighbour, in any unit, in a fixed order (a list, or an

@@ -4,15 +4,16 @@ Both need cvxpy, which is imported when one is solved.  With weights free the up
 their scale: best weights at g are the ones at g = 1 divided by g.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from core.errors import SpecError
 from systems.parts.throttling_graphs import Graph, weighted
 
-Array = NDArray[np.float64]
+if TYPE_CHECKING:
+    import cvxpy
 
 
 class Optimum(NamedTuple):
@@ -67,24 +68,25 @@ def most_robust(graph: Graph, g: float = 1.0, cov: ArrayLike | None = None, lite
     return Optimum(_with(graph, weights, g), float(problem.value) - constant)
 
 
-def _expression(graph: Graph, weights: Any) -> Any:
+def _expression(graph: Graph, weights: "cvxpy.Variable") -> "cvxpy.Expression":
     """Sum of w(e) L_e over the links, as an expression of cvxpy."""
     import cvxpy
 
     incidence = np.zeros((graph.n, len(graph.edges)))
     for column, (a, b) in enumerate(graph.links):
         incidence[a, column], incidence[b, column] = 1.0, -1.0
-    return incidence @ cvxpy.diag(weights) @ incidence.T
+    laplacian: cvxpy.Expression = incidence @ cvxpy.diag(weights) @ incidence.T
+    return laplacian
 
 
-def _solve(problem: Any) -> None:
+def _solve(problem: "cvxpy.Problem") -> None:
     import cvxpy
 
     problem.solve(solver=cvxpy.CLARABEL)
     assert problem.status in (cvxpy.OPTIMAL, cvxpy.OPTIMAL_INACCURATE), problem.status
 
 
-def _with(graph: Graph, weights: Any, g: float) -> Graph:
+def _with(graph: Graph, weights: "cvxpy.Variable", g: float) -> Graph:
     """The graph with a solved program's weights; the solver may leave a zero slightly negative."""
     return weighted(graph, np.maximum(np.asarray(weights.value, float), 0.0) / g)
 

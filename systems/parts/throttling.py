@@ -122,9 +122,3 @@ def trajectory(
     for r in requests:
         limits.append(step(graph_laplacian, limits[-1], r, measure, g, freeze, clamp, literal))
     return np.array(limits)
-
-
-def admitted(x: ArrayLike, r: ArrayLike) -> Array:
-    """a_i = min(x_i, r_i), and nothing by a limit below 0: Eq. (4) does not keep limits positive."""
-    count: Array = np.minimum(np.maximum(_floats(x), 0.0), _floats(r))
-    return count

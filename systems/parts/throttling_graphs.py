@@ -119,11 +119,6 @@ def star(n: int) -> Graph:
     return overlaid("star", n)
 
 
-def ring(n: int) -> Graph:
-    """A path closed by one more link; of two nodes, the path."""
-    return overlaid("ring", n)
-
-
 def complete(n: int) -> Graph:
     """Every pair of nodes joined: the overlay ``full-mesh``."""
     return overlaid("full-mesh", n)

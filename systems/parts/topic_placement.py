@@ -183,14 +183,14 @@ def loads_rps(topics: Topics, brokers: int) -> Float64:
     return np.bincount(topics.broker[placed], topics.out_rps[placed], brokers).astype(float)
 
 
-def marks_rps(load_rps: Float64, limit_rps: float, utilisation: Float64, threshold: float = UTILISATION) -> Float64:
+def marks_rps(load_rps: Float64, limit_rps: float, utilisation: Float64) -> Float64:
     """The output rate beyond which each broker is overloaded, float64 (brokers,).
 
-    R_out^th, and where a resource's ``utilisation`` (brokers,) is above its threshold the rate that would bring it
+    R_out^th, and where a resource's ``utilisation`` (brokers,) is above ``UTILISATION`` the rate that would bring it
     back to it, in proportion (Section 3.4.3: the target that migration should achieve).
     """
-    target = load_rps * threshold / np.maximum(utilisation, threshold)
-    return np.where(utilisation > threshold, np.minimum(target, limit_rps), limit_rps)
+    target = load_rps * UTILISATION / np.maximum(utilisation, UTILISATION)
+    return np.where(utilisation > UTILISATION, np.minimum(target, limit_rps), limit_rps)
 
 
 def shed(topics: Topics, load_rps: Float64, marks: Float64, held: Bools) -> Bools:

@@ -4,11 +4,10 @@ Exact where centroids approximate, at the price of reports that grow with the nu
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from core.records import Float64
+from core.records import Float64, Int64
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.topic_placement import Members, expected_pairs_s
 from systems.parts.vivaldi import Coordinate
@@ -32,7 +31,7 @@ class AllPairs(LatencyAware):
         )
         return expected_pairs_s(len(records), producers, consumers, places, self.policy)
 
-    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
+    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Int64) -> Float64:
         """See ``LatencyAware``: what the present broker is expected to offer, as brokers report no delay."""
         worst: Float64 = expected[np.arange(len(records)), here]
         return worst

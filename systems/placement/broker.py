@@ -11,7 +11,20 @@ import msgspec
 
 from core.clients import Role
 from core.seeds import generator
-from systems.api import Actuate, Delivery, Effect, Event, Report, Sample, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.api import (
+    Actuate,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Report,
+    Sample,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    UnexpectedEvent,
+)
 from systems.parts.vivaldi import Coordinate
 from systems.placement.cast import AGENT
 from systems.placement.messages import (
@@ -107,7 +120,7 @@ class BrokerNode:
                 return self._heard(source, message)
         raise UnexpectedEvent(self.node_id, event)
 
-    def _heard(self, source: str, message: object) -> list[Effect]:
+    def _heard(self, source: str, message: Message) -> list[Effect]:
         match message:
             case Here(coordinate):
                 self._coordinate = coordinate

@@ -10,7 +10,20 @@ from dataclasses import dataclass, replace
 from core.clients import Role
 from core.seeds import generator
 from core.units import SECOND_NS
-from systems.api import Actuate, Delivery, Effect, Event, Report, Sample, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.api import (
+    Actuate,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Report,
+    Sample,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    UnexpectedEvent,
+)
 from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import (
     AtSite,
@@ -93,7 +106,7 @@ class ClientNode:
                 return self._leave((topic, role), link.broker) if link and link.broker else []
         raise UnexpectedEvent(self.node_id, Report(measurement))
 
-    def _heard(self, source: str, message: object, now_ns: int) -> list[Effect]:
+    def _heard(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
             case Here(coordinate):
                 self._coordinate = replace(coordinate, height=coordinate.height + self._access_rtt_s)

@@ -1,7 +1,7 @@
 """All nodes of one deployment of the placement family, by the roles of their names."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 from core.clients import Role
 from core.errors import SpecError
@@ -42,7 +42,7 @@ REHEARSAL = Rehearsal(
         (8 * SECOND_NS, "two", Wanted("topic", Role.CONSUMER, wanted=False)),
     ),
 )
-MakeStrategy = Callable[[Sequence[str], Any], Strategy]  # of the brokers and the system's options
+Config = TypeVar("Config", bound=Options)
 
 
 def cluster(names: Sequence[str], options: Options, seed: int, strategy: Strategy) -> dict[str, Node]:
@@ -62,10 +62,12 @@ def cluster(names: Sequence[str], options: Options, seed: int, strategy: Strateg
     }
 
 
-def system(key: str, summary: str, config: type, strategy: MakeStrategy) -> System:
-    """A system of the family; ``config``: its options, a subclass of ``Options``."""
+def system(
+    key: str, summary: str, config: type[Config], strategy: Callable[[Sequence[str], Config], Strategy]
+) -> System:
+    """A system of the family; ``config``: its options; ``strategy``: of the brokers and the options."""
 
-    def nodes(names: list[str], options: Any, seed: int) -> dict[str, Node]:
+    def nodes(names: list[str], options: Config, seed: int) -> dict[str, Node]:
         return cluster(names, options, seed, strategy(cast_of(names).brokers, options))
 
     return System(

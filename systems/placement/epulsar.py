@@ -7,11 +7,10 @@ broker; up to 16 move at a time, each told where to.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from core.records import Float64
+from core.records import Float64, Int64
 from systems.parts.coordinates import Coordinates
 from systems.parts.topic_placement import Policy, collected, expected_s, summarised
 from systems.parts.vivaldi import Coordinate
@@ -44,12 +43,12 @@ class EPulsar(LatencyAware):
         """See ``LatencyAware``: W(t, b)."""
         return expected_s(collected([record.summary for record in records if record.summary]), places, self.policy)
 
-    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
+    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Int64) -> Float64:
         """See ``LatencyAware``: as the broker reported it."""
         return np.array([record.summary.worst_s for record in records if record.summary])
 
 
-def policy_of(config: Any) -> Policy:
+def policy_of(config: Config) -> Policy:
     """The rules of a config that has them."""
     return Policy(config.literal, config.shortcut, config.stay, config.hysteresis_s)
 

@@ -1,11 +1,10 @@
 """What ePulsar and AllPairs have in common: one topic a unit, moved by Algorithm 1 (ePulsar, 3.3, 3.4)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from core.records import Float64
+from core.records import Float64, Int64
 from core.units import SECOND_NS
 from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.coordinates import Coordinates, stacked
@@ -29,7 +28,7 @@ class LatencyAware:
         """The worst delay that each broker is expected to offer each topic: float64 (topics, brokers)."""
         raise NotImplementedError
 
-    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Any) -> Float64:
+    def worst_s(self, records: Sequence[UnitRecord], expected: Float64, here: Int64) -> Float64:
         """E(t), the worst delay over the present broker: float64 (topics,); ``here``: its number, int64 (topics,)."""
         raise NotImplementedError
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from systems.api import Delivery, Effect, Event, Sample, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.api import Delivery, Effect, Event, Message, Sample, Send, SetTimer, Start, Timer, UnexpectedEvent
 from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import (
     Beat,
@@ -80,7 +80,7 @@ class ManagerNode:
                 return self._heard(source, message, now_ns)
         raise UnexpectedEvent(self.node_id, event)
 
-    def _heard(self, source: str, message: object, now_ns: int) -> list[Effect]:
+    def _heard(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
             case Done(_, worked):
                 return self._lead(now_ns) if worked and not self.leads else []

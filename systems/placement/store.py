@@ -5,9 +5,8 @@ answered).  Entries are ephemeral, and all is lost in a crash: a session that th
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.api import Delivery, Effect, Event, Message, Send, SetTimer, Start, Timer, UnexpectedEvent
 from systems.placement.messages import Beat, Changed, Create, Delete, Done, Expired, WatchEntries, Write
 
 
@@ -27,7 +26,7 @@ class StoreNode:
         self.entries: dict[str, tuple[str, str]] = {}  # path -> (owner, value)
         self._sessions: dict[str, _Session] = {}
         self._busy_until_ns = 0
-        self._queue: list[tuple[str, Any]] = []
+        self._queue: list[tuple[str, Message]] = []
         self._works = False
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -59,7 +58,7 @@ class StoreNode:
         self._sessions[source].heard_at_ns = now_ns
         return []
 
-    def _ask(self, source: str, message: Any, now_ns: int) -> list[Effect]:
+    def _ask(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         """Into the queue; who has no session is told so."""
         if source not in self._sessions:
             return [Send(source, Expired())]
@@ -76,7 +75,7 @@ class StoreNode:
         self._works = bool(self._queue)
         return [*effects, SetTimer("work", now_ns + self.write_ns)] if self._works else effects
 
-    def _carry_out(self, source: str, message: Any) -> list[Effect]:
+    def _carry_out(self, source: str, message: Message) -> list[Effect]:
         match message:
             case Create(ticket, path, value):
                 if path in self.entries:

@@ -12,7 +12,7 @@ from harness.run import execute
 from paper_figs.dst import fig5, fig7, loads
 from systems.parts import throttling
 from systems.parts.throttling_graphs import graph_named, laplacian
-from tests.systems.throttling_twins import over_throttling
+from tests.systems.throttling_twins import admitted, over_throttling
 from workloads import load
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_over_throttling_is_that_of_the_matrices(spark: Any, tmp_path: Path) -> 
         row = found[(found.who == graph) & (found.delay == "0ms")].iloc[0]
         assert row.overthrottling_percent == pytest.approx(100 * float(over_throttling(limit, demand)))
         ideal = np.minimum(start.sum(), demand.sum(axis=1))
-        excess = np.maximum(0.0, throttling.admitted(limit, demand).sum(axis=1) - ideal).sum() / ideal.sum()
+        excess = np.maximum(0.0, admitted(limit, demand).sum(axis=1) - ideal).sum() / ideal.sum()
         assert row.excess_percent == pytest.approx(100 * excess, abs=1e-9)
         assert abs(row.drift_percent) < 1e-9
         assert row.negative_percent == pytest.approx(100 * (limit < 0).mean())

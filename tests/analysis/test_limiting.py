@@ -238,18 +238,6 @@ def test_curves_are_those_of_the_twin_at_every_grid_point(requests_frame, step_n
     assert list(users.itertuples(index=False, name=None)) == wanted_users
 
 
-def test_groups_of_a_run_share_its_grid(requests_frame):
-    tables = {"a": random_requests(6)["a"]}
-    found = collect(
-        limiting.rejections_over_time(requests_frame(tables), SECOND_NS, ["run_id", "user"]), ["user", "t_ns"]
-    )
-    grid = list(twins.grid(tables["a"], SECOND_NS))
-    for user, part in found.groupby("user"):
-        rows = [row for row in tables["a"] if row["user"] == user]
-        assert list(part["t_ns"]) == grid
-        assert list(part["rejected_count"]) == [twins.cumulative(rows, t_ns, "reject") for t_ns in grid]
-
-
 def test_decision_latency_has_percentiles_like_any_other(frame_of):
     latencies = {"near": np.arange(1, 101), "far": np.full(9, 40_000_000)}
     labels = {"round": 0, "broker": 0, "metric": "decision_latency"}

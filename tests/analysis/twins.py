@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index, mean, quantile
+from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index, bucket_values, quantile
 
 
 def histogram_columns(values, **labels):
@@ -13,6 +13,11 @@ def histogram_columns(values, **labels):
     low_ns, high_ns = bucket_bounds()
     rows = {"low_ns": low_ns[used], "high_ns": high_ns[used], "count": counts[used]}
     return pd.DataFrame({**{key: [value] * len(used) for key, value in labels.items()}, **rows})
+
+
+def mean(counts):
+    """The mean of a histogram's counts (BUCKET_COUNT,) in ns."""
+    return float(counts @ bucket_values().astype(float)) / int(counts.sum())
 
 
 def percentiles(values_by_group):

@@ -18,7 +18,7 @@ MODEL = load_calibration("srtm-paper")
 SPAN_NS = SECOND_NS // 20
 
 
-@pytest.mark.parametrize("case", pipeline.CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", pipeline.SPLITS, ids=lambda case: case.name)
 def test_kernel_and_peer_agree_on_every_benchmarked_load(case):
     pipeline.check_same_answer(case, SPAN_NS)
 
@@ -27,7 +27,7 @@ def test_another_model_is_not_the_same_answer(monkeypatch):
     slower = replace(MODEL, pump_ns=2 * MODEL.pump_ns)
     monkeypatch.setattr(pipeline, "SimpyBroker", lambda _, bucket: SimpyBroker(slower, bucket))
     with pytest.raises(AssertionError, match="p99"):
-        pipeline.check_same_answer(pipeline.CASES[4], SPAN_NS)
+        pipeline.check_same_answer(pipeline.SPLITS[4], SPAN_NS)
 
 
 # Few instants, uneven batches: many arrive at once, and a short batch is read before a long one ahead of it.

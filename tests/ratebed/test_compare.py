@@ -143,23 +143,22 @@ def test_a_live_figure_is_left_out_of_all_and_says_how_to_get_it(tmp_path, monke
     assert named.run_ids["srtm-fig4"] and named.settings["srtm-fig4"].name("srtm-fig4") == "srtm-fig4"
 
 
-def test_claims_that_flip_are_found_at_equal_scale(tmp_path, monkeypatch):
+def test_claims_that_flip_are_found_at_equal_scale():
     def result(verdict, where):
         claim = Claim("R3", "", "it grows", ("srtm-fig4",), testbed=where)
         return judging.Result(claim, verdict)
 
-    found = {
+    verdicts = {
         "": [result(Judgement.REPRODUCED, "virtual")],
         "@mininet-small": [result(Judgement.CONTRADICTED, "mininet-small")],
         "@local-small": [result(Judgement.DIRECTION_ONLY, "local-small")],
         "@virtual-small": [result(Judgement.DIRECTION_ONLY, "virtual-small")],
         "@mininet": [result(Judgement.UNDECIDED, "mininet")],
     }
-    monkeypatch.setattr("ratebed.comparing.results_by_setting", lambda out: found)
-    rows = flipped_claims(tmp_path)
+    rows = flipped_claims(verdicts)
     assert [(row["testbed"], row["virtual_verdict"], row["live_verdict"]) for row in rows] == [
         ("mininet-small", "direction only", "contradicted"),
         ("mininet", "reproduced", "undecided"),
     ]
-    (note,) = reporting._flips_note(tmp_path)
+    (note,) = reporting._flips_note(verdicts)
     assert "R3 (direction only; on mininet-small contradicted)" in note

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from core.errors import SpecError
 from systems.parts.laplacian import fastest_phi_cr, most_robust_cycle, phi_cr, phi_ss
 from systems.parts.link_weights import fastest, most_robust
-from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, path, ring, star, unweighted
+from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, overlaid, path, star, unweighted
 from tests.systems.test_laplacian import graphs
 
 ALIKE = {
     "complete": complete(5),
     "star": star(6),
-    "ring": ring(7),
+    "ring": overlaid("ring", 7),
     "cube": unweighted(8, networkx.convert_node_labels_to_integers(networkx.hypercube_graph(3)).edges),
     "Petersen": unweighted(10, networkx.petersen_graph().edges),
     "K(3,4)": unweighted(7, networkx.complete_bipartite_graph(3, 4).edges),

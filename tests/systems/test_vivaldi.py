@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.seeds import generator
-from systems.parts import phantoms
 from systems.parts.vivaldi import SERF, Coordinate, Rules, Vivaldi, distance_s, origin, raw_distance_s
+from tests.systems import phantoms
 
 FLAT = Rules(dimensions=2)
 PARTS = st.floats(-0.2, 0.2)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.seeds import generator
-from systems.parts import phantoms
 from systems.parts.coordinates import Coordinates, distances_s, one_of
 from systems.parts.vivaldi import SERF, Coordinate, origin
 from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds, update, warmed
 from systems.parts.vivaldi_twin import Cluster
+from tests.systems import phantoms
 
 
 def expect_equal(found: Coordinates, wanted: Coordinates) -> None:

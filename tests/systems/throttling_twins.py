@@ -3,7 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from systems.parts.throttling import admitted
+
+def admitted(x: ArrayLike, r: ArrayLike) -> NDArray[np.float64]:
+    """a_i = min(x_i, r_i), and nothing by a limit below 0: Eq. (4) does not keep limits positive."""
+    return np.minimum(np.maximum(np.asarray(x, float), 0.0), np.asarray(r, float))
 
 
 def over_throttling(x: ArrayLike, r: ArrayLike) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ from harness.run import check_all, execute
 from systems.parts import throttling
 from systems.parts.throttling_graphs import DST_1, laplacian
 from tests.harness.common import parquet_hashes
+from tests.systems.throttling_twins import admitted as granted
 from workloads import load
 
 CYCLES = 40
@@ -48,7 +49,7 @@ def test_a_run_follows_the_law_on_the_workloads_demands(tmp_path: Path) -> None:
     np.testing.assert_array_equal(demand, workload.make(workload.config(), 5).demands(10, CYCLES))
     start = np.full(10, demand.sum(axis=1).mean() / 10)  # l_total is the mean total demand
     np.testing.assert_allclose(limit, throttling.trajectory(laplacian(DST_1), start, demand, "throttled", 0.02)[:-1])
-    np.testing.assert_allclose(admitted, throttling.admitted(limit, demand))
+    np.testing.assert_allclose(admitted, granted(limit, demand))
     np.testing.assert_allclose(p, demand - limit)
     execute(spec(), "run", tmp_path / "b")
     assert parquet_hashes(tmp_path / "a") == parquet_hashes(tmp_path / "b")

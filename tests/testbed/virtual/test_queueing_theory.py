@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from collectors.histogram import bucket_bounds, mean, quantile
+from collectors.histogram import bucket_bounds, quantile
 from core.records import Envelope
 from core.units import SECOND_NS
 from systems.parts import md1
 from testbed.brokers.model import BrokerModel, load_calibration
 from testbed.virtual.capacity import benchmarked_capacity_rps
 from testbed.virtual.fleet import Fleet
+from tests.analysis.twins import mean
 from workloads import load
 
 SPAN_NS = 120 * SECOND_NS

@@ -5,7 +5,6 @@ that Serf judges its own coordinates by.
 """
 
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,7 @@ def random(nodes: int, mean_s: float, deviation_s: float, rng: np.random.Generat
     return rtt_s + rtt_s.T
 
 
-def _between(places: NDArray[Any]) -> Matrix:
+def _between(places: NDArray[np.floating]) -> Matrix:
     """The distance of each point, a row, from each."""
     distances: Matrix = np.linalg.norm(places[:, None, :] - places[None, :, :], axis=2)
     return distances
