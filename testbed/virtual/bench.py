@@ -9,7 +9,7 @@ from systems.conformance import FaultScenario
 from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkReordering, Partition, Restart
 from testbed.nodes.journal import Step
 from testbed.topologies.topology import mesh
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 
 
 class VirtualBench:

@@ -13,10 +13,11 @@ from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, System, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.nodes.journal import NodeJournal, Step
-from testbed.nodes.member import Group, Member
+from testbed.nodes.member import Group, Member, node_seed
+from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network, Parcel
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
@@ -272,3 +273,29 @@ class EventLoop:
         for name in sorted(self._members):
             self._members[name].tell_traffic(self._network.lost_count[name])
         self._network.lost_count.clear()
+
+
+def event_loop(
+    system: System,
+    config: object,
+    topology: Topology,
+    names: Sequence[str],
+    seed: int,
+    plane: DataPlane | None = None,
+    keep_steps: bool = False,
+    start_ns: int = 0,
+    clock_offsets_ns: Mapping[str, int] | None = None,
+) -> EventLoop:
+    """The loop for ``system.nodes(names, ...)`` on ``topology``; a restarted node has a seed of its own.
+
+    SpecError where the topology has no place for a node, or the system has none.
+    """
+    make = system.nodes
+    if make is None:
+        raise SpecError(f"system {system.key} has no nodes", "it distributes publishers; run it as a distributor")
+
+    def boot(restart: int) -> dict[str, Node]:
+        return make(list(names), config, node_seed(seed, restart))
+
+    network = Network(topology, seed, system.transport)
+    return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns, clock_offsets_ns=clock_offsets_ns)
