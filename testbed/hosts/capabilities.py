@@ -195,7 +195,7 @@ CAPABILITIES = {
 
 def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
-    return CAPABILITIES[name] if name in CAPABILITIES else load_server(name).capability()
+    return CAPABILITIES[name] if name in CAPABILITIES else load_server(name).capability
 
 
 @cache

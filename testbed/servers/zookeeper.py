@@ -5,16 +5,17 @@ outlive its process: clients whose session has not run out find everything when 
 """
 
 import logging
-import socket
-from errno import ECONNREFUSED
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from core.errors import MachineError, SpecError
 from testbed.hosts.capabilities import Capability, find_capability
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.server import RunningServer, Server, ServerProcess, listening_address, port_on, program_of
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
 
 JAR = Path("/usr/share/java/zookeeper.jar")  # of Debian's libzookeeper-java; its manifest names the others
 CLIENT_PORT = 2181  # ZooKeeper's own
@@ -28,15 +29,12 @@ MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeeperServer(RunningServer):
-    """One server on the host of ``node``.
+    """One server on the host of ``node``."""
 
-    ``jute_max_bytes``: the most that a request or an answer may be long (jute.maxbuffer; 1 MB unless given).
-    """
-
-    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS, jute_max_bytes: int = 0):
+    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS):
         if tick_ms < 1:
             raise SpecError(f"ZooKeeper's tick of {tick_ms} ms", "give at least 1")
-        self._site, self._tick_ms, self._jute_max_bytes = site, tick_ms, jute_max_bytes
+        self._site, self._tick_ms = site, tick_ms
         self.host, address = site.topology.host_of(node), site.address(node)
         self._listens_at, self.port = listening_address(address), port_on(address, CLIENT_PORT)
         self.at = address, self.port  # for nodes, on its own host or another
@@ -66,35 +64,11 @@ class ZooKeeperServer(RunningServer):
         try:
             with self._site.connect(self.host, self.port, ASK_S) as connection:
                 connection.sendall(word.encode())
-                parts = []
-                while part := connection.recv(1 << 16):
-                    parts.append(part)
+                answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
         except OSError as error:
-            log = f"see {self._site.folder}/logs/{self.process.name}.log"
-            raise MachineError(f"{self.process.name} does not answer to {word}: {error}", log) from None
-        return b"".join(parts).decode(errors="replace")
-
-    def counters(self) -> dict[str, float]:
-        """What it counts itself (``mntr``), numbers alone: zk_packets_received, zk_watch_count and so on."""
-        counts = {}
-        for line in self.ask("mntr").splitlines():
-            name, _, value = line.partition("\t")
-            try:
-                counts[name] = float(value)
-            except ValueError:
-                continue
-        return counts
-
-    def client(self, session_s: float = 10.0) -> Any:
-        """A kazoo client for the harness, which need not be in the server's namespace; not started yet."""
-
-        def connect() -> socket.socket:
-            try:
-                return self._site.connect(self.host, self.port, ASK_S)
-            except MachineError as error:
-                raise ConnectionRefusedError(ECONNREFUSED, str(error)) from None  # kazoo tries again
-
-        return kazoo_client(self.at, session_s, connect)
+            what = f"{self.process.name} does not answer to {word}: {error}"
+            raise MachineError(what, self.process.see_log) from None
+        return answer.decode(errors="replace")
 
     def _configure(self) -> None:
         """Its configuration file, in the run's folder on its host."""
@@ -119,23 +93,16 @@ class ZooKeeperServer(RunningServer):
         program_of("zookeeper")
         least_mb, most_mb = HEAP_MB
         options = [f"-Xms{least_mb}m", f"-Xmx{most_mb}m", f"-Dzookeeper.preAllocSize={LOG_FILE_KB}"]
-        if self._jute_max_bytes:
-            options.append(f"-Djute.maxbuffer={self._jute_max_bytes}")
         return [program_of("java"), *options, "-cp", str(JAR), MAIN, self._configuration]
 
 
-def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> Any:
-    """A client of its own threads, not started yet: one session.  ``connect() -> socket``: where no plain way leads.
+def kazoo_client(at: tuple[str, int], session_s: float) -> "KazooClient":
+    """A client of its own threads, not started yet: one session.
 
     It connects anew by itself, as soon as it can, for as long as its session may live; commands do not wait for that.
     """
     from kazoo.client import KazooClient
-    from kazoo.handlers.threading import SequentialThreadingHandler
     from kazoo.retry import KazooRetry
-
-    class Handler(SequentialThreadingHandler):
-        def create_connection(self, *arguments: Any, **options: Any) -> Any:
-            return super().create_connection(*arguments, **options) if connect is None else connect()
 
     host, port = at
     # Lost connections are what runs are about, and not for the terminal.  Not ``getLogger``: where Mininet has been
@@ -143,25 +110,22 @@ def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> 
     quiet = logging.Logger("zookeeper")
     quiet.addHandler(logging.NullHandler())
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
-    return KazooClient(f"{host}:{port}", timeout=session_s, handler=Handler(), connection_retry=again, logger=quiet)
+    return KazooClient(f"{host}:{port}", timeout=session_s, connection_retry=again, logger=quiet)
+
+
+def _jar() -> str | None:
+    return str(JAR) if JAR.is_file() and find_capability("java") else None
 
 
 class ZooKeeper(Server):
     """ZooKeeper without a quorum; nodes are clients of kazoo's (``kazoo_client``)."""
 
     name = "zookeeper"
-
-    def capability(self) -> Capability:
-        """See ``Server``: Debian's jars, and a Java to run them."""
-        return Capability("ZooKeeper", _jar, "apt-get install libzookeeper-java", "java")
+    capability = Capability("ZooKeeper", _jar, "apt-get install libzookeeper-java", "java")  # Debian's jars, and a Java
 
     def beside(self, site: Site, node: str, secret: str) -> ZooKeeperServer:
         """See ``Server``."""
         return ZooKeeperServer(site, node)
-
-
-def _jar() -> str | None:
-    return str(JAR) if JAR.is_file() and find_capability("java") else None
 
 
 SERVER = ZooKeeper()
