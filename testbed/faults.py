@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import configure, hint
 from core.units import duration_ns
 from testbed.topologies.topology import SWITCH, Topology
@@ -102,7 +102,7 @@ LinkFault = LinkLoss | LinkDuplication | LinkReordering
 Fault = Crash | Restart | Partition | Heal | LinkFault | Handover | ClockSkew
 EVERY = "*"
 
-KINDS: dict[str, type[Any]] = {
+KINDS: dict[str, type[Fault]] = {
     "crash": Crash,
     "restart": Restart,
     "partition": Partition,
@@ -115,7 +115,7 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
-def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
+def read_faults(rows: Iterable[Options]) -> tuple[Fault, ...]:
     """Faults written as plain values: ``{"kind": "crash", "at": "2s", "node": "n1"}``; SpecError names the row.
 
     Spans are text and lose their unit's suffix: ``at``, ``offset`` (``"-5ms"`` is behind) and ``hold``.
@@ -138,7 +138,7 @@ def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _signed_ns(text: Any) -> int:
+def _signed_ns(text: object) -> int:
     if not isinstance(text, str):
         raise TypeError("a span is text, with its unit")
     return -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)

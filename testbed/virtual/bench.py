@@ -1,7 +1,6 @@
 """The bench of the conformance suite in virtual time."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from core.records import Request
 from systems.api import Report, System
@@ -21,10 +20,10 @@ class VirtualBench:
     def run_nodes(
         self,
         system: System,
-        config: Any,
+        config: object,
         names: Sequence[str],
         requests: Mapping[str, Sequence[Request]],
-        reports: Sequence[tuple[int, str, Any]],
+        reports: Sequence[tuple[int, str, object]],
         scenario: FaultScenario,
         seed: int,
     ) -> list[Step]:

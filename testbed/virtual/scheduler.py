@@ -7,7 +7,7 @@ decoded, so that what works here works on sockets, and its bytes are counted.
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.errors import SpecError, SystemFault
 from core.records import Request
@@ -31,19 +31,15 @@ class DataPlane(Protocol):
 
     def advance(self, until_ns: int) -> None:
         """Carry all traffic up to ``until_ns``."""
-        ...
 
-    def report(self) -> Iterable[tuple[str, Any]]:
+    def report(self) -> Iterable[tuple[str, object]]:
         """What it saw since the last report: (node, measurement), for each node and topic."""
-        ...
 
-    def actuate(self, node: str, command: Any, now_ns: int) -> None:
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
         """Carry out a command of ``node``, as of ``now_ns``."""
-        ...
 
     def crash(self, node: str, now_ns: int) -> None:
         """``node`` crashes, and takes with it what of the traffic goes with a node."""
-        ...
 
 
 class EventLoop:
@@ -73,7 +69,7 @@ class EventLoop:
         self._keep_steps, self._events_left = keep_steps, events_maximum
         self._restarts_count = 0
         self._counted_ns, self._at_instant = start_ns, dict[str, int]()  # self-made events of an instant, by node
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         nodes, offsets_ns = boot(0), clock_offsets_ns or {}
         group = Group(frozenset(nodes), messages, network.transport)
@@ -83,7 +79,7 @@ class EventLoop:
             self.call_at(start_ns, self.occur, member, member.start_from(None))
         self.call_at(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
-    def states(self) -> dict[str, Any]:
+    def states(self) -> dict[str, object]:
         """The snapshot of each node that lives and gives one."""
         states = {name: member.state() for name, member in self._members.items()}
         return {name: state for name, state in states.items() if state is not None}
@@ -143,7 +139,7 @@ class EventLoop:
 
     # --- the body of all members -----------------------------------------------------------------
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant, in the order given; see ``Body.call_at``."""
         assert at_ns >= self.now_ns, f"an event at {at_ns} after {self.now_ns}"
         self._serial += 1
@@ -170,7 +166,7 @@ class EventLoop:
         """Into the journal."""
         self.journal.verdicts[decision.request_id] = self.now_ns, node, decision.verdict
 
-    def actuate(self, node: str, command: Any) -> None:
+    def actuate(self, node: str, command: object) -> None:
         """Into the journal, and to the data plane."""
         self.journal.commands.append((self.now_ns, node, command))
         if self._plane is not None:
