@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from core.errors import MachineError
-from systems.placement.messages import Changed, Done
+from systems.api import UnexpectedEvent
+from systems.placement.messages import Beat, Changed, Create, Delete, Done, WatchEntries, Write
 from testbed.servers.zookeeper import kazoo_client
 
 if TYPE_CHECKING:
@@ -78,19 +79,22 @@ class Session:
 
     # --- operations of the node ------------------------------------------------------------------------
 
-    def create(self, ticket: int, path: str, value: str) -> Messages:
-        """Make an entry; ``Done`` says whether there was none."""
-        return self._ask(path, self._create(ticket, path, value.encode()))
+    def hear(self, message: object) -> Messages:
+        """Begin what a node asks; what there is to say to it at once."""
+        match message:
+            case Beat():
+                return []
+            case Create(ticket, path, value):
+                return self._ask(path, self._create(ticket, path, value.encode()))
+            case Write(path, value):
+                return self._ask(path, self._write(path, value.encode()))
+            case Delete(ticket, path):
+                return self._ask(path, self._delete(ticket, path))
+            case WatchEntries(prefix):
+                return self._watch(prefix)
+        raise UnexpectedEvent("a ZooKeeper session", message)
 
-    def write(self, path: str, value: str) -> Messages:
-        """Set an entry of one's own, or make it."""
-        return self._ask(path, self._write(path, value.encode()))
-
-    def delete(self, ticket: int, path: str) -> Messages:
-        """Remove an entry of one's own; ``Done`` says whether there was one."""
-        return self._ask(path, self._delete(ticket, path))
-
-    def watch(self, prefix: str) -> Messages:
+    def _watch(self, prefix: str) -> Messages:
         """Tell of all entries below a prefix, now and from now on."""
         folder, stem = _parts(prefix)
         line = _line(folder)

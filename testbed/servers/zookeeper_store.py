@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
-from systems.placement.messages import Beat, Create, Delete, Expired, WatchEntries, Write
+from systems.placement.messages import Beat, Expired
 from testbed.servers.zookeeper import kazoo_client
 from testbed.servers.zookeeper_session import ROOT, Messages, Session
 
@@ -64,18 +64,7 @@ class ZooKeeperStore:
             self._end(source)
             return [Expired()]
         session.heard_at_ns = now_ns
-        match message:
-            case Beat():
-                return []
-            case Create(ticket, path, value):
-                return session.create(ticket, path, value)
-            case Write(path, value):
-                return session.write(path, value)
-            case Delete(ticket, path):
-                return session.delete(ticket, path)
-            case WatchEntries(prefix):
-                return session.watch(prefix)
-        raise UnexpectedEvent(self.node_id, message)
+        return session.hear(message)
 
     def _drain(self) -> list[Effect]:
         """What kazoo's threads have brought since the last time."""

@@ -11,7 +11,8 @@ from testbed.servers.zookeeper import ZooKeeperServer
 
 def counters(server: ZooKeeperServer) -> dict[str, str]:
     """What it counts itself (``mntr``): zk_packets_received, zk_ephemerals_count and so on."""
-    return dict(line.split("\t", 1) for line in server.ask("mntr").splitlines())
+    lines = server.ask(b"mntr", b"\0").decode().splitlines()  # until it hangs up
+    return dict(line.split("\t", 1) for line in lines)
 
 
 def through(monkeypatch: pytest.MonkeyPatch, connect: Callable[[], socket.socket]) -> None:

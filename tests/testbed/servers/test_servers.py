@@ -113,7 +113,7 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
 
     def connect() -> socket.socket:
         try:
-            return far.connect("n1", server.port, 2.0)
+            return far.connect("n1", server.at[1], 2.0)
         except MachineError as error:
             raise ConnectionRefusedError from error  # kazoo tries again
 
@@ -128,7 +128,7 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
         assert counters(server)["zk_ephemerals_count"] == "2"
         server.kill()
         with pytest.raises(MachineError, match="nothing answers on port 2181 of n1"):
-            server.ask("ruok")
+            server.ask(b"ruok", b"imok")
         server.start()
         wait_until(lambda: client.connected and other.connected, 10)
         assert client.get("/kept")[0] == b"1" and client.get("/mine")[0] == b"2"
