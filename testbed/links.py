@@ -10,17 +10,7 @@ from math import prod
 from core.errors import SpecError
 from core.registry import hint
 from core.units import SECOND_NS
-from testbed.faults import (
-    EVERY,
-    Fault,
-    Handover,
-    Heal,
-    LinkDuplication,
-    LinkFault,
-    LinkLoss,
-    LinkReordering,
-    Partition,
-)
+from testbed.faults import EVERY, Fault, Handover, Heal, LinkDuplication, LinkFault, LinkLoss, LinkReordering, Partition
 from testbed.topologies.topology import Link, Topology
 
 Ends = frozenset[str]

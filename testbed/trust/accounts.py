@@ -70,12 +70,7 @@ class DeliveryAccount:
 
 
 def account(
-    offered: Int64,
-    sent: Int64,
-    acknowledged: Int64,
-    delivered: Int64,
-    arrived: Int64 = _NONE,
-    released: Int64 = _NONE,
+    offered: Int64, sent: Int64, acknowledged: Int64, delivered: Int64, arrived: Int64 = _NONE, released: Int64 = _NONE
 ) -> DeliveryAccount:
     """The account of one load, from message numbers.
 

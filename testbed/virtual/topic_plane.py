@@ -10,17 +10,7 @@ from dataclasses import dataclass, field
 
 from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role, TopicLoad
 from core.errors import SystemFault
-from systems.placement.messages import (
-    Attach,
-    Detach,
-    Fence,
-    Follow,
-    Open,
-    Subscribed,
-    Traffic,
-    Unfollow,
-    Unsubscribed,
-)
+from systems.placement.messages import Attach, Detach, Fence, Follow, Open, Subscribed, Traffic, Unfollow, Unsubscribed
 
 EVER_NS = 2**62  # the end of what has not ended
 
