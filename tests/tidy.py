@@ -53,7 +53,6 @@ UNSEEDED = {"random.Random", "numpy.random.default_rng"}  # without arguments
 # Public class names with two meanings, and why.
 SHARED_NAMES = {
     "Config": "the options of whatever the module is: of a system, a workload, a study",
-    "Evidence": "for a claim (analysis.verdicts), and of what a run did (testbed.trust): either is used everywhere",
     "Message": "systems' (systems.api), and the protocol's own in testbed.brokers.nsq",
     "Broker": "of a distribution (systems.api); still open: testbed.brokers.launcher",
     "Load": "still open: paper_figs.beyond.load, testbed.brokers.publish_load",

@@ -4,7 +4,7 @@ from studies.api import VirtualBody
 from studies.links.asked import Measuring
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 from testbed.virtual.network import Network, Parcel
 
 PROBES = 200  # a path, as on live testbeds
@@ -30,9 +30,9 @@ def _measured(network: Network, topology: Topology, source: str, target: str) ->
     )  # fmt: skip
 
 
-def run(asked: Measuring) -> Evidence:
+def run(asked: Measuring) -> RunEvidence:
     """The model's network, probed like a real one."""
-    return Evidence(paths=measured_paths(asked.topology, asked.seed))
+    return RunEvidence(paths=measured_paths(asked.topology, asked.seed))
 
 
 BODY = VirtualBody(run)

@@ -7,7 +7,7 @@ dies with the harness.  Like them it is in the run's state file, in the site's l
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -110,12 +110,12 @@ class ServerProcess:
             raise MachineError(f"{self.name} does not run", self.see_log)
         return self._agent.pid
 
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
+    def start(self) -> None:
         """Start it; when it answers is for its owner to find out."""
         assert not self.alive, f"{self.name} runs"
         # A shell that becomes the program: standard output is the log, and the process keeps its id.
         words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *_dying_with_us(), *self._command()]
-        self._agent = self.site.start(self.host, Program(self.name, words, environment=environment or {}))
+        self._agent = self.site.start(self.host, Program(self.name, words))
 
     def terminate(self) -> None:
         """Tell it to end, without waiting."""

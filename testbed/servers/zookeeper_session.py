@@ -61,7 +61,7 @@ class Session:
         self.heard_at_ns = 0
         self.lost = False  # ZooKeeper knows the session no more
         self._put, self._was_connected = put, False
-        self._parked: list[Callable[[], None]] | None = []  # requests before there is a connection
+        self._has_begun = False  # before there is a connection, operations wait
         self._mine: set[str] = set()  # paths of entries that this session has made
         self._lines: dict[str, deque[Operation]] = {}  # path or prefix -> what waits, the first is under way
         self._watchings: list[_Watching] = []
@@ -197,7 +197,7 @@ class Session:
         """Begin an operation as soon as no other is under way on the same path."""
         waiting = self._lines.setdefault(line, deque())
         waiting.append(operation)
-        return self._go_on(line) if len(waiting) == 1 else []
+        return self._go_on(line) if self._has_begun and len(waiting) == 1 else []
 
     def _go_on(self, line: str, reply: _Reply | None = None) -> Messages:
         """Give the operation at work its reply; whatever can begin then, begins."""
@@ -215,10 +215,7 @@ class Session:
         return messages
 
     def _make(self, line: str, request: _Request, repeated: bool = False) -> None:
-        if self._parked is not None:
-            self._parked.append(partial(self._make, line, request))
-        else:
-            request().rawlink(lambda result: self._put(lambda: self._came(line, request, result, repeated)))
+        request().rawlink(lambda result: self._put(lambda: self._came(line, request, result, repeated)))
 
     def _came(self, line: str, request: _Request, result: "IAsyncResult", repeated: bool) -> Messages:
         from kazoo import exceptions
@@ -242,10 +239,8 @@ class Session:
             self._was_connected = True
 
     def _begin(self) -> Messages:
-        parked, self._parked = self._parked or [], None
-        for make in parked:
-            make()
-        return []
+        self._has_begun = True
+        return [message for line in list(self._lines) for message in self._go_on(line)]
 
     def _end(self) -> Messages:
         self.lost = True

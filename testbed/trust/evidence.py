@@ -26,7 +26,7 @@ EXACT = Fidelity()
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """What comes home with a run's tables; ``harness.run`` puts it into the run folder."""
 
     fidelity: Fidelity = EXACT  # virtual time keeps its schedule exactly
@@ -45,4 +45,4 @@ class Evidence:
         return {name: [getattr(path, name) for path in self.paths] for name in names}
 
 
-NOTHING = Evidence()
+NOTHING = RunEvidence()

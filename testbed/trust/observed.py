@@ -11,7 +11,7 @@ from core.records import Int64
 from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 from testbed.trust.fidelity import Observation, Spread, judge, spread_of
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
@@ -58,7 +58,7 @@ class Findings:
         values |= {f"{name}_count": count for name, count in more.items()}
         self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
 
-    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> Evidence:
+    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> RunEvidence:
         """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
         epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
         seen = self.observation(probes)
@@ -72,7 +72,7 @@ class Findings:
         ]  # fmt: skip
         if epoch_ns is not None:
             rows += probes.samples(epoch_ns)
-        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
+        return RunEvidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
 
     def observation(self, probes: Seen) -> Observation:
         """What ``judge`` judges."""

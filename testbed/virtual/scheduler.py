@@ -59,14 +59,13 @@ class EventLoop:
         plane: DataPlane | None = None,
         keep_steps: bool = False,
         start_ns: int = 0,
-        events_maximum: int = EVENTS_MAXIMUM,
         clock_offsets_ns: Mapping[str, int] | None = None,
     ):
         self.now_ns = self._start_ns = start_ns
         self.in_flight_count = 0
         self.journal = NodeJournal()
         self._boot, self._network, self._plane = boot, network, plane
-        self._keep_steps, self._events_left = keep_steps, events_maximum
+        self._keep_steps, self._events_left = keep_steps, EVENTS_MAXIMUM
         self._restarts_count = 0
         self._counted_ns, self._at_instant = start_ns, dict[str, int]()  # self-made events of an instant, by node
         self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
