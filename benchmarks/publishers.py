@@ -23,8 +23,7 @@ from testbed.brokers.publish_host import allow_descriptors, write_columns
 from testbed.brokers.publish_load import Load, read_block, save_block
 from testbed.hosts.agent import Agent, serve
 from testbed.hosts.local import LocalSite
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.topologies.topology import srtm_lan
 from workloads import load as load_workload
 

@@ -6,7 +6,7 @@ from studies.control.controllers import Controllers
 from studies.distribution.live import check_real, deployed
 from testbed.api import Testbed
 from testbed.hosts.site import Site
-from testbed.servers import check_servers
+from testbed.servers.server import check_servers
 
 
 def run(site: Site, asked: Controlling) -> Controlled:

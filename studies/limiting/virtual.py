@@ -3,7 +3,7 @@
 from core.units import SECOND_NS
 from studies.api import VirtualBody
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
-from testbed.servers import check_servers
+from testbed.servers.server import check_servers
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import EventLoop, event_loop
 

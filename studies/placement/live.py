@@ -27,7 +27,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
-from testbed.servers import check_servers
+from testbed.servers.server import check_servers
 from testbed.topologies.places import EdgeSite as Place
 from testbed.topologies.places import sites
 from testbed.trust.observed import Findings

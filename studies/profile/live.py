@@ -23,10 +23,9 @@ from studies.profile.asked import ROLES, Profiled, ProfileRequest, Profiling, Ro
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
-from testbed.hosts.core_share import confined
+from testbed.hosts.groups import confined
 from testbed.hosts.pipes import PipedProcess
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
 from testbed.trust.evidence import RunEvidence
@@ -74,7 +73,7 @@ class _Bench:
                 _pin(agent.pid, others)
             self._connect()
             if self._is_here:
-                stack.enter_context(confined(self._site, self._broker.agent.pid, self._profiling.core_share))
+                stack.enter_context(confined(self._site.state, self._broker.agent.pid, self._profiling.core_share))
             with self._observer.watch:
                 cpu = self._play()
                 self._drain()

@@ -13,8 +13,7 @@ from typing import TypeVar
 from core.units import SECOND_NS
 from testbed.brokers.publish_load import Load
 from testbed.brokers.publisher import Publisher
-from testbed.hosts.calls import LoopThread
-from testbed.hosts.loop import Loop, precise_sleep
+from testbed.hosts.loop import Loop, LoopThread, precise_sleep
 
 SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes the processor from a broker beside us
 SLEEP_NS_MAXIMUM = SECOND_NS

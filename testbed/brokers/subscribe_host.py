@@ -23,8 +23,7 @@ from testbed.brokers import nsq
 from testbed.brokers.connection import DIAL_NS, Connection, Retries
 from testbed.brokers.publish_host import allow_descriptors, write_columns
 from testbed.hosts.agent import serve
-from testbed.hosts.calls import LoopThread
-from testbed.hosts.loop import Loop
+from testbed.hosts.loop import Loop, LoopThread
 from testbed.trust.accounts import sequence
 
 ROWS = 1_000_000

@@ -12,8 +12,7 @@ from core.errors import MachineError
 from core.records import Block, Int64
 from testbed.brokers.publish_load import save_block
 from testbed.hosts.agent import Agent
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.trust.accounts import shifted
 
 CONNECT_S = 40.0  # thousands of connections on few cores

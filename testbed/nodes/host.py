@@ -21,7 +21,7 @@ import msgspec
 from core.errors import HarnessError, MachineError, SystemFault
 from core.units import SECOND_NS
 from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
-from testbed.hosts.directory import Directory, directory_from
+from testbed.hosts.directory import Address, Directory
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
 from testbed.nodes.links import Datagrams, Doorstep, Peers, Streams, big_buffer
@@ -89,7 +89,7 @@ class NodeHost:
 
     def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, object]) -> None:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
-        self._directory = directory_from(token, addresses)
+        self._directory = Directory(token, msgspec.convert(addresses, dict[str, Address]))
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
             self._peers = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
