@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from collectors import procfs
-from collectors.rows import Sample
+from core.records import Sample
 
 CORES_EVERY_S = 0.2
 ALL_EVERY_S = 1.0

@@ -13,9 +13,8 @@ import pyarrow as pa
 from collectors.metrics import METRICS
 from collectors.schema import COUNTERS
 from core.errors import SystemFault
-from core.records import Row
+from core.records import Row, Sample
 
-Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
 Columns = dict[str, list[object]]
 
 _NAMES = ("at_ns", "node", "metric", "value")

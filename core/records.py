@@ -16,6 +16,8 @@ Json = dict[str, Any]  # an object of JSON, TOML or MessagePack, as read or abou
 Options = Mapping[str, Any]  # settings by name, as somebody wrote them: whoever takes them checks them
 Row = dict[str, Any]  # a row of a table, by column
 
+Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
+
 COST_MAXIMUM = 2**31 - 1  # tokens of one request: what the tables hold
 
 

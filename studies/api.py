@@ -18,7 +18,7 @@ from testbed.api import Testbed
 from testbed.brokers.model import slo_ns
 from testbed.hosts.site import Site
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 from workloads.api import Offer
 
 SECONDS_PER_NODE = 0.8  # to start a process: for expected seconds
@@ -45,7 +45,7 @@ class Journal:
     outcome: str = "done"
     bucket_rate_rps: float | None = None
     bucket_burst_count: float | None = None
-    evidence: Evidence = NOTHING  # of the testbed: can the run be trusted? paths, logs
+    evidence: RunEvidence = NOTHING  # of the testbed: can the run be trusted? paths, logs
 
 
 class Asked(Protocol):

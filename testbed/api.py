@@ -30,19 +30,15 @@ class Testbed(Protocol):
 
     def probe(self) -> Sequence[Finding]:
         """What this machine has of what the testbed needs."""
-        ...
 
     def with_options(self, options: TestbedOptions, topology: Topology) -> "Testbed":
         """The testbed as a run's options want it (limits, an inventory); SpecError where that cannot be."""
-        ...
 
     def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
         """The files that a run's options name: what is in them belongs to its identity."""
-        ...
 
     def site(self, topology: Topology, seed: int) -> AbstractContextManager[Site]:
         """Hosts and links as ``topology`` says, taken down at the end; ``seed``: of what the links draw.
 
         An error on the way out has ``logs``, what the processes printed.  Never asked of virtual time.
         """
-        ...

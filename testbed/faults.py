@@ -1,10 +1,10 @@
 """What goes wrong in a run, and when: data that every backend reads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import configure, hint
 from core.units import duration_ns
 from testbed.topologies.topology import SWITCH, Topology
@@ -47,35 +47,35 @@ class Heal:
 
 
 @dataclass(frozen=True)
-class LinkLoss:
-    """From now on the link between two hosts (``*`` and ``*``: every link) loses packets with this probability."""
+class LinkFault:
+    """From now on the link between two hosts is disturbed; ``*`` and ``*``: every link."""
 
     at_ns: int
     a: str
     b: str
+
+
+@dataclass(frozen=True)
+class LinkLoss(LinkFault):
+    """It loses packets with this probability."""
+
     loss_probability: float
 
 
 @dataclass(frozen=True)
-class LinkDuplication:
-    """From now on a message over the link arrives twice with this probability.
+class LinkDuplication(LinkFault):
+    """A message over it arrives twice with this probability.
 
     On a stream the copy stands for a sender that repeats itself after a reconnection: it comes right behind.
     """
 
-    at_ns: int
-    a: str
-    b: str
     duplication_probability: float
 
 
 @dataclass(frozen=True)
-class LinkReordering:
-    """From now on a datagram over the link is held back with this probability, for ``hold_ns``; streams keep order."""
+class LinkReordering(LinkFault):
+    """A datagram over it is held back with this probability, for ``hold_ns``; streams keep order."""
 
-    at_ns: int
-    a: str
-    b: str
     reordering_probability: float
     hold_ns: int
 
@@ -98,11 +98,10 @@ class ClockSkew:
     offset_ns: int
 
 
-LinkFault = LinkLoss | LinkDuplication | LinkReordering
-Fault = Crash | Restart | Partition | Heal | LinkFault | Handover | ClockSkew
+Fault = Crash | Restart | Partition | Heal | LinkLoss | LinkDuplication | LinkReordering | Handover | ClockSkew
 EVERY = "*"
 
-KINDS: dict[str, type[Any]] = {
+KINDS: dict[str, type[Fault]] = {
     "crash": Crash,
     "restart": Restart,
     "partition": Partition,
@@ -115,12 +114,12 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
-def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
+def read_faults(rows: Iterable[Options]) -> tuple[Fault, ...]:
     """Faults written as plain values: ``{"kind": "crash", "at": "2s", "node": "n1"}``; SpecError names the row.
 
     Spans are text and lose their unit's suffix: ``at``, ``offset`` (``"-5ms"`` is behind) and ``hold``.
     """
-    faults = []
+    faults: list[Fault] = []
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Mapping):
             raise SpecError(f"fault {number}: {row!r}", 'write a table, as in {kind = "crash", at = "2s", node = "n1"}')
@@ -138,7 +137,7 @@ def read_faults(rows: Iterable[Mapping[str, Any]]) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _signed_ns(text: Any) -> int:
+def _signed_ns(text: object) -> int:
     if not isinstance(text, str):
         raise TypeError("a span is text, with its unit")
     return -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)
@@ -149,7 +148,7 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
     ordered = sorted(faults, key=lambda fault: fault.at_ns)
     down: set[str] = set()
     cut: list[tuple[str, ...]] = []
-    joined = [{link.a, link.b} for link in topology.links]
+    joined = [{link.a, link.b} for link in topology.links]  # at the instant of the fault
     for fault in ordered:
         if fault.at_ns < 0:
             raise SpecError(f"{fault}: before the start", "give an instant from 0 on")
@@ -161,9 +160,8 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                     if fault.copy_from == node:
                         raise SpecError(f"{fault}: copies from itself", "name another node, or leave copy_from out")
                 if isinstance(fault, Crash) == (node in down):
-                    raise SpecError(
-                        f"{fault}: {node} is {'down already' if node in down else 'up'}", "crash, then restart"
-                    )
+                    state = "down already" if node in down else "up"
+                    raise SpecError(f"{fault}: {node} is {state}", "crash, then restart")
                 down ^= {node}
             case Partition(_, side):
                 if not side:
@@ -175,11 +173,13 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                 if side and side not in cut:
                     raise SpecError(f"{fault}: no such partition", "name the side that was cut off")
                 cut = [other for other in cut if side and other != side]
-            case LinkLoss(_, a, b, probability) | LinkDuplication(_, a, b, probability):
-                _check_link(a, b, probability, fault, topology, joined)
-            case LinkReordering(_, a, b, probability, hold_ns):
-                _check_link(a, b, probability, fault, topology, joined)
-                if hold_ns <= 0:
+            case LinkLoss(_, a, b, chance) | LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
+                if not (a == b == EVERY or {a, b} in joined):
+                    fix = "name two hosts that a link joins, or * and *"
+                    raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", fix)
+                if not 0 <= chance <= 1:
+                    raise SpecError(f"{fault}: probability {chance}", "give a value from 0 to 1")
+                if isinstance(fault, LinkReordering) and fault.hold_ns <= 0:
                     raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
             case Handover(_, host, point):
                 _check_handover(host, point, fault, topology)
@@ -187,16 +187,6 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
             case ClockSkew(_, node, _):
                 _known_node(node, fault, topology)
     return ordered
-
-
-def _check_link(
-    a: str, b: str, probability: float, fault: Fault, topology: Topology, joined: Sequence[set[str]]
-) -> None:
-    """``joined``: what links join at the instant of the fault."""
-    if not (a == b == EVERY or {a, b} in joined):
-        raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", "name two hosts that a link joins, or * and *")
-    if not 0 <= probability <= 1:
-        raise SpecError(f"{fault}: probability {probability}", "give a value from 0 to 1")
 
 
 def _check_handover(host: str, point: str, fault: Fault, topology: Topology) -> None:

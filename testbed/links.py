@@ -10,20 +10,8 @@ from math import prod
 from core.errors import SpecError
 from core.registry import hint
 from core.units import SECOND_NS
-from testbed.faults import (
-    EVERY,
-    Fault,
-    Handover,
-    Heal,
-    LinkDuplication,
-    LinkFault,
-    LinkLoss,
-    LinkReordering,
-    Partition,
-)
+from testbed.faults import EVERY, Fault, Handover, Heal, LinkDuplication, LinkFault, LinkLoss, LinkReordering, Partition
 from testbed.topologies.topology import Link, Topology
-
-NETWORK_FAULTS = (Partition, Heal, Handover, LinkLoss, LinkDuplication, LinkReordering)  # that links carry out
 
 Ends = frozenset[str]
 
@@ -81,7 +69,7 @@ class LinkStates:
                 self._sides = [other for other in self._sides if side and other != hosts]
             case Handover(host=host, point=point):
                 self._move(host, point)
-            case LinkLoss() | LinkDuplication() | LinkReordering():
+            case LinkFault():
                 self._disturb(fault)
             case _:
                 raise SpecError(f"{fault}: nothing that a network does", "a node host carries it out")
@@ -127,14 +115,9 @@ class LinkStates:
         if source == target:
             return []
         first, last = self._moved.get(source), self._moved.get(target)
-        between = self._declared.path(
-            source if first is None else self.point_of(source), target if last is None else self.point_of(target)
-        )
-        return [
-            *((first,) if first else ()),
-            *(_ends(link) for link in between.links),
-            *((last,) if last else ()),
-        ]
+        ends = (self.point_of(host) if host in self._moved else host for host in (source, target))
+        between = self._declared.path(*ends)
+        return [*filter(None, [first]), *map(_ends, between.links), *filter(None, [last])]
 
     def _disturb(self, fault: LinkFault) -> None:
         for key in self._named(fault.a, fault.b, fault):

@@ -11,7 +11,7 @@ from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
@@ -96,7 +96,7 @@ class Observer:
         self.site, self.findings = site, Findings(scale_ns, site.verify())
         self.watch = site.watched()  # to be entered while the load goes on
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RunEvidence:
         """Everything, judged; the processes still live, or have left their logs."""
         try:
             self.findings.site_counters = self.site.counters()

@@ -39,7 +39,7 @@ def measured(options: Mapping[str, Any]) -> DelayTable | None:
 
     SpecError for a file that cannot be read or has fewer than two places.
     """
-    from testbed.topologies.wan import known_cities
+    from testbed.topologies.cities import known_cities
 
     if not options.get(OPTION.name):
         return None
@@ -50,8 +50,7 @@ def measured(options: Mapping[str, Any]) -> DelayTable | None:
 
 def read(text: str) -> DelayTable:
     """The table of that path, with all its places; SpecError if it cannot be read or has fewer than two."""
-    from testbed.topologies.matrix_sites import read_square
-    from testbed.topologies.wan import read_table
+    from testbed.topologies.tables import read_square, read_table
 
     path = Path(text).absolute()
     square = read_square(str(path))

@@ -13,7 +13,7 @@ from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.windows import TopicWindows
 from systems.api import System
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 
 @dataclass(frozen=True)
@@ -74,4 +74,4 @@ class Controlled:
     samples: list[tuple[int, str, str, float]]  # (at_ns, node, metric, value)
     commands: list[tuple[int, str, Any]]  # (at_ns, node, command)
     messages: Mapping[str, Any]  # columns of ``messages``, where they are kept
-    evidence: Evidence
+    evidence: RunEvidence

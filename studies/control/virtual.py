@@ -7,8 +7,8 @@ from studies.control.asked import Controlled, Controlling
 from studies.distribution.far import far_of
 from studies.distribution.virtual import check_modelled, deployment_of
 from testbed.trust.evidence import NOTHING
-from testbed.virtual.boot import event_loop
-from testbed.virtual.plane import FleetPlane
+from testbed.virtual.fleet import FleetPlane
+from testbed.virtual.scheduler import event_loop
 
 
 def run(asked: Controlling) -> Controlled:

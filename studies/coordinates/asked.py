@@ -15,7 +15,7 @@ from core.units import SECOND_NS
 from systems.parts.coordinates import Coordinates
 from testbed.faults import Handover
 from testbed.topologies.topology import SWITCH, Link, Path, Topology
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 
 LAN_NS = SECOND_NS  # between two probes of a node: memberlist's profile lan (ePulsar, Section 5.3)
 PROBE_TIMEOUT_NS = SECOND_NS // 2  # of the same profile: a slower answer moves no coordinate
@@ -39,7 +39,7 @@ class Located:
     nodes: tuple[str, ...]
     at_ns: tuple[int, ...]
     coordinates: tuple[Coordinates, ...]
-    evidence: Evidence = NOTHING
+    evidence: RunEvidence = NOTHING
 
 
 class Trips(NamedTuple):

@@ -12,7 +12,7 @@ from systems.api import Distribution, Measured, System
 from testbed.brokers.model import load_calibration
 from testbed.faults import read_faults
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
 ENVELOPES = ("profiled", "conformant", "poisson-model")
@@ -138,7 +138,7 @@ class Searched:
     loads_rps: list[float]
     mcap_rps: float
     messages: Mapping[str, Any]  # columns of ``messages`` for the fresh round, where they are kept
-    evidence: Evidence
+    evidence: RunEvidence
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import release_quantum
 from testbed.brokers.counts import Counts
 from testbed.brokers.model import BrokerModel
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 from testbed.virtual.fleet import Fleet
 
 
@@ -50,6 +50,6 @@ class Deployment(TopicWindows):
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
         return self.fleet.messages() if self.journal_rows else {}
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RunEvidence:
         """Virtual time keeps its schedule exactly."""
         return NOTHING

@@ -62,7 +62,7 @@ class FarDeployment(Deployment):
         if shifted.message_count > ROWS_MAXIMUM:
             raise SpecError(f"a round of {shifted.message_count:,} messages", "give fewer: all are kept for a while")
         self.fleet.schedule = shifted
-        self._make_room(shifted.message_count)
+        self.fleet.keep(shifted.message_count)
         self.fleet.record(0, 0)
         self.fleet.advance(end_ns + int(delay_ns.max(initial=0)) + 1)
         found = self._far_messages(shifted)
@@ -77,14 +77,6 @@ class FarDeployment(Deployment):
     def messages(self) -> dict[str, np.ndarray]:
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
         return self._columns
-
-    def _make_room(self, rows: int) -> None:
-        """A journal for every message."""
-        fleet = self.fleet
-        fleet.journal = np.empty((rows, 5), np.int64)
-        fleet.journal_publisher = np.empty(rows, np.int32)
-        fleet.journal_sent_at_ns, fleet.journal_number = np.empty(rows, np.int64), np.empty(rows, np.int64)
-        fleet.journal_used = fleet.offered_count = 0
 
     def _far_messages(self, shifted: Shifted) -> dict[str, np.ndarray]:
         """Columns of ``messages`` with the paths at both ends, in the canonical order."""

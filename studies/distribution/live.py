@@ -33,7 +33,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, ch
 from testbed.hosts.site import Site, explained
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import DeliveryAccount
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 ROLES = ("broker", "publisher", "subscriber")
 LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
@@ -102,7 +102,7 @@ class LiveDeployment(TopicWindows):
         """Columns of ``messages`` for the last window."""
         return self._last.columns(self.topic) if self._last else {}
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RunEvidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
         self.observer.watch.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}

@@ -24,7 +24,7 @@ from systems.parts.envelope import RATE_FACTOR
 from systems.parts.md1 import smallest_burst
 from systems.parts.token_bucket import InfeasibleSplit, split_bucket
 from testbed.brokers.counts import Counts
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 FOREVER_NS = 2**62  # the p99 of what cannot work
 SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
@@ -113,7 +113,7 @@ class TopicWindows(ABC):
         """Columns of ``messages`` for the last window; none where they are not kept."""
 
     @abstractmethod
-    def evidence(self) -> Evidence:
+    def evidence(self) -> RunEvidence:
         """What the testbed says about the run, and what it counted beside the rounds."""
 
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:

@@ -14,7 +14,7 @@ from systems.api import System
 from testbed.faults import Fault
 from testbed.nodes.journal import NodeJournal
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 
 LOST = "lost"  # a request without a verdict
 SETTLE_NS = 5 * SECOND_NS  # for late verdicts of nodes that do not say whether they are idle
@@ -63,7 +63,7 @@ class RequestJournal:
     """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
 
     journal: NodeJournal
-    evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
+    evidence: RunEvidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
 
     def requests(self) -> dict[str, list[Any]]:
         """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""

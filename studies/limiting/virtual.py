@@ -5,8 +5,7 @@ from studies.api import VirtualBody
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
 from testbed.servers.server import check_servers
 from testbed.trust.replicas import replica_rows
-from testbed.virtual.boot import event_loop
-from testbed.virtual.scheduler import EventLoop
+from testbed.virtual.scheduler import EventLoop, event_loop
 
 
 def run(asked: Limiting) -> RequestJournal:

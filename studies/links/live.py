@@ -5,10 +5,10 @@ from core.errors import LinkError
 from studies.api import LiveBody
 from studies.links.asked import Measuring
 from testbed.hosts.site import Site
-from testbed.trust.evidence import DEGRADED, EXACT, Evidence, Fidelity
+from testbed.trust.evidence import DEGRADED, EXACT, Fidelity, RunEvidence
 
 
-def run(site: Site, asked: Measuring) -> Evidence:
+def run(site: Site, asked: Measuring) -> RunEvidence:
     """A path that is off is what was to be found out: the run is degraded, not failed."""
     fidelity = EXACT
     try:
@@ -18,7 +18,7 @@ def run(site: Site, asked: Measuring) -> Evidence:
             raise
         paths, fidelity = list(error.paths), Fidelity(DEGRADED, (error.what,))
     samples = [(0, host, metric, value) for host, metric, value in site.counters()]
-    return Evidence(fidelity, paths, samples, read_logs(site.folder / "logs"), notes=tuple(site.notes))
+    return RunEvidence(fidelity, paths, samples, read_logs(site.folder / "logs"), notes=tuple(site.notes))
 
 
 BODY = LiveBody(run)

@@ -6,7 +6,7 @@ from studies.api import Journal, Point, Study
 from studies.links.asked import Measuring
 from studies.spec import RunSpec
 from systems.api import System
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ def asked(point: Point, config: Config) -> Measuring:
     return Measuring(point.topology, point.spec.seed)
 
 
-def journal(point: Point, asked: Measuring, evidence: Evidence) -> Journal:
+def journal(point: Point, asked: Measuring, evidence: RunEvidence) -> Journal:
     """The paths are evidence."""
     return Journal({}, evidence=evidence)
 

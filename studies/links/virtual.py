@@ -4,7 +4,7 @@ from studies.api import VirtualBody
 from studies.links.asked import Measuring
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 from testbed.virtual.network import Network, Parcel
 
 PROBES = 200  # a path, as on live testbeds
@@ -20,7 +20,7 @@ def measured_paths(topology: Topology, seed: int) -> list[PathMeasure]:
 
 
 def _measured(network: Network, topology: Topology, source: str, target: str) -> PathMeasure:
-    probe, sent_at_ns = Parcel(source, target, None, PROBE_BYTES, 0), range(0, PROBES * SPACING_NS, SPACING_NS)
+    probe, sent_at_ns = Parcel(source, target, b"", PROBE_BYTES, 0), range(0, PROBES * SPACING_NS, SPACING_NS)
     delays_ns = sorted(at_ns - sent_ns for sent_ns in sent_at_ns for at_ns in network.send(probe, sent_ns))
     path = topology.path(source, target)
     p05, p50, p95 = (delays_ns[int(q * (len(delays_ns) - 1))] if delays_ns else 0 for q in (0.05, 0.5, 0.95))
@@ -30,9 +30,9 @@ def _measured(network: Network, topology: Topology, source: str, target: str) ->
     )  # fmt: skip
 
 
-def run(asked: Measuring) -> Evidence:
+def run(asked: Measuring) -> RunEvidence:
     """The model's network, probed like a real one."""
-    return Evidence(paths=measured_paths(asked.topology, asked.seed))
+    return RunEvidence(paths=measured_paths(asked.topology, asked.seed))
 
 
 BODY = VirtualBody(run)

@@ -14,7 +14,7 @@ from testbed.faults import Fault
 from testbed.topologies.places import EdgeSite, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class PlacementJournal:
     fates: dict[str, Fate]
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     messages: list[Recorded] = field(default_factory=list)
-    evidence: Evidence = NOTHING
+    evidence: RunEvidence = NOTHING
 
 
 def wanted_report(happening: Happening, places: Sequence[EdgeSite]) -> AtSite | Wanted:

@@ -7,6 +7,7 @@ import numpy as np
 
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
+from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
 from studies.api import VirtualBody
@@ -24,7 +25,7 @@ from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
-from testbed.virtual.topic_kernel import Int64, Persist, Roads, fates
+from testbed.virtual.topic_kernel import Persist, Roads, fates
 from testbed.virtual.topic_plane import VirtualTopicPlane
 
 REPORT_NS = SECOND_NS  # the data plane tells brokers their rates

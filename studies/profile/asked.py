@@ -10,7 +10,7 @@ from core.clients import ClientLoad
 from core.errors import SpecError
 from core.records import Int64
 from testbed.topologies.topology import Topology
-from testbed.trust.evidence import NOTHING, Evidence
+from testbed.trust.evidence import NOTHING, RunEvidence
 
 ROLES = ("publisher", "subscriber")
 
@@ -55,7 +55,7 @@ class Profiled:
 
     latency_ns: Int64
     samples: Sequence[Row]
-    evidence: Evidence = NOTHING
+    evidence: RunEvidence = NOTHING
 
 
 def check_profiling(topology: Topology) -> str:

@@ -28,7 +28,7 @@ from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
 LEAD_OF_MESSAGE_NS = 20_000
@@ -207,7 +207,7 @@ class _Bench:
         rows.append((end_ns, self._name, "span_ns", float(end_ns - self._profiling.warm_up_ns)))
         return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> RunEvidence:
         self._observer.watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
         return self._observer.evidence()

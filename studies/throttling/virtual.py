@@ -6,7 +6,7 @@ from studies.limiting.asked import RequestJournal
 from studies.throttling.asked import Throttling
 from systems.api import Report
 from systems.limiting.throttling_users import Demand
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 
 AFTER_NS = SECOND_NS  # for messages of the last cycle
 

@@ -176,7 +176,7 @@ def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
     if name in CAPABILITIES:
         return CAPABILITIES[name]
-    needed: Capability = lookup("server", SERVERS, name).capability()
+    needed: Capability = lookup("server", SERVERS, name).capability
     return needed
 
 

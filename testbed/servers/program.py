@@ -35,11 +35,6 @@ class Spot:
         return tuple(dict.fromkeys((self.address, LOOPBACK)))
 
 
-def no_settings(spot: Spot) -> str:
-    """Nothing."""
-    return ""
-
-
 @dataclass(frozen=True)
 class ServerProgram(Server):
     """A server as text and bytes.
@@ -54,15 +49,17 @@ class ServerProgram(Server):
     words: Callable[[Spot], Sequence[str]]  # the program's arguments
     question: Callable[[Spot], bytes]
     expected: bytes
-    settings: Callable[[Spot], str] = no_settings  # what its file of settings holds
+    settings: Callable[[Spot], str] = lambda spot: ""  # what its file of settings holds
 
-    def capability(self) -> Capability:
-        """See ``Server``."""
-        return Capability(self.name.capitalize(), lambda: tool(self.program), self.fix)
-
+    @property
     def programs(self) -> tuple[str, ...]:
         """See ``Server``."""
         return (self.program,)
+
+    @property
+    def capability(self) -> Capability:
+        """See ``Server``."""
+        return Capability(self.name.capitalize(), lambda: tool(self.program), self.fix)
 
     def beside(self, site: Site, node: str, secret: str) -> "RunningProgram":
         """See ``Server``."""
@@ -78,10 +75,6 @@ class RunningProgram(RunningServer):
         self._port, self._begun_s = port_on(self._address, program.port), 0
         self._file = site.folder / f"{program.name}-{node}" / "settings"
         self.process = ServerProcess(site, self._host, f"{program.name}-{node}", self._command)
-
-    def start(self) -> None:
-        """Start it, empty but for its settings."""
-        self.process.start()
 
     def wait(self, timeout_s: float = START_S) -> None:
         """Until it answers; before it has done so once, it is tried on other ports as well."""

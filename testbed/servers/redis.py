@@ -87,10 +87,7 @@ class ScriptWire:
 
 
 def redis_plane(
-    loop: Loop,
-    around: Surroundings,
-    report: Callable[[object], None],
-    count_sent: Callable[[bytes], None],
+    loop: Loop, around: Surroundings, report: Callable[[object], None], count_sent: Callable[[bytes], None]
 ) -> WirePlane:
     """See ``testbed.nodes.planes``: a node's connection to the run's Redis."""
     at = around.servers[SERVER.name]

@@ -4,11 +4,10 @@ Debian's serf 0.9.4.  An agent gossips over UDP and TCP at its host's address an
 (profile ``lan``; every five seconds with ``wan``): each probe that is answered moves its coordinate.
 """
 
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from types import TracebackType
+from functools import partial
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -32,20 +31,18 @@ class SerfServer(RunningServer):
     def __init__(self, site: Site, node: str, profile: str = "lan"):
         if profile not in PROBE_EVERY_S:
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
-        self.node, self._site, self._profile = node, site, profile
-        self._host = site.topology.host_of(node)
-        address = site.address(node)  # several agents may share a host, and several hosts a machine
+        self.node, self._profile = node, profile
+        host, address = (
+            site.topology.host_of(node),
+            site.address(node),
+        )  # several agents may share a host, and several hosts a machine
         number = [name for name in site.topology.node_names() if site.address(name) == address].index(node)
         self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
         self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
         self.rpc_at = address, self._rpc_port  # for nodes on other hosts
         self._seeds: tuple[str, ...] = ()
-        self.process = ServerProcess(site, self._host, f"serf-{node}", self._command)
-        self.rpc = SerfRpc(self.connect, node)
-
-    def connect(self, timeout_s: float) -> socket.socket:
-        """To its RPC, from the harness."""
-        return self._site.connect(self._host, self._rpc_port, timeout_s)
+        self.process = ServerProcess(site, host, f"serf-{node}", self._command)
+        self.rpc = SerfRpc(partial(site.connect, host, self._rpc_port), node)
 
     def start(self, seeds: Sequence[str] = ()) -> None:
         """Start it; it joins whoever of ``seeds`` (gossip addresses) is there, and tries again until one is."""
@@ -91,9 +88,7 @@ class SerfCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self, timeout_s: float = JOIN_S) -> None:
@@ -104,16 +99,13 @@ class SerfCluster:
             server.wait()
         until_s = time.monotonic() + timeout_s
         for node, server in self.servers.items():
-            while missing := self._unknown_to(server):
+            while missing := set(self.servers) - set(server.rpc.alive()):
                 if time.monotonic() > until_s:
-                    fix = f"see the log of {server.process.name}"
-                    raise MachineError(f"the Serf agent {node} has not met {', '.join(sorted(missing))}", fix)
+                    what = f"the Serf agent {node} has not met {', '.join(sorted(missing))}"
+                    raise MachineError(what, server.process.see_log)
                 time.sleep(_LOOK_AGAIN_S)
                 with suppress(MachineError):  # gossip may get lost, and all is exchanged only every 30 s by itself
                     server.rpc.join(self._seeds)
-
-    def _unknown_to(self, server: SerfServer) -> set[str]:
-        return set(self.servers) - set(server.rpc.alive())
 
     def restart(self, node: str) -> None:
         """Start the agent of a node that was killed: it joins again, and knows nothing."""
@@ -132,19 +124,12 @@ class SerfCluster:
 class Serf(Server):
     """An agent by itself; a study that wants a cluster makes a ``SerfCluster``."""
 
-    name = "serf"
-
-    def capability(self) -> Capability:
-        """See ``Server``."""
-        return Capability("Serf", lambda: tool("serf"), "apt-get install serf")
+    name, programs = "serf", ("serf",)
+    capability = Capability("Serf", lambda: tool("serf"), "apt-get install serf")
 
     def beside(self, site: Site, node: str, secret: str) -> SerfServer:
         """See ``Server``."""
         return SerfServer(site, node)
-
-    def programs(self) -> tuple[str, ...]:
-        """See ``Server``."""
-        return ("serf",)
 
 
 SERVER = Serf()

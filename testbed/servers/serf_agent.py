@@ -4,7 +4,7 @@ Serf itself probes and gossips, past the nodes of the run: a node only asks it w
 """
 
 import socket
-from collections.abc import Callable
+from functools import partial
 
 from core.errors import MachineError
 from systems.api import Delivery, Effect, Event, Sample, Send, Start, UnexpectedEvent
@@ -17,13 +17,11 @@ ANSWER_S = 0.2  # ours: an agent that lives answers within a millisecond, and th
 class SerfAgent:
     """``at``: where the agent's RPC is; its name in the cluster is the node's.
 
-    ``connect(timeout_s) -> socket``: where no plain way leads there.  Who asks an agent that does not answer hears
-    nothing, as of one that is down; a sample says so.
+    Who asks an agent that does not answer hears nothing, as of one that is down; a sample says so.
     """
 
-    def __init__(self, node_id: str, at: tuple[str, int], connect: Callable[[float], socket.socket] | None = None):
-        self.node_id = node_id
-        self._rpc = SerfRpc(connect or (lambda timeout_s: socket.create_connection(at, timeout_s)), node_id, ANSWER_S)
+    def __init__(self, node_id: str, at: tuple[str, int]):
+        self.node_id, self.rpc = node_id, SerfRpc(partial(socket.create_connection, at), node_id, ANSWER_S)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -32,7 +30,7 @@ class SerfAgent:
                 return []
             case Delivery(source, WhereAmI()):
                 try:
-                    coordinate = self._rpc.coordinate(self.node_id)
+                    coordinate = self.rpc.coordinate(self.node_id)
                 except MachineError:
                     coordinate = None
                 return [Sample("unanswered_count", 1.0)] if coordinate is None else [Send(source, Here(coordinate))]
@@ -40,4 +38,4 @@ class SerfAgent:
 
     def close(self) -> None:
         """Hang up."""
-        self._rpc.close()
+        self.rpc.close()

@@ -4,20 +4,22 @@ A small blocking client with one call under way at a time: an agent answers with
 """
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
 
 import msgspec
 
 from core.errors import MachineError
+from core.records import Json
 from systems.parts.vivaldi import Coordinate
 
 RPC_TIMEOUT_S = 2.0
 VERSION = 1
-ALIVE = "alive"  # the status of a member that answers
+ALIVE = "alive"  # the status of a member that answers; others are leaving, left, failed, none
 _PART_BYTES = 1 << 16
-_ONE, _TWO = b"\x91", b"\x92"  # what makes of one or two objects in a row one array
+_ONE, _TWO = b"\x91", b"\x92"  # what makes of one or two objects in a row one array, of which msgspec knows the length
+
+Body = TypeVar("Body")
 
 
 class _Header(msgspec.Struct, rename="pascal"):
@@ -37,21 +39,19 @@ class _Located(msgspec.Struct, rename="pascal"):
     ok: bool
 
 
-class Member(msgspec.Struct, rename="pascal", frozen=True):
+class _Peer(msgspec.Struct, rename="pascal"):
     """What an agent knows of another.  Its address is not read: old MessagePack has no type of its own for bytes."""
 
     name: str
-    status: str  # alive | leaving | left | failed | none
-    port: int = 0
-    tags: dict[str, str] = {}
+    status: str
 
 
 class _Joined(msgspec.Struct, rename="pascal"):
     num: int
 
 
-class _Members(msgspec.Struct, rename="pascal"):
-    members: list[Member]
+class _Peers(msgspec.Struct, rename="pascal"):
+    members: list[_Peer]
 
 
 class SerfRpc:
@@ -61,7 +61,7 @@ class SerfRpc:
     """
 
     def __init__(self, connect: Callable[[float], socket.socket], name: str, timeout_s: float = RPC_TIMEOUT_S):
-        self._connect, self._name, self._timeout_s = connect, name, timeout_s
+        self.connect, self._name, self._timeout_s = connect, name, timeout_s
         self._socket: socket.socket | None = None
         self._seq = 0
 
@@ -82,38 +82,31 @@ class SerfRpc:
 
         None where it has not probed that one yet, or knows no such node.
         """
-        found: _Located = self._call("get-coordinate", {"Node": node}, _Located)
-        if not found.ok or found.coord.vec is None:
+        located = self._call("get-coordinate", _Located, {"Node": node})
+        if not located.ok or located.coord.vec is None:
             return None
-        return Coordinate(found.coord.vec, found.coord.error, found.coord.adjustment, found.coord.height)
-
-    def members(self) -> list[Member]:
-        """All that the agent knows of, failed ones too."""
-        found: _Members = self._call("members", None, _Members)
-        return found.members
+        return Coordinate(located.coord.vec, located.coord.error, located.coord.adjustment, located.coord.height)
 
     def join(self, addresses: Sequence[str]) -> int:
         """Let the agent exchange all it knows with those at ``addresses`` now; returns how many there answered."""
-        found: _Joined = self._call("join", {"Existing": list(addresses), "Replay": False}, _Joined)
-        return found.num
+        return self._call("join", _Joined, {"Existing": list(addresses), "Replay": False}).num
 
     def alive(self) -> list[str]:
         """The names of the members that answer, in order."""
-        return sorted(member.name for member in self.members() if member.status == ALIVE)
+        return sorted(peer.name for peer in self._call("members", _Peers).members if peer.status == ALIVE)
 
     def stats(self) -> dict[str, dict[str, str]]:
         """What the agent counts, as text by part: ``["serf"]["coordinate_resets"]``."""
-        found: dict[str, dict[str, str]] = self._call("stats", None, dict[str, dict[str, str]])
-        return found
+        return self._call("stats", dict[str, dict[str, str]])
 
-    def _call(self, command: str, arguments: dict[str, Any] | None, answer: Any) -> Any:
+    def _call(self, command: str, answer: type[Body], arguments: Json | None = None) -> Body:
         try:
             if self._socket is None:
-                self._socket = self._connect(self._timeout_s)
+                self._socket = self.connect(self._timeout_s)
                 self._socket.settimeout(self._timeout_s)
-                self._ask("handshake", {"Version": VERSION}, None)
-            return self._ask(command, arguments, answer)
-        except OSError as error:
+                self._ask(self._socket, "handshake", {"Version": VERSION}, has_body=False)
+            return msgspec.msgpack.decode(self._ask(self._socket, command, arguments), type=answer)
+        except (OSError, msgspec.ValidationError) as error:
             self.close()
             what = f"the Serf agent {self._name} does not answer to {command}: {error or type(error).__name__}"
             raise MachineError(what, "see its log") from None
@@ -121,49 +114,32 @@ class SerfRpc:
             self.close()
             raise
 
-    def _ask(self, command: str, arguments: dict[str, Any] | None, answer: Any) -> Any:
-        """Send one request and read its answer, of the type ``answer`` (None: a header alone)."""
-        assert self._socket is not None
+    def _ask(self, sock: socket.socket, command: str, arguments: Json | None, has_body: bool = True) -> msgspec.Raw:
+        """Send one request and read its answer; returns the body, empty where there is none."""
         self._seq += 1
         request = msgspec.msgpack.encode({"Command": command, "Seq": self._seq})
-        self._socket.sendall(request if arguments is None else request + msgspec.msgpack.encode(arguments))
+        sock.sendall(request if arguments is None else request + msgspec.msgpack.encode(arguments))
         came = b""
-        while True:
-            part = self._socket.recv(_PART_BYTES)
-            if not part:
-                raise ConnectionError("it hung up")
+        while part := sock.recv(_PART_BYTES):
             came += part
-            header, body = self._read(came, answer)
+            header, body = _read(came)
             if header is None:
                 continue
             if header.seq != self._seq:
                 raise ConnectionError(f"it answered number {header.seq}, asked was {self._seq}")
             if header.error:
                 raise MachineError(f"the Serf agent {self._name} refuses {command}: {header.error}", "see its log")
-            if answer is None or body is not None:
+            if body or not has_body:
                 return body
+        raise ConnectionError("it hung up")
 
-    def _read(self, came: bytes, answer: Any) -> tuple[_Header | None, Any]:
-        """The header and the body, as far as they are there whole: msgspec reads an array of known length."""
+
+def _read(came: bytes) -> tuple[_Header | None, msgspec.Raw]:
+    """The header and the body, as far as they are there whole."""
+    for count in (_ONE, _TWO):
         try:
-            if answer is not None:
-                with _whole_or_nothing():
-                    header, body = msgspec.msgpack.decode(_TWO + came, type=tuple[_Header, answer])
-                    return header, body
-            with _whole_or_nothing():
-                (header,) = msgspec.msgpack.decode(_ONE + came, type=tuple[_Header])
-                return header, None
-        except msgspec.ValidationError as error:
-            raise ConnectionError(f"its answer is not Serf's: {error}") from None
-        return None, None
-
-
-@contextmanager
-def _whole_or_nothing() -> Iterator[None]:
-    """Nothing comes of bytes that are not whole yet, or too many; those of a wrong type are an error."""
-    try:
-        yield
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        pass
+            head, *bodies = msgspec.msgpack.decode(count + came, type=list[msgspec.Raw])
+        except msgspec.DecodeError:  # not whole yet, or more than that
+            continue
+        return msgspec.msgpack.decode(head, type=_Header), bodies[0] if bodies else msgspec.Raw()
+    return None, msgspec.Raw()

@@ -7,9 +7,8 @@ dies with the harness.  Like them it is in the run's state file, in the site's l
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -30,6 +29,12 @@ class Server(ABC):
 
     name: str  # by which nodes are told of it
 
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What an image of this system must hold, so that it can be started there."""
+        return ()
+
+    @property
     @abstractmethod
     def capability(self) -> Capability:
         """What a machine must have for it: what ``doctor`` lists, with the command that adds it."""
@@ -37,10 +42,6 @@ class Server(ABC):
     @abstractmethod
     def beside(self, site: Site, node: str, secret: str) -> "RunningServer":
         """One on the host of ``node``, not started yet; ``secret``: a password, where it takes one."""
-
-    def programs(self) -> tuple[str, ...]:
-        """What an image of this system must hold, so that it can be started there."""
-        return ()
 
 
 def load_server(name: str) -> Server:
@@ -94,9 +95,9 @@ class RunningServer(ABC):
 
     process: "ServerProcess"
 
-    @abstractmethod
     def start(self) -> None:
         """Start it."""
+        self.process.start()
 
     @abstractmethod
     def wait(self) -> None:
@@ -119,9 +120,7 @@ class RunningServer(ABC):
         self.wait()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 
@@ -150,18 +149,23 @@ class ServerProcess:
         return None if self._agent is None else self._agent.exit_code
 
     @property
+    def see_log(self) -> str:
+        """What to do about its errors."""
+        return f"see {self.site.folder}/logs/{self.name}.log"
+
+    @property
     def pid(self) -> int:
         """Of the program itself; MachineError where it does not run."""
         if self._agent is None or not self._agent.alive:
-            raise MachineError(f"{self.name} does not run", f"see {self.site.folder}/logs/{self.name}.log")
+            raise MachineError(f"{self.name} does not run", self.see_log)
         return self._agent.pid
 
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
+    def start(self) -> None:
         """Start it; when it answers is for its owner to find out."""
         assert not self.alive, f"{self.name} runs"
         # A shell that becomes the program: standard output is the log, and the process keeps its id.
         words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *_dying_with_us(), *self._command()]
-        self._agent = self.site.start(self.host, Program(self.name, words, environment=environment or {}))
+        self._agent = self.site.start(self.host, Program(self.name, words))
 
     def terminate(self) -> None:
         """Tell it to end, without waiting."""
@@ -188,11 +192,10 @@ class ServerProcess:
             with suppress(OSError, MachineError):
                 if answers():
                     return
-            log = f"see {self.site.folder}/logs/{self.name}.log"
             if not self.alive:
-                raise MachineError(f"{self.name} has ended (code {self.exit_code}) before it answered", log)
+                raise MachineError(f"{self.name} has ended (code {self.exit_code}) before it answered", self.see_log)
             if time.monotonic() > until_s:
-                raise MachineError(f"{self.name} does not answer within {timeout_s:g} s", log)
+                raise MachineError(f"{self.name} does not answer within {timeout_s:g} s", self.see_log)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.1)
 

@@ -17,19 +17,15 @@ class Wire(Protocol):
 
     def hello(self) -> bytes:
         """What is said first."""
-        ...
 
     def is_ready(self) -> bool:
         """Whether the server takes questions."""
-        ...
 
     def ask(self, command: Any) -> bytes:
         """A node's command."""
-        ...
 
     def take(self, content: bytes) -> Sequence[object]:
         """The reports in what came; the rest of an answer may come later."""
-        ...
 
 
 class _Link(LoopSocket):

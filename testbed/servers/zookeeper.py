@@ -5,16 +5,18 @@ outlive its process: clients whose session has not run out find everything when 
 """
 
 import logging
-import socket
-from errno import ECONNREFUSED
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from core.errors import MachineError, SpecError
+from core.errors import SpecError
 from testbed.hosts.capabilities import Capability, find_capability
 from testbed.hosts.site import Site
-from testbed.nodes.planes import ServerAt
-from testbed.servers.server import RunningServer, Server, ServerProcess, listening_address, port_on, program_of
+from testbed.servers.program import RunningProgram, ServerProgram, Spot
+from testbed.servers.server import Server, listening_address, program_of
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
 
 JAR = Path("/usr/share/java/zookeeper.jar")  # of Debian's libzookeeper-java; its manifest names the others
 CLIENT_PORT = 2181  # ZooKeeper's own
@@ -22,120 +24,71 @@ TICK_MS = 500  # ours: a session lives for 2 to 20 ticks without its client (the
 HEAP_MB = 64, 256  # at the start, and at most
 LOG_FILE_KB = 1024  # made at once for a transaction log; 64 MB by default
 START_S = 30.0  # half a second on an idle machine
-ASK_S = 2.0
 COMMANDS = "ruok, srvr, mntr, cons, dump, wchs"  # four-letter words that it answers
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
-class ZooKeeperServer(RunningServer):
-    """One server on the host of ``node``.
+def _words(spot: Spot) -> list[str]:
+    heap = [f"-Xms{HEAP_MB[0]}m", f"-Xmx{HEAP_MB[1]}m"]
+    return [*heap, f"-Dzookeeper.preAllocSize={LOG_FILE_KB}", "-cp", str(JAR), MAIN, spot.settings]
 
-    ``jute_max_bytes``: the most that a request or an answer may be long (jute.maxbuffer; 1 MB unless given).
-    """
 
-    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS, jute_max_bytes: int = 0):
+def _settings(spot: Spot, tick_ms: int) -> str:
+    settings = {
+        "tickTime": tick_ms,
+        "dataDir": f"{spot.folder}/data",
+        "clientPort": spot.port,
+        "clientPortAddress": listening_address(spot.address),
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": COMMANDS,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+_PROGRAM = ServerProgram(
+    "zookeeper",
+    "java",
+    "apt-get install libzookeeper-java",
+    CLIENT_PORT,
+    words=_words,
+    question=lambda spot: b"srvr",
+    expected=b"Mode",
+)
+
+
+class ZooKeeperServer(RunningProgram):
+    """One server on the host of ``node``; started again after ``kill`` or ``stop``, it has the data that it had."""
+
+    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS):
         if tick_ms < 1:
             raise SpecError(f"ZooKeeper's tick of {tick_ms} ms", "give at least 1")
-        self._site, self._tick_ms, self._jute_max_bytes = site, tick_ms, jute_max_bytes
-        self.host, address = site.topology.host_of(node), site.address(node)
-        self._listens_at, self.port = listening_address(address), port_on(address, CLIENT_PORT)
-        self.at = address, self.port  # for nodes, on its own host or another
-        self.folder = site.folder / f"zookeeper-{node}"
-        self.process = ServerProcess(site, self.host, f"zookeeper-{node}", self._command)
+        program = replace(_PROGRAM, settings=lambda spot: _settings(spot, tick_ms))
+        super().__init__(program, site, node, secret="")
 
-    def start(self, timeout_s: float = START_S) -> None:
-        """Start it, after ``kill`` or ``stop`` with the data that it had; returns when it serves."""
-        self._configure()
-        self.process.start()
-        try:
-            self.wait(timeout_s)
-        except MachineError:
-            self.process.stop()
-            raise
+    @property
+    def at(self) -> tuple[str, int]:
+        """Address and port, for nodes on its own host or another."""
+        there = self.reached_at()
+        return there.address, there.port
 
-    def wait(self, timeout_s: float = START_S) -> None:
-        """Until it serves."""
-        self.process.wait_for(lambda: self.ask("ruok") == "imok" and "Mode" in self.ask("srvr"), timeout_s)
-
-    def reached_at(self) -> ServerAt:
-        """See ``RunningServer``."""
-        return ServerAt(*self.at)
-
-    def ask(self, word: str) -> str:
-        """The answer to a four-letter word; MachineError where nobody answers."""
-        try:
-            with self._site.connect(self.host, self.port, ASK_S) as connection:
-                connection.sendall(word.encode())
-                parts = []
-                while part := connection.recv(1 << 16):
-                    parts.append(part)
-        except OSError as error:
-            log = f"see {self._site.folder}/logs/{self.process.name}.log"
-            raise MachineError(f"{self.process.name} does not answer to {word}: {error}", log) from None
-        return b"".join(parts).decode(errors="replace")
-
-    def counters(self) -> dict[str, float]:
-        """What it counts itself (``mntr``), numbers alone: zk_packets_received, zk_watch_count and so on."""
-        counts = {}
-        for line in self.ask("mntr").splitlines():
-            name, _, value = line.partition("\t")
-            try:
-                counts[name] = float(value)
-            except ValueError:
-                continue
-        return counts
-
-    def client(self, session_s: float = 10.0) -> Any:
-        """A kazoo client for the harness, which need not be in the server's namespace; not started yet."""
-
-        def connect() -> socket.socket:
-            try:
-                return self._site.connect(self.host, self.port, ASK_S)
-            except MachineError as error:
-                raise ConnectionRefusedError(ECONNREFUSED, str(error)) from None  # kazoo tries again
-
-        return kazoo_client(self.at, session_s, connect)
-
-    def _configure(self) -> None:
-        """Its configuration file, in the run's folder on its host."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            settings = {
-                "tickTime": self._tick_ms,
-                "dataDir": Path(self._site.place(self.host, self.folder / "data" / "version-2")).parent,
-                "clientPort": self.port,
-                "clientPortAddress": self._listens_at,
-                "maxClientCnxns": 0,
-                "admin.enableServer": "false",
-                "4lw.commands.whitelist": COMMANDS,
-            }
-            text = "".join(f"{name}={value}\n" for name, value in settings.items())
-            (self.folder / "zoo.cfg").write_text(text)
-            self._configuration = self._site.put(self.host, self.folder / "zoo.cfg")
-        except OSError as error:
-            raise MachineError(f"{self.folder}: {error.strerror}", "choose another folder with --out") from None
+    def start(self) -> None:
+        """Start it; returns when it serves."""
+        super().start()
+        self.wait(START_S)
 
     def _command(self) -> list[str]:
         program_of("zookeeper")
-        least_mb, most_mb = HEAP_MB
-        options = [f"-Xms{least_mb}m", f"-Xmx{most_mb}m", f"-Dzookeeper.preAllocSize={LOG_FILE_KB}"]
-        if self._jute_max_bytes:
-            options.append(f"-Djute.maxbuffer={self._jute_max_bytes}")
-        return [program_of("java"), *options, "-cp", str(JAR), MAIN, self._configuration]
+        return [program_of("java"), *super()._command()[1:]]
 
 
-def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> Any:
-    """A client of its own threads, not started yet: one session.  ``connect() -> socket``: where no plain way leads.
+def kazoo_client(at: tuple[str, int], session_s: float) -> "KazooClient":
+    """A client of its own threads, not started yet: one session.
 
     It connects anew by itself, as soon as it can, for as long as its session may live; commands do not wait for that.
     """
     from kazoo.client import KazooClient
-    from kazoo.handlers.threading import SequentialThreadingHandler
     from kazoo.retry import KazooRetry
-
-    class Handler(SequentialThreadingHandler):
-        def create_connection(self, *arguments: Any, **options: Any) -> Any:
-            return super().create_connection(*arguments, **options) if connect is None else connect()
 
     host, port = at
     # Lost connections are what runs are about, and not for the terminal.  Not ``getLogger``: where Mininet has been
@@ -143,25 +96,22 @@ def kazoo_client(at: tuple[str, int], session_s: float, connect: Any = None) -> 
     quiet = logging.Logger("zookeeper")
     quiet.addHandler(logging.NullHandler())
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
-    return KazooClient(f"{host}:{port}", timeout=session_s, handler=Handler(), connection_retry=again, logger=quiet)
+    return KazooClient(f"{host}:{port}", timeout=session_s, connection_retry=again, logger=quiet)
+
+
+def _jar() -> str | None:
+    return str(JAR) if JAR.is_file() and find_capability("java") else None
 
 
 class ZooKeeper(Server):
     """ZooKeeper without a quorum; nodes are clients of kazoo's (``kazoo_client``)."""
 
     name = "zookeeper"
-
-    def capability(self) -> Capability:
-        """See ``Server``: Debian's jars, and a Java to run them."""
-        return Capability("ZooKeeper", _jar, "apt-get install libzookeeper-java", "java")
+    capability = Capability("ZooKeeper", _jar, _PROGRAM.fix, "java")  # Debian's jars, and a Java
 
     def beside(self, site: Site, node: str, secret: str) -> ZooKeeperServer:
         """See ``Server``."""
         return ZooKeeperServer(site, node)
-
-
-def _jar() -> str | None:
-    return str(JAR) if JAR.is_file() and find_capability("java") else None
 
 
 SERVER = ZooKeeper()

@@ -12,12 +12,18 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from core.errors import MachineError
-from systems.placement.messages import Changed, Done
+from systems.api import Message, UnexpectedEvent
+from systems.placement.messages import Beat, Changed, Create, Delete, Done, WatchEntries, Write
 from testbed.servers.zookeeper import kazoo_client
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+    from kazoo.interfaces import IAsyncResult
+    from kazoo.protocol.states import WatchedEvent
 
 ROOT = "/ratebed"
 _PLAIN = "_"  # the folder of paths that name none
@@ -31,8 +37,9 @@ class _Reply(NamedTuple):
     repeated: bool
 
 
-_Request = Callable[[], Any]  # makes a request; returns kazoo's asynchronous result
-Operation = Generator[_Request, _Reply, list[Any]]  # returns messages for the node
+_Request = Callable[[], "IAsyncResult"]  # makes a request
+Messages = list[Message]  # for the node
+Operation = Generator[_Request, _Reply, Messages]
 
 
 @dataclass
@@ -41,28 +48,24 @@ class _Watching:
 
     folder: str
     stem: str
-    on_children: Callable[[Any], None]
-    on_entry: dict[str, Callable[[Any], None]] = field(default_factory=dict)  # name -> of the entry that is there
+    on_children: "Callable[[WatchedEvent], None]"
+    on_entry: "dict[str, Callable[[WatchedEvent], None]]" = field(
+        default_factory=dict
+    )  # name -> of the entry that is there
 
 
 class Session:
     """``put``: takes what is to be done next in the store's thread, a function that returns messages for the node."""
 
-    def __init__(
-        self,
-        at: tuple[str, int],
-        session_s: float,
-        put: Callable[[Callable[[], list[Any]]], None],
-        connect: Callable[[], Any] | None = None,
-    ):
+    def __init__(self, at: tuple[str, int], session_s: float, put: Callable[[Callable[[], Messages]], None]):
         self.heard_at_ns = 0
         self.lost = False  # ZooKeeper knows the session no more
         self._put, self._was_connected = put, False
-        self._parked: list[Callable[[], None]] | None = []  # requests before there is a connection
+        self._has_begun = False  # before there is a connection, operations wait
         self._mine: set[str] = set()  # paths of entries that this session has made
         self._lines: dict[str, deque[Operation]] = {}  # path or prefix -> what waits, the first is under way
         self._watchings: list[_Watching] = []
-        self._client = kazoo_client(at, session_s, connect)
+        self._client = kazoo_client(at, session_s)
         self._client.add_listener(self._turned)
 
     @property
@@ -76,24 +79,27 @@ class Session:
 
     # --- operations of the node ------------------------------------------------------------------------
 
-    def create(self, ticket: int, path: str, value: str) -> list[Any]:
-        """Make an entry; ``Done`` says whether there was none."""
-        return self._ask(path, self._create(ticket, path, value.encode()))
+    def hear(self, message: object) -> Messages:
+        """Begin what a node asks; what there is to say to it at once."""
+        match message:
+            case Beat():
+                return []
+            case Create(ticket, path, value):
+                return self._ask(path, self._create(ticket, path, value.encode()))
+            case Write(path, value):
+                return self._ask(path, self._write(path, value.encode()))
+            case Delete(ticket, path):
+                return self._ask(path, self._delete(ticket, path))
+            case WatchEntries(prefix):
+                return self._watch(prefix)
+        raise UnexpectedEvent("a ZooKeeper session", message)
 
-    def write(self, path: str, value: str) -> list[Any]:
-        """Set an entry of one's own, or make it."""
-        return self._ask(path, self._write(path, value.encode()))
-
-    def delete(self, ticket: int, path: str) -> list[Any]:
-        """Remove an entry of one's own; ``Done`` says whether there was one."""
-        return self._ask(path, self._delete(ticket, path))
-
-    def watch(self, prefix: str) -> list[Any]:
+    def _watch(self, prefix: str) -> Messages:
         """Tell of all entries below a prefix, now and from now on."""
         folder, stem = _parts(prefix)
         line = _line(folder)
 
-        def on_children(event: Any) -> None:
+        def on_children(event: "WatchedEvent") -> None:
             if event.type == "CHILD":
                 self._put(lambda: self._ask(line, self._look(watching)))
 
@@ -147,7 +153,7 @@ class Session:
         if reply.error is not None:  # no such folder yet
             yield partial(self._client.ensure_path_async, f"{ROOT}/{watching.folder}")
             reply = yield request
-        messages: list[Any] = []
+        messages: Messages = []
         for name in sorted(map(unquote, reply.value or ())):
             if name.startswith(watching.stem) and name not in watching.on_entry:
                 messages += yield from self._read(watching, name)
@@ -157,7 +163,7 @@ class Session:
         """An entry as it is now."""
         path = _path(watching.folder, name)
 
-        def on_entry(event: Any) -> None:
+        def on_entry(event: "WatchedEvent") -> None:
             if event.type == "CHANGED":
                 self._put(lambda: self._ask(_line(watching.folder), self._read(watching, name)))
             elif event.type == "DELETED":
@@ -175,48 +181,43 @@ class Session:
         messages = self._gone(watching, name)
         return [*messages, *(yield from self._look(watching))]
 
-    def _gone(self, watching: _Watching, name: str) -> list[Any]:
+    def _gone(self, watching: _Watching, name: str) -> Messages:
         return [] if watching.on_entry.pop(name, None) is None else [Changed(_path(watching.folder, name), None)]
 
     def _catch_up(self, watching: _Watching) -> Operation:
         """After a lost connection: its watches are lost with it, and what they would have told."""
-        messages: list[Any] = []
+        messages: Messages = []
         for name in list(watching.on_entry):
             messages += yield from self._read(watching, name)
         return [*messages, *(yield from self._look(watching))]
 
     # --- requests and replies ----------------------------------------------------------------------------
 
-    def _ask(self, line: str, operation: Operation) -> list[Any]:
+    def _ask(self, line: str, operation: Operation) -> Messages:
         """Begin an operation as soon as no other is under way on the same path."""
         waiting = self._lines.setdefault(line, deque())
         waiting.append(operation)
-        return self._go_on(line) if len(waiting) == 1 else []
+        return self._go_on(line) if self._has_begun and len(waiting) == 1 else []
 
-    def _go_on(self, line: str, reply: _Reply | None = None) -> list[Any]:
+    def _go_on(self, line: str, reply: _Reply | None = None) -> Messages:
         """Give the operation at work its reply; whatever can begin then, begins."""
-        messages: list[Any] = []
+        messages: Messages = []
         waiting = self._lines[line]
         while waiting:
             try:
-                request = next(waiting[0]) if reply is None else waiting[0].send(reply)
+                self._make(line, next(waiting[0]) if reply is None else waiting[0].send(reply))
+                return messages
             except StopIteration as done:
                 messages += done.value
                 waiting.popleft()
                 reply = None
-                continue
-            self._make(line, request)
-            return messages
         del self._lines[line]
         return messages
 
     def _make(self, line: str, request: _Request, repeated: bool = False) -> None:
-        if self._parked is not None:
-            self._parked.append(partial(self._make, line, request))
-        else:
-            request().rawlink(lambda result: self._put(lambda: self._came(line, request, result, repeated)))
+        request().rawlink(lambda result: self._put(lambda: self._came(line, request, result, repeated)))
 
-    def _came(self, line: str, request: _Request, result: Any, repeated: bool) -> list[Any]:
+    def _came(self, line: str, request: _Request, result: "IAsyncResult", repeated: bool) -> Messages:
         from kazoo import exceptions
 
         error = result.exception
@@ -237,17 +238,15 @@ class Session:
             self._put(self._begin_again if self._was_connected else self._begin)
             self._was_connected = True
 
-    def _begin(self) -> list[Any]:
-        parked, self._parked = self._parked or [], None
-        for make in parked:
-            make()
-        return []
+    def _begin(self) -> Messages:
+        self._has_begun = True
+        return [message for line in list(self._lines) for message in self._go_on(line)]
 
-    def _end(self) -> list[Any]:
+    def _end(self) -> Messages:
         self.lost = True
         return []
 
-    def _begin_again(self) -> list[Any]:
+    def _begin_again(self) -> Messages:
         return [
             message
             for watching in self._watchings
@@ -279,7 +278,7 @@ def _path(folder: str, name: str) -> str:
     return f"/{name}" if folder == _PLAIN else f"/{unquote(folder)}/{name}"
 
 
-def _close(client: Any) -> None:
+def _close(client: "KazooClient") -> None:
     with suppress(Exception):  # a client that cannot say good-bye is gone all the same
         client.stop()
         client.close()

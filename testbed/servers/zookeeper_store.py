@@ -7,47 +7,34 @@ crash of the server, as long as it is back in time; several changes of an entry 
 
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
-from systems.placement.messages import Beat, Create, Delete, Expired, WatchEntries, Write
+from systems.placement.messages import Beat, Expired
 from testbed.servers.zookeeper import kazoo_client
-from testbed.servers.zookeeper_session import ROOT, Session
+from testbed.servers.zookeeper_session import ROOT, Messages, Session
 
 POLL_NS = 2 * MILLISECOND_NS  # ours: how long an answer may wait until the node looks
 WIPE_S = 15.0
 
 
 class ZooKeeperStore:
-    """``at``: the server's address and port.  ``session_ns``: a session ends when its node is silent for so long.
+    """``at``: the server's address and port.  ``session_ns``: a session ends when its node is silent for so long."""
 
-    ``connect() -> socket``: where no plain way leads to the server.
-    """
-
-    def __init__(
-        self,
-        node_id: str,
-        at: tuple[str, int],
-        session_ns: int,
-        poll_ns: int = POLL_NS,
-        connect: Callable[[], Any] | None = None,
-    ):
-        self.node_id, self.session_ns, self.poll_ns = node_id, session_ns, poll_ns
-        self._at, self._connect = at, connect
+    def __init__(self, node_id: str, at: tuple[str, int], session_ns: int):
+        self.node_id, self.session_ns, self._at = node_id, session_ns, at
         self._sessions: dict[str, Session] = {}
-        self._came: SimpleQueue[tuple[str, Session, Callable[[], list[Any]]]] = SimpleQueue()
+        self._came: SimpleQueue[tuple[str, Session, Callable[[], Messages]]] = SimpleQueue()
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``.  MachineError where ZooKeeper is not there at the start."""
         match event:
             case Start(None):
                 self._wipe()
-                timers: list[Effect] = [SetTimer("sessions", now_ns + self.session_ns // 2)]
-                return [*timers, SetTimer("poll", now_ns + self.poll_ns)]
+                return [SetTimer("sessions", now_ns + self.session_ns // 2), SetTimer("poll", now_ns + POLL_NS)]
             case Timer("poll", _):
-                return [*self._drain(), SetTimer("poll", now_ns + self.poll_ns)]
+                return [*self._drain(), SetTimer("poll", now_ns + POLL_NS)]
             case Timer("sessions", due_at_ns):
                 for name, session in list(self._sessions.items()):
                     if now_ns - session.heard_at_ns >= self.session_ns:
@@ -70,25 +57,14 @@ class ZooKeeperStore:
         for name in list(self._sessions):
             self._end(name)
 
-    def _hear(self, source: str, message: Any, now_ns: int) -> list[Any]:
+    def _hear(self, source: str, message: object, now_ns: int) -> Messages:
         """What is said to a node that has no session, or has had one."""
         session = self._sessions.get(source)
         if session is None or session.lost:
             self._end(source)
             return [Expired()]
         session.heard_at_ns = now_ns
-        match message:
-            case Beat():
-                return []
-            case Create(ticket, path, value):
-                return session.create(ticket, path, value)
-            case Write(path, value):
-                return session.write(path, value)
-            case Delete(ticket, path):
-                return session.delete(ticket, path)
-            case WatchEntries(prefix):
-                return session.watch(prefix)
-        raise UnexpectedEvent(self.node_id, message)
+        return session.hear(message)
 
     def _drain(self) -> list[Effect]:
         """What kazoo's threads have brought since the last time."""
@@ -102,10 +78,10 @@ class ZooKeeperStore:
                 effects += [Send(name, message) for message in go_on()]
 
     def _open(self, name: str) -> Session:
-        def put(go_on: Callable[[], list[Any]]) -> None:
+        def put(go_on: Callable[[], Messages]) -> None:
             self._came.put((name, session, go_on))
 
-        session = Session(self._at, self.session_ns / SECOND_NS, put, self._connect)
+        session = Session(self._at, self.session_ns / SECOND_NS, put)
         self._sessions[name] = session
         session.open()  # from here on kazoo's threads call ``put``
         return session
@@ -117,15 +93,13 @@ class ZooKeeperStore:
 
     def _wipe(self) -> None:
         """A store begins empty: sessions of an earlier life of this node may not have run out yet."""
-        client = kazoo_client(self._at, self.session_ns / SECOND_NS, self._connect)
+        client = kazoo_client(self._at, self.session_ns / SECOND_NS)
         try:
             client.start(timeout=WIPE_S)
             client.delete(ROOT, recursive=True)
         except Exception as error:
-            host, port = self._at
-            raise MachineError(
-                f"no ZooKeeper at {host}:{port}: {error or type(error).__name__}", "see its log"
-            ) from None
+            what = f"no ZooKeeper at {self._at[0]}:{self._at[1]}: {error or type(error).__name__}"
+            raise MachineError(what, "see its log") from None
         finally:
             client.stop()
             client.close()

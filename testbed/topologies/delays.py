@@ -1,7 +1,8 @@
 """Measured delays between places made whole: both directions as one, holes filled or refused, all of it counted."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class Repairs:
             "shortened": "of {} pairs {} have a detour shorter than the direct delay: "
             + ("messages take it" if self.detours else "messages go the direct way"),
         }
-        counts = {field.name: getattr(self, field.name) for field in fields(self)}
+        counts = asdict(self)
         return tuple(said[name].format(self.pairs, counts[name]) for name in said if counts[name])
 
 
@@ -53,16 +54,15 @@ def between(
             raise SpecError(f"{table}: no city {name!r}", hint(name, known))
     delays: dict[Pair, int] = {}
     uneven = one_direction = filled = 0
-    for i, a in enumerate(wanted):
-        for b in wanted[i + 1 :]:
-            both = _directions(delays_ns, a, b)
-            if not both:
-                delays[frozenset((a, b))] = _detour(table, delays_ns, known, a, b, repair)
-                filled += 1
-                continue
-            delays[frozenset((a, b))] = sum(both) // len(both)
+    for a, b in combinations(wanted, 2):
+        both = _directions(delays_ns, a, b)
+        if not both:
+            both = [_detour(table, delays_ns, known, a, b, repair)]
+            filled += 1
+        else:
             one_direction += len(both) == 1
             uneven += len(both) == 2 and abs(both[0] - both[1]) > UNEVEN * sum(both) / 2
+        delays[frozenset((a, b))] = sum(both) // len(both)
     return delays, Repairs(len(delays), uneven, one_direction, filled)
 
 

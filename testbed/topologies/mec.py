@@ -1,8 +1,8 @@
 """The topology ``city-mec``: edge sites of one city, and a cloud (ePulsar 5.1.1; multi-access edge computing)."""
 
 from core.errors import SpecError
-from testbed.topologies.site_hosts import at_least, broker, manager, one_way, proxy, store
-from testbed.topologies.topology import SWITCH, Host, Link, Topology
+from testbed.topologies.places import STORE, actor, joined
+from testbed.topologies.topology import Link, Topology, at_least, one_way
 
 NAME = "city-mec"
 CITY, CLOUD = "city", "cloud"
@@ -22,27 +22,20 @@ def city_mec(
     (one way) from each.  Site N has ``brokerN`` and ``proxyN``; ``brokers`` names the sites that have a broker
     ("1,3"), by default all.  ``cloud_brokers`` more are in the cloud, numbered on from the last site.
     """
-    at_least(NAME, "sites", sites, 1)
-    at_least(NAME, "managers", managers, 1)
-    at_least(NAME, "cloud_brokers", cloud_brokers, 0)
+    for option, count, least in (("sites", sites, 1), ("managers", managers, 1), ("cloud_brokers", cloud_brokers, 0)):
+        at_least(NAME, option, count, least)
     to_city_ns = round(one_way(NAME, "site_rtt", site_rtt) / 4)
     to_cloud_ns = one_way(NAME, "cloud_delay", cloud_delay) - to_city_ns
     if to_cloud_ns < 0:
         what = f"topology {NAME}: cloud_delay = {cloud_delay} is less than the way to the city switch"
         raise SpecError(what, f"give at least a quarter of site_rtt = {site_rtt}")
-    with_broker = _numbers(brokers, sites)
-    numbers = range(1, sites + 1)
-    placed = [(broker(n), f"site{n}") for n in with_broker]
-    placed += [(broker(sites + n), CLOUD) for n in range(1, cloud_brokers + 1)]
-    placed += [(proxy(n), f"site{n}") for n in numbers]
-    placed += [(manager(n), CLOUD) for n in range(1, managers + 1)]
-    placed.append((store(), CLOUD))
-    switches = [f"site{n}" for n in numbers] + [CITY, CLOUD]
-    links = [Link(host.name, switch) for host, switch in placed]
-    links += [Link(f"site{n}", CITY, to_city_ns) for n in numbers]
-    links.append(Link(CITY, CLOUD, to_cloud_ns))
-    hosts = [host for host, _ in placed] + [Host(name, role=SWITCH) for name in switches]
-    return Topology(NAME, tuple(hosts), tuple(links))
+    sites_named = [f"site{n}" for n in range(1, sites + 1)]
+    placed = [(actor("broker", n), f"site{n}") for n in _numbers(brokers, sites)]
+    placed += [(actor("broker", sites + n), CLOUD) for n in range(1, cloud_brokers + 1)]
+    placed += [(actor("proxy", n), site) for n, site in enumerate(sites_named, 1)]
+    placed += [*((actor("manager", n), CLOUD) for n in range(1, managers + 1)), (STORE, CLOUD)]
+    links = [*(Link(site, CITY, to_city_ns) for site in sites_named), Link(CITY, CLOUD, to_cloud_ns)]
+    return joined(NAME, placed, [*sites_named, CITY, CLOUD], links)
 
 
 def _numbers(brokers: int | str | list[int], sites: int) -> list[int]:

@@ -5,10 +5,34 @@ and its coordinate agent ``brokerN-agent``), ``proxy`` (``proxyN``, the agent of
 (``managerN`` and ``managerN-agent``: where load managers may be elected) and ``store`` (the coordination store).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from testbed.topologies.topology import Host, Link, Topology
+from systems.placement.cast import AGENT
+from testbed.topologies.topology import SWITCH, Host, Link, Topology
+
+STORE = Host("store", role="store")
+
+
+def actor(role: str, number: int) -> Host:
+    """A broker, a manager or a proxy; the first two have a coordinate agent beside them, a proxy is one."""
+    name = f"{role}{number}"
+    return Host(name, role=role, nodes=() if role == "proxy" else (name, name + AGENT))
+
+
+def joined(
+    topology: str,
+    placed: Sequence[tuple[Host, str]],
+    switches: Iterable[str],
+    between: Iterable[Link],
+    access_ns: int = 0,
+    direct: bool = False,
+    notes: tuple[str, ...] = (),
+) -> Topology:
+    """Hosts, each ``access_ns`` from its switch, and the links between switches."""
+    hosts = (*(host for host, _ in placed), *(Host(name, role=SWITCH) for name in switches))
+    links = (*(Link(host.name, switch, access_ns) for host, switch in placed), *between)
+    return Topology(topology, hosts, links, direct, notes)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ Registry: ``TOPOLOGIES``, name -> "module:builder".  A builder is a function of 
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations, product
 from math import prod
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import configure, lookup
 from core.units import duration_ns
 
@@ -209,17 +210,24 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
     return paths
 
 
-def load_topology(name: str, options: Mapping[str, Any] | None = None) -> Topology:
+def load_topology(name: str, options: Options | None = None) -> Topology:
     """The registered topology ``name``, built with ``options``; SpecError on unknown names and options."""
     topology: Topology = configure(f"topology {name}", lookup("topology", TOPOLOGIES, name), options or {})
     return topology
 
 
-def _span(text: str) -> int:
+def at_least(topology: str, option: str, count: int, least: int) -> None:
+    """SpecError naming ``option`` where ``count`` is too small."""
+    if count < least:
+        raise SpecError(f"topology {topology}: {option} = {count}", f"give at least {least}")
+
+
+def one_way(topology: str, option: str, text: str) -> int:
+    """Nanoseconds of a topology's option; SpecError naming it."""
     try:
         return duration_ns(text)
     except ValueError as error:
-        raise SpecError(f"topology option: {error}", "") from None
+        raise SpecError(f"topology {topology}: {option}: {error}", "") from None
 
 
 def srtm_lan(brokers: int = 6, delay: str = "10us") -> Topology:
@@ -228,16 +236,15 @@ def srtm_lan(brokers: int = 6, delay: str = "10us") -> Topology:
     Two hosts for publishers, two for subscribers, two that carry the brokers (2 cores each), one for
     Load Distributor and TB Adaptor.  ``delay``: one way, host to switch (ours).
     """
-    if brokers < 1:
-        raise SpecError(f"topology srtm-lan: brokers = {brokers}", "give at least 1")
+    at_least("srtm-lan", "brokers", brokers, 1)
     names = [f"broker{i}" for i in range(1, brokers + 1)]
     half = (brokers + 1) // 2
     hosts = [Host(f"{role}s{i}", 16, role) for role in ("publisher", "subscriber") for i in (1, 2)]
     carried = [part for part in (names[:half], names[half:]) if part]
     hosts += [Host(f"brokers{i}", max(16, 2 * len(part)), "broker", tuple(part)) for i, part in enumerate(carried, 1)]
     hosts.append(Host("control", 16, "control", ("distributor", "adaptor")))
-    links = [Link(host.name, "lan", _span(delay), rate_bps=40 * 10**9) for host in hosts]
-    return Topology("srtm-lan", (*hosts, Host("lan", role=SWITCH)), tuple(links))
+    links = [Link(host.name, "lan", one_way("srtm-lan", "delay", delay), rate_bps=40 * 10**9) for host in hosts]
+    return Topology("srtm-lan", (*hosts, *_switches(["lan"])), tuple(links))
 
 
 def star(
@@ -245,9 +252,8 @@ def star(
 ) -> Topology:
     """A node ``hub`` linked to ``n1`` ... ``nN``; delay one way, hub to leaf."""
     leaves = _numbered("star", nodes, 1)
-    hosts = (Host("hub", cores, "hub"), *(Host(name, cores, "node") for name in leaves))
-    links = tuple(Link("hub", name, _span(delay), _span(jitter), loss_probability) for name in leaves)
-    return Topology("star", hosts, links)
+    links = _links("star", product(["hub"], leaves), delay, jitter, loss_probability)
+    return Topology("star", (Host("hub", cores, "hub"), *_nodes(leaves, cores)), links)
 
 
 def full_mesh(
@@ -255,7 +261,8 @@ def full_mesh(
 ) -> Topology:
     """Nodes ``n1`` ... ``nN``, each linked to every other; delay one way."""
     names = _numbered("full-mesh", nodes, 1)
-    return mesh("full-mesh", names, _span(delay), _span(jitter), loss_probability, cores)
+    links = _links("full-mesh", combinations(names, 2), delay, jitter, loss_probability)
+    return Topology("full-mesh", _nodes(names, cores), links)
 
 
 def dumbbell(
@@ -272,12 +279,10 @@ def dumbbell(
     ``delay``, ``jitter``, ``loss_probability`` and ``rate_mbps`` (0: unlimited) are of the link between the switches.
     """
     names = _numbered("dumbbell", nodes, 2)
-    half = (nodes + 1) // 2
-    links = [Link(name, "left" if i < half else "right", _span(access_delay)) for i, name in enumerate(names)]
-    rate_bps = _rate_bps("dumbbell", rate_mbps)
-    links.append(Link("left", "right", _span(delay), _span(jitter), loss_probability, rate_bps))
-    hosts = [Host(name, cores, "node") for name in names] + [Host(side, role=SWITCH) for side in ("left", "right")]
-    return Topology("dumbbell", tuple(hosts), tuple(links))
+    half, access_ns = (nodes + 1) // 2, one_way("dumbbell", "access_delay", access_delay)
+    access = [Link(name, "left" if i < half else "right", access_ns) for i, name in enumerate(names)]
+    between = _links("dumbbell", [("left", "right")], delay, jitter, loss_probability, rate_mbps)
+    return Topology("dumbbell", (*_nodes(names, cores), *_switches(["left", "right"])), (*access, *between))
 
 
 def tree(
@@ -295,7 +300,6 @@ def tree(
     """
     if depth < 1 or fanout < 1 or fanout**depth > 1000:
         raise SpecError(f"topology tree: depth = {depth}, fanout = {fanout}", "give 1 or more, and at most 1000 leaves")
-    rate_bps = _rate_bps("tree", rate_mbps)
     switches, level = ["s1"], ["s1"]
     joints: list[tuple[str, str]] = []
     for _ in range(depth - 1):
@@ -304,27 +308,42 @@ def tree(
         switches, level = switches + below, below
     leaves = _numbered("tree", len(level) * fanout, 1)
     joints += [(level[i // fanout], name) for i, name in enumerate(leaves)]
-    links = [Link(a, b, _span(delay), _span(jitter), loss_probability, rate_bps) for a, b in joints]
-    hosts = [Host(name, cores, "node") for name in leaves] + [Host(name, role=SWITCH) for name in switches]
-    return Topology("tree", tuple(hosts), tuple(links))
-
-
-def _rate_bps(topology: str, rate_mbps: float) -> int | None:
-    if not 0 <= rate_mbps < float("inf"):
-        raise SpecError(f"topology {topology}: rate_mbps = {rate_mbps}", "give a positive rate, or 0 for none")
-    return round(rate_mbps * 10**6) or None
+    links = _links("tree", joints, delay, jitter, loss_probability, rate_mbps)
+    return Topology("tree", (*_nodes(leaves, cores), *_switches(switches)), links)
 
 
 def mesh(
     name: str, names: list[str], delay_ns: int, jitter_ns: int = 0, loss_probability: float = 0.0, cores: int = 1
 ) -> Topology:
     """A full mesh over hosts of the given names."""
-    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    links = tuple(Link(a, b, delay_ns, jitter_ns, loss_probability) for a, b in pairs)
-    return Topology(name, tuple(Host(host, cores, "node") for host in names), links)
+    links = tuple(Link(a, b, delay_ns, jitter_ns, loss_probability) for a, b in combinations(names, 2))
+    return Topology(name, _nodes(names, cores), links)
 
 
 def _numbered(topology: str, count: int, least: int) -> list[str]:
-    if count < least:
-        raise SpecError(f"topology {topology}: nodes = {count}", f"give at least {least}")
+    at_least(topology, "nodes", count, least)
     return [f"n{i}" for i in range(1, count + 1)]
+
+
+def _nodes(names: Iterable[str], cores: int) -> tuple[Host, ...]:
+    return tuple(Host(name, cores, "node") for name in names)
+
+
+def _switches(names: Iterable[str]) -> tuple[Host, ...]:
+    return tuple(Host(name, role=SWITCH) for name in names)
+
+
+def _links(
+    topology: str,
+    ends: Iterable[tuple[str, str]],
+    delay: str,
+    jitter: str,
+    loss_probability: float,
+    rate_mbps: float = 0.0,
+) -> tuple[Link, ...]:
+    """Links that are all alike, as a topology's options say."""
+    if not 0 <= rate_mbps < float("inf"):
+        raise SpecError(f"topology {topology}: rate_mbps = {rate_mbps}", "give a positive rate, or 0 for none")
+    delay_ns, jitter_ns = one_way(topology, "delay", delay), one_way(topology, "jitter", jitter)
+    rate_bps = round(rate_mbps * 10**6) or None
+    return tuple(Link(a, b, delay_ns, jitter_ns, loss_probability, rate_bps) for a, b in ends)

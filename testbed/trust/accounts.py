@@ -70,12 +70,7 @@ class DeliveryAccount:
 
 
 def account(
-    offered: Int64,
-    sent: Int64,
-    acknowledged: Int64,
-    delivered: Int64,
-    arrived: Int64 = _NONE,
-    released: Int64 = _NONE,
+    offered: Int64, sent: Int64, acknowledged: Int64, delivered: Int64, arrived: Int64 = _NONE, released: Int64 = _NONE
 ) -> DeliveryAccount:
     """The account of one load, from message numbers.
 
@@ -85,10 +80,11 @@ def account(
     """
     numbers = np.unique(offered)
     assert len(numbers) == len(offered), "a message number was offered twice"
+    received, times = np.unique(delivered, return_counts=True)
+    is_ours = np.isin(received, numbers)
     deliveries = np.zeros(len(numbers), np.int64)
-    places = _places(numbers, delivered)
-    np.add.at(deliveries, places, 1)
-    was_sent, was_acknowledged = _among(numbers, sent), _among(numbers, acknowledged)
+    deliveries[np.isin(numbers, received)] = times[is_ours]
+    was_sent, was_acknowledged = np.isin(numbers, sent), np.isin(numbers, acknowledged)
     came = deliveries > 0
     undelivered = was_acknowledged & ~came
     unacknowledged = was_sent & ~was_acknowledged & ~came
@@ -99,11 +95,11 @@ def account(
         delivered_count=_count(deliveries == 1),
         duplicated_count=_count(deliveries > 1),
         offered_count=len(numbers),
-        unacknowledged_at_broker_count=_count(unacknowledged & _among(numbers, arrived)),
-        undelivered_released_count=_count(undelivered & _among(numbers, released)),
+        unacknowledged_at_broker_count=_count(unacknowledged & np.isin(numbers, arrived)),
+        undelivered_released_count=_count(undelivered & np.isin(numbers, released)),
         delivered_unacknowledged_count=_count(came & ~was_acknowledged),
         surplus_count=int((deliveries[came] - 1).sum()),
-        foreign_count=len(delivered) - len(places),
+        foreign_count=int(times[~is_ours].sum()),
     )
 
 
@@ -147,21 +143,6 @@ def _highest_before(numbers: Int64, senders: Int64) -> Int64:
     before = np.concatenate([[-1], highest[:-1]]) - lift
     reached: Int64 = np.maximum(before, -1)
     return reached
-
-
-def _places(numbers: Int64, wanted: Int64) -> Int64:
-    """Where each of ``wanted`` stands in the sorted ``numbers``; those that are not there are left out."""
-    if not len(numbers):
-        return _NONE
-    places = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    there: Int64 = places[numbers[places] == wanted]
-    return there
-
-
-def _among(numbers: Int64, wanted: Int64) -> Bools:
-    mask = np.zeros(len(numbers), bool)
-    mask[_places(numbers, wanted)] = True
-    return mask
 
 
 def _count(mask: Bools) -> int:

@@ -65,10 +65,8 @@ def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:
             return "cut off", frozenset(side), True
         case Heal(_, side):
             return "cut off", frozenset(side), False
-        case LinkLoss(_, a, b, probability) | LinkDuplication(_, a, b, probability):
-            return type(fault).__name__, frozenset((a, b)) - {EVERY}, probability > 0
-        case LinkReordering(_, a, b, probability, _):
-            return type(fault).__name__, frozenset((a, b)) - {EVERY}, probability > 0
+        case LinkLoss(_, a, b, chance) | LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
+            return type(fault).__name__, frozenset((a, b)) - {EVERY}, chance > 0
     return "", frozenset(), False
 
 

@@ -5,7 +5,7 @@ In virtual time there is nothing to say: ``NOTHING``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from testbed.hosts.site import PathMeasure
@@ -26,7 +26,7 @@ EXACT = Fidelity()
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """What comes home with a run's tables; ``harness.run`` puts it into the run folder."""
 
     fidelity: Fidelity = EXACT  # virtual time keeps its schedule exactly
@@ -36,7 +36,7 @@ class Evidence:
     epoch_ns: int | None = None  # CLOCK_REALTIME of the run's time 0
     notes: Sequence[str] = ()  # what of the topology the testbed does not give, a sentence each
 
-    def path_columns(self) -> dict[str, list[Any]]:
+    def path_columns(self) -> dict[str, list[object]]:
         """Columns of the table ``paths``, without ``run_id``."""
         names = (
             "source", "target", "requested_delay_ns", "measured_delay_ns", "requested_jitter_ns", "measured_p05_ns",
@@ -45,4 +45,4 @@ class Evidence:
         return {name: [getattr(path, name) for path in self.paths] for name in names}
 
 
-NOTHING = Evidence()
+NOTHING = RunEvidence()

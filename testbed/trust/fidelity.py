@@ -1,37 +1,9 @@
 """Did a live run do what it was asked to do?  Pure judging: observations in, ``Fidelity`` out.
 
-All thresholds are ours.  Times are judged against the ``scale_ns`` of the run: the smallest latency
-that it wants to tell apart (the SLO of a distribution, 1 ms for limiters).
+All thresholds are ours: a ``_Rule`` each, below.  Times are judged against the ``scale_ns`` of the run: the smallest
+latency that it wants to tell apart (the SLO of a distribution, 1 ms for limiters).
 
-=================================  ==================  ======================  =================================
-what                               degraded above      invalid above           why it matters
-=================================  ==================  ======================  =================================
-generator, median lateness         scale / 4           scale                   load is not open loop any more
-generator, p99 of lateness         scale               20 scale                the tail is the generator's own
-share of the load never sent       0                   1 %                     another load than the schedule's
-share that got lost on its way     0 (no fault)        1 %                     the same
-cores all busy, share of the time  20 %                80 %, and late (1)      queueing for the processor
-processor taken by other guests    10 %                50 %                    the same, from outside
-delays, median lateness            scale / 4           scale                   paths are longer than asked for
-delays, p99 of lateness            scale               20 scale                bursts after each stall
-packets dropped by queues          0                   0.1 %                   retransmission after 200 ms
-clock set                          scale / 10          scale                   instants of before and after
-clocks of hosts, known only to     scale / 4           scale                   latencies between hosts are as wrong
-reads of several commands          5 %                 never                   one kernel stamp for several
-records that nobody can explain    -                   0                       the accounts do not sum up
-acknowledged, not delivered        -                   0 (no broker killed)    lost by us
-delivered twice                    0 (no fault)        -                       sent again, or migrated badly
-agents lost (by no fault)          -                   0                       part of the load is missing
-decisions without an answer, of    1 %                 5 %                     a limiter whose server is not there
-all outside of faults (2)
-hosts over their memory limit      -                   0                       they were killed
-=================================  ==================  ======================  =================================
-
-(1) A busy machine alone does no certain harm: where neither 99th percentile is degraded, the run is not invalid.
-
-(2) And outside of one time-out after them: what nodes decide alone then is the fault's, counted and shown.
-
-The spread between the two columns of a 99th percentile is wide on purpose: on a small virtual machine single
+The spread between the two thresholds of a 99th percentile is wide on purpose: on a small virtual machine single
 stalls of 10 ms are the host's, and they are in the latency as well, which counts from the intended instant.
 """
 
@@ -98,7 +70,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One line of the table above."""
+    """What makes a run degraded, and what invalid (``inf``: nothing does)."""
 
     name: str  # of the number in ``Fidelity.numbers``
     value: float | None
@@ -119,9 +91,8 @@ def judge(seen: Observation) -> Fidelity:
     if seen.lateness is None:
         invalid.append("nothing is known of the generator's lateness")
     invalid += [f"host {host} was over its memory limit and was killed" for host in seen.killed_hosts]
-    for agent in seen.lost_agents:
-        invalid.append(f"agent {agent} was lost")
-    rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen), *_rules_of_answers(seen)]
+    invalid += [f"agent {agent} was lost" for agent in seen.lost_agents]
+    rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen)]
     for rule in rules:
         if rule.value is not None and rule.value > rule.degraded_above:
             (invalid if rule.value > rule.invalid_above else degraded).append(rule.text())
@@ -135,12 +106,15 @@ def _rules_of_time(seen: Observation) -> Sequence[_Rule]:
     invalid_late, invalid_delay = (20 * scale if spread.count >= MANY else inf for spread in (late, delay))
     step = None if seen.clock_step_ns is None else abs(seen.clock_step_ns)
     return (
+        # The load is not open loop any more; its tail is the generator's own.
         _Rule("lateness_p50_ns", late.p50_ns, scale / 4, scale, "half of the load was sent {value} late"),
         _Rule("lateness_p99_ns", late.p99_ns, scale, invalid_late, "1 % of the load was sent {value} late"),
+        # Paths are longer than asked for; bursts after each stall.
         _Rule("delay_lateness_p50_ns", delay.p50_ns, scale / 4, scale,
               "half of the packets were delayed {value} too long"),
         _Rule("delay_lateness_p99_ns", delay.p99_ns, scale, invalid_delay,
               "1 % of the packets were delayed {value} too long"),
+        # Instants of before and after cannot be compared, nor latencies between hosts.
         _Rule("clock_step_ns", step, scale / 10, scale, "the clock was set by {value}"),
         _Rule("clock_doubt_ns", seen.clock_doubt_ns, scale / 4, scale,
               "the clocks of two hosts can be compared to {value} only"),
@@ -152,11 +126,18 @@ def _rules_of_machine(seen: Observation) -> Sequence[_Rule]:
     spreads = [spread.p99_ns for spread in (seen.lateness, seen.delay_lateness) if spread]
     is_late = any(p99_ns is not None and p99_ns > seen.scale_ns for p99_ns in spreads)
     dropped = None if drops is None else drops / max(packets or 0, drops, 1)  # of an unknown number: all
+    unanswered = seen.answers.unanswered_share if seen.answers else None
     return (
+        # A busy machine alone does no certain harm: where no 99th percentile is degraded, the run is not invalid.
         _Rule("busy_share", seen.busy_share, 0.2, 0.8 if is_late else inf, "all cores were busy {value} of the time"),
         _Rule("steal_share", seen.steal_share, 0.1, 0.5, "other guests took {value} of the processors"),
+        # What a queue drops is sent again after 200 ms.
         _Rule("queue_drop_share", dropped, 0.0, 0.001, f"queues dropped {drops} packets, {{value}} of all"),
+        # One kernel stamp stands for several commands.
         _Rule("merged_read_share", seen.merged_read_share, 0.05, inf, "{value} of the reads brought several commands"),
+        # A limiter whose server is not there; what nodes decide alone in a fault, and for one time-out after, is its.
+        _Rule("unanswered_share", unanswered, 0.01, 0.05,
+              "{value} of the decisions outside of faults were taken without the answer that was asked for"),
     )  # fmt: skip
 
 
@@ -180,15 +161,6 @@ def _rules_of_the_account(seen: Observation) -> Sequence[_Rule]:
     )  # fmt: skip
 
 
-def _rules_of_answers(seen: Observation) -> Sequence[_Rule]:
-    if seen.answers is None:
-        return ()
-    return (
-        _Rule("unanswered_share", seen.answers.unanswered_share, 0.01, 0.05,
-              "{value} of the decisions outside of faults were taken without the answer that was asked for"),
-    )  # fmt: skip
-
-
 def _beside(seen: Observation) -> dict[str, float]:
     """Numbers that nobody judges."""
     numbers = dict(seen.more)
@@ -197,8 +169,7 @@ def _beside(seen: Observation) -> dict[str, float]:
             numbers |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
     if seen.queue_drop_count is not None:
         numbers["queue_drop_count"] = seen.queue_drop_count
-    if seen.account:
-        numbers |= {part.name: getattr(seen.account, part.name) for part in fields(seen.account)}
-    if seen.answers:
-        numbers |= {part.name: getattr(seen.answers, part.name) for part in fields(seen.answers)}
+    for account in (seen.account, seen.answers):
+        if account:
+            numbers |= {part.name: getattr(account, part.name) for part in fields(account)}
     return numbers

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Any
 
 from testbed.hosts.agent import serve
 
@@ -34,7 +33,7 @@ class Prober:
 
     def probe(
         self, targets: list[tuple[str, int]], count: int, span_s: float, wait_s: float, number: int
-    ) -> dict[str, Any]:
+    ) -> dict[str, list[dict[str, list[int]]]]:
         """Send ``count`` messages to each target within ``span_s``, in turn; the delays there and back, in ns."""
         ends = [(address, port) for address, port in targets]
         begin_s = time.monotonic()
@@ -52,7 +51,7 @@ class Prober:
         results = [{"there_ns": [there for there, _ in one], "back_ns": [back for _, back in one]} for one in answers]
         return {"results": results}
 
-    def heard(self, address: str, port: int, number: int) -> dict[str, Any]:
+    def heard(self, address: str, port: int, number: int) -> dict[str, int]:
         """How many messages of a round came from an asker."""
         return {"heard_count": len(self._heard.get(((address, port), number), ()))}
 

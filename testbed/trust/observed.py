@@ -1,6 +1,6 @@
 """What a live deployment finds out beside its results: accounts, migrations, lateness, counters; judged at the end."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -11,7 +11,7 @@ from core.records import Int64
 from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
-from testbed.trust.evidence import Evidence
+from testbed.trust.evidence import RunEvidence
 from testbed.trust.fidelity import Observation, Spread, judge, spread_of
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
@@ -36,7 +36,6 @@ class Findings:
     broker_killed: bool = False
     faulty: bool = False
     notes: Sequence[str] = ()
-    first_begin_ns: int | None = None
 
     def moved(self, at_ns: int, publisher_count: int, told_count: int) -> None:
         """Publishers went from one broker to another; so many by the broker's word."""
@@ -59,7 +58,7 @@ class Findings:
         values |= {f"{name}_count": count for name, count in more.items()}
         self.rows += [(start_ns, "", name, float(value)) for name, value in values.items()]
 
-    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> Evidence:
+    def evidence(self, probes: Seen, logs: Mapping[str, bytes]) -> RunEvidence:
         """Everything, judged.  Instants of the machine's samples count from the first window's begin."""
         epoch_ns = self.spans_ns[0][0] if self.spans_ns else None
         seen = self.observation(probes)
@@ -69,11 +68,11 @@ class Findings:
             *self.rows,
             *((end_ns, name, metric, float(value)) for name, stats in self.broker_stats.items()
               for metric, value in stats.items()),
-            *((end_ns, node, metric, value) for node, metric, value in self.site_counters),
+            *((end_ns, *counter) for counter in self.site_counters),
         ]  # fmt: skip
         if epoch_ns is not None:
             rows += probes.samples(epoch_ns)
-        return Evidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
+        return RunEvidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
 
     def observation(self, probes: Seen) -> Observation:
         """What ``judge`` judges."""
@@ -101,9 +100,13 @@ class Findings:
             more={"migration_count": float(self.migration_count)},
         )
 
+    def _counted(self, *metrics: str) -> list[float]:
+        """What the site has counted under these names."""
+        return [value for _, metric, value in self.site_counters if metric in metrics]
+
     def _clock_doubt_ns(self) -> int | None:
         """How well the instants of two hosts can be compared, at worst; None where all share a clock."""
-        doubts_ns = sorted(value for _, metric, value in self.site_counters if metric == CLOCK_DOUBT)
+        doubts_ns = sorted(self._counted(CLOCK_DOUBT))
         return int(sum(doubts_ns[-2:])) if doubts_ns else None
 
     def _dead_helpers(self) -> list[str]:
@@ -121,24 +124,18 @@ class Findings:
 
     def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
-        drops = [
-            value for _, metric, value in self.site_counters if metric in ("queue_drop_count", "receive_drop_count")
-        ]
-        came = [value for _, metric, value in self.site_counters if metric == "received_packet_count"]
         lost = _datagrams(probes, "udp_dropped_count")
-        if came:
-            return int(sum(drops)) + lost, int(sum(came))
-        datagrams = _datagrams(probes, "udp_received_count")
-        return (lost, datagrams + lost) if datagrams + lost else (None, None)
+        if came := self._counted("received_packet_count"):
+            return int(sum(self._counted("queue_drop_count", "receive_drop_count"))) + lost, int(sum(came))
+        datagrams = _datagrams(probes, "udp_received_count") + lost
+        return (lost, datagrams) if datagrams else (None, None)
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
         counts = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
-        if not counts.get("packet_count"):
+        if not (count := counts.get("packet_count")):
             return None
-        return Spread(
-            counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], counts["packet_count"]
-        )
+        return Spread(counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], count)
 
 
 def _datagrams(probes: Seen, metric: str) -> int:
@@ -153,9 +150,8 @@ def _datagrams(probes: Seen, metric: str) -> int:
     return int(sum(last[node] - first[node] for node in nodes))
 
 
-def _mean_over(spans_ns: Sequence[tuple[int, int]], share) -> float | None:  # type: ignore[no-untyped-def]
-    """A share's mean over spans, weighted by their lengths."""
-    shares = [(end - begin, share(begin, end)) for begin, end in spans_ns]
-    known = [(length, value) for length, value in shares if value is not None]
+def _mean_over(spans_ns: Sequence[tuple[int, int]], share: Callable[[int, int], float | None]) -> float | None:
+    """A share's mean over spans, weighted by their lengths; those that nobody looked at are left out."""
+    known = [(end - begin, value) for begin, end in spans_ns if (value := share(begin, end)) is not None]
     total = sum(length for length, _ in known)
     return sum(length * value for length, value in known) / total if total else None

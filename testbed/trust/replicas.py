@@ -1,13 +1,12 @@
 """Are all replicas equal at the end of a run?  Counted from the snapshots of the nodes, alike on every testbed."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from systems.api import System
 
 
 def replica_rows(
-    system: System, config: Any, states: Mapping[str, Any], now_ns: int
+    system: System, config: object, states: Mapping[str, object], now_ns: int
 ) -> list[tuple[int, str, str, float]]:
     """Rows of ``samples``, of node "": how much the replicas hold, and how much of it not all of them.
 
@@ -18,7 +17,7 @@ def replica_rows(
     if system.shared is None or not states:
         return []
     held = [system.shared(config, snapshot, now_ns) for snapshot in states.values()]
-    anywhere, everywhere = frozenset[Any]().union(*held), held[0].intersection(*held)
+    anywhere, everywhere = frozenset[object]().union(*held), held[0].intersection(*held)
     counts = {"replica_count": len(held), "replica_entry_count": len(anywhere),
               "replica_gap_count": len(anywhere) - len(everywhere)}  # fmt: skip
     return [(now_ns, "", metric, float(count)) for metric, count in counts.items()]

@@ -1,6 +1,6 @@
 """The batch kernel of the broker model: one pass over a block of emissions, compiled by Numba.
 
-``testbed.virtual.broker_twin`` is the same in plain Python; a test compares them.
+The tests' ``broker_twin`` is the same in plain Python; they compare the two.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -59,7 +59,7 @@ def advance(
     lowest_level, lowest_balance, message_count,
     quantum, drop, dropped_count,
     latency, access_delay, record_from_ns, record_until_ns,
-    journal, rows,                                         # int64 (n, 5) or (0, 5), and its next row
+    journal, rows,                                         # int64 (n, 5 or more), n may be 0, and its next row
 ):  # fmt: skip
     """Carry a block of emissions through the brokers; state arrays are changed in place.
 

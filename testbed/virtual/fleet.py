@@ -3,20 +3,61 @@
 The same protocol as a live broker's: ``move``, ``set_bucket``, ``advance``, ``report``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from collectors.histogram import BUCKET_COUNT
+from core.errors import SystemFault
 from core.records import Block, Envelope, Int32, Schedule
 from core.units import SECOND_NS
-from systems.api import TopicReport
+from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from testbed.brokers.model import BrokerModel
 from testbed.virtual import broker_kernel
-from testbed.virtual.fleet_state import FleetState
 
-CHUNK_NS = SECOND_NS // 1  # the schedule is walked in pieces of this length: memory stays flat
+CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+class FleetState:
+    """Everything that the kernel carries from one call to the next, for all brokers of one topic.
+
+    int64 arrays of one entry a broker (``free_at_ns``: one a broker and core).  Counts are kept in
+    histograms, shape (brokers, BUCKET_COUNT).
+    """
+
+    def __init__(self, brokers: int, cores: int):
+        self.free_at_ns = np.zeros((brokers, cores), np.int64)
+        self.pump_free_at_ns = np.zeros(brokers, np.int64)
+        self.level = np.zeros(brokers, np.int64)
+        self.level_at_ns = np.zeros(brokers, np.int64)
+        self.rate = np.ones(brokers, np.int64)
+        self.capacity = np.full(brokers, token_bucket.TOKEN, np.int64)
+        self.quantum = np.ones(brokers, np.int64)  # debts are repaid in multiples of it; 1 = to the unit
+        self.dropped_count = np.zeros(brokers, np.int64)  # of the messages counted in the histograms
+        self.lowest_level = np.zeros(brokers, np.int64)  # since the last report, relative to the capacity
+        self.lowest_balance = np.zeros(brokers, np.int64)  # since the last report; negative = messages wait
+        self.message_count = np.zeros(brokers, np.int64)  # since the last report
+        self.latency = np.zeros((brokers, BUCKET_COUNT), np.int64)
+        self.access_delay = np.zeros((brokers, BUCKET_COUNT), np.int64)
+
+    def set_bucket(self, broker: int, envelope: Envelope, at_ns: int, full: bool) -> None:
+        """A new sub-bucket: full, or with the tokens it has, cut to its new size."""
+        rate, capacity = token_bucket.units(envelope)
+        level, filled_at_ns = capacity, at_ns
+        if not full:
+            held, held_at_ns = int(self.level[broker]), int(self.level_at_ns[broker])
+            filled_at_ns = max(at_ns, held_at_ns)  # the last message may be stamped later: it is on its way
+            elapsed_ns, held_rate, size = filled_at_ns - held_at_ns, int(self.rate[broker]), int(self.capacity[broker])
+            level = min(capacity, token_bucket.refill(held, elapsed_ns, held_rate, size))
+        self.level[broker], self.level_at_ns[broker] = level, filled_at_ns
+        self.rate[broker], self.capacity[broker] = rate, capacity
+
+    def clear_histograms(self) -> None:
+        """Forget the counts: a new round begins."""
+        self.latency[:] = self.access_delay[:] = 0
+        self.dropped_count[:] = 0
 
 
 class Fleet:
@@ -52,12 +93,12 @@ class Fleet:
         self.state.level_at_ns[:] = at_ns
         self.now_ns = self.reported_at_ns = at_ns
         self.record_from_ns = self.record_until_ns = 0
-        self.journal = np.empty((self.journal_rows, 5), np.int64)
-        self.journal_publisher = np.empty(self.journal_rows, np.int32)
-        self.journal_sent_at_ns = np.empty(self.journal_rows, np.int64)
-        self.journal_number = np.empty(self.journal_rows, np.int64)
-        self.journal_used = 0
-        self.offered_count = 0
+        self.keep(self.journal_rows)
+
+    def keep(self, rows: int) -> None:
+        """So many messages are journalled from now on, numbered from 0."""
+        self.journal = np.empty((rows, 8), np.int64)  # five columns of the kernel's, and three of ours
+        self.journal_used = self.offered_count = 0
 
     def move(self, assignment: Int32) -> None:
         """Publishers to brokers; -1 keeps a publisher off all of them."""
@@ -100,18 +141,17 @@ class Fleet:
 
     def messages(self) -> dict[str, np.ndarray]:
         """Columns of the ``messages`` table, for what was carried since the last restart (at most ``journal_rows``)."""
-        rows = self.journal[: self.journal_used]
-        sent_at_ns = self.journal_sent_at_ns[: self.journal_used]
+        _, broker, arrived, released, received, publisher, sent, number = self.journal[: self.journal_used].T
         return {
-            "message": self.journal_number[: self.journal_used],
-            "publisher": self.journal_publisher[: self.journal_used],
-            "broker": rows[:, 1].astype(np.int32),
-            "topic": np.full(len(rows), self.topic, object),
-            "intended_at_ns": sent_at_ns,
-            "sent_at_ns": sent_at_ns,
-            "arrived_at_ns": rows[:, 2],
-            "released_at_ns": rows[:, 3],
-            "received_at_ns": rows[:, 4],
+            "message": number,
+            "publisher": publisher.astype(np.int32),
+            "broker": broker.astype(np.int32),
+            "topic": np.full(len(number), self.topic, object),
+            "intended_at_ns": sent,
+            "sent_at_ns": sent,
+            "arrived_at_ns": arrived,
+            "released_at_ns": released,
+            "received_at_ns": received,
         }
 
     def _other_blocks(self, end_ns: int) -> list[Block]:
@@ -134,15 +174,40 @@ class Fleet:
             state.latency, state.access_delay, self.record_from_ns, self.record_until_ns,
             self.journal, used,
         )  # fmt: skip
-        rows = self.journal[used : self.journal_used, 0]
-        self.journal_publisher[used : self.journal_used] = block.publisher[rows]
-        self.journal_sent_at_ns[used : self.journal_used] = block.at_ns[rows]
+        rows = self.journal[used : self.journal_used]
         if len(rows):
+            emission = rows[:, 0]
             first = self.offered_count + np.cumsum(block.count) - block.count
-            within = np.arange(len(rows)) - np.searchsorted(rows, rows)  # rows of one emission stand together
-            self.journal_number[used : self.journal_used] = first[rows] + within
+            within = np.arange(len(rows)) - np.searchsorted(emission, emission)  # rows of one emission stand together
+            rows[:, 5], rows[:, 6] = block.publisher[emission], block.at_ns[emission]
+            rows[:, 7] = first[emission] + within
         self.offered_count += int(block.count.sum())
         for broker in np.flatnonzero(begins < ends):
-            broker_kernel.background(
-                at_ns[: ends[broker]], count, begins[broker], 2**62, broker, state.free_at_ns, costs
-            )  # fmt: skip
+            left = at_ns[: ends[broker]], count, begins[broker]
+            broker_kernel.background(*left, 2**62, broker, state.free_at_ns, costs)
+
+
+class FleetPlane:
+    """A ``Fleet`` as the event loop's ``DataPlane``: ``names[i]`` is the node that controls broker i of ``fleet``."""
+
+    def __init__(self, fleet: Fleet, names: Sequence[str]):
+        assert len(names) == fleet.broker_count
+        self.fleet, self.names = fleet, list(names)
+
+    def advance(self, until_ns: int) -> None:
+        """Carry all traffic up to ``until_ns``."""
+        self.fleet.advance(until_ns)
+
+    def report(self) -> Iterable[tuple[str, TopicReport]]:
+        """(node, TopicReport) of each broker."""
+        return list(zip(self.names, self.fleet.report(), strict=True))
+
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
+        """Set a broker's sub-bucket, keeping its tokens."""
+        assert now_ns == self.fleet.now_ns, "the loop advances the fleet before it delivers an event"
+        if not isinstance(command, SetBucket) or command.topic != self.fleet.topic or node not in self.names:
+            raise SystemFault(f"{node} commanded {command}", f"brokers set the bucket of {self.fleet.topic!r}")
+        self.fleet.set_bucket(self.names.index(node), Envelope(command.rate_rps, command.burst_count))
+
+    def crash(self, node: str, now_ns: int) -> None:
+        """A broker outlives its control node, and keeps its bucket."""

@@ -14,7 +14,7 @@ Randomness is named by path; loss, jitter and disorder are apart: traffic of one
 
 from collections import Counter
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class Parcel(NamedTuple):
 
     source: str
     target: str
-    content: Any
+    content: bytes
     size_bytes: int
     target_incarnation: int
 

@@ -45,12 +45,8 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
             _expect(to, sites, brokers, share, shortcut, vec, expected_s)
             _farthest(of, to, estimated_s, worst_s)
             _farthest(of, to, true_s, true_worst_s)
-            chosen[PULSAR] = hashed[t]
-            chosen[ALL_PAIRS], chosen[EPULSAR], chosen[OPTIMAL] = (
-                _least(worst_s),
-                _least(expected_s),
-                _least(true_worst_s),
-            )
+            chosen[PULSAR], chosen[ALL_PAIRS] = hashed[t], _least(worst_s)
+            chosen[EPULSAR], chosen[OPTIMAL] = _least(expected_s), _least(true_worst_s)
             results[k, ALL_PAIRS, FEASIBLE] += worst_s[chosen[ALL_PAIRS]] < bound_s
             results[k, EPULSAR, FEASIBLE] += expected_s[chosen[EPULSAR]] < bound_s
             results[k, OPTIMAL, FEASIBLE] += true_worst_s[chosen[OPTIMAL]] < bound_s

@@ -7,16 +7,17 @@ decoded, so that what works here works on sockets, and its bytes are counted.
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Timer, Transport
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, System, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.nodes.journal import NodeJournal, Step
-from testbed.nodes.member import Group, Member
+from testbed.nodes.member import Group, Member, node_seed
+from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network, Parcel
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
@@ -30,19 +31,15 @@ class DataPlane(Protocol):
 
     def advance(self, until_ns: int) -> None:
         """Carry all traffic up to ``until_ns``."""
-        ...
 
-    def report(self) -> Iterable[tuple[str, Any]]:
+    def report(self) -> Iterable[tuple[str, object]]:
         """What it saw since the last report: (node, measurement), for each node and topic."""
-        ...
 
-    def actuate(self, node: str, command: Any, now_ns: int) -> None:
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
         """Carry out a command of ``node``, as of ``now_ns``."""
-        ...
 
     def crash(self, node: str, now_ns: int) -> None:
         """``node`` crashes, and takes with it what of the traffic goes with a node."""
-        ...
 
 
 class EventLoop:
@@ -62,17 +59,16 @@ class EventLoop:
         plane: DataPlane | None = None,
         keep_steps: bool = False,
         start_ns: int = 0,
-        events_maximum: int = EVENTS_MAXIMUM,
         clock_offsets_ns: Mapping[str, int] | None = None,
     ):
         self.now_ns = self._start_ns = start_ns
         self.in_flight_count = 0
         self.journal = NodeJournal()
         self._boot, self._network, self._plane = boot, network, plane
-        self._keep_steps, self._events_left = keep_steps, events_maximum
+        self._keep_steps, self._events_left = keep_steps, EVENTS_MAXIMUM
         self._restarts_count = 0
         self._counted_ns, self._at_instant = start_ns, dict[str, int]()  # self-made events of an instant, by node
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         nodes, offsets_ns = boot(0), clock_offsets_ns or {}
         group = Group(frozenset(nodes), messages, network.transport)
@@ -82,7 +78,7 @@ class EventLoop:
             self.call_at(start_ns, self.occur, member, member.start_from(None))
         self.call_at(start_ns + SAMPLE_PERIOD_NS, self._tick)
 
-    def states(self) -> dict[str, Any]:
+    def states(self) -> dict[str, object]:
         """The snapshot of each node that lives and gives one."""
         states = {name: member.state() for name, member in self._members.items()}
         return {name: state for name, state in states.items() if state is not None}
@@ -142,7 +138,7 @@ class EventLoop:
 
     # --- the body of all members -----------------------------------------------------------------
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant, in the order given; see ``Body.call_at``."""
         assert at_ns >= self.now_ns, f"an event at {at_ns} after {self.now_ns}"
         self._serial += 1
@@ -169,7 +165,7 @@ class EventLoop:
         """Into the journal."""
         self.journal.verdicts[decision.request_id] = self.now_ns, node, decision.verdict
 
-    def actuate(self, node: str, command: Any) -> None:
+    def actuate(self, node: str, command: object) -> None:
         """Into the journal, and to the data plane."""
         self.journal.commands.append((self.now_ns, node, command))
         if self._plane is not None:
@@ -272,3 +268,29 @@ class EventLoop:
         for name in sorted(self._members):
             self._members[name].tell_traffic(self._network.lost_count[name])
         self._network.lost_count.clear()
+
+
+def event_loop(
+    system: System,
+    config: object,
+    topology: Topology,
+    names: Sequence[str],
+    seed: int,
+    plane: DataPlane | None = None,
+    keep_steps: bool = False,
+    start_ns: int = 0,
+    clock_offsets_ns: Mapping[str, int] | None = None,
+) -> EventLoop:
+    """The loop for ``system.nodes(names, ...)`` on ``topology``; a restarted node has a seed of its own.
+
+    SpecError where the topology has no place for a node, or the system has none.
+    """
+    make = system.nodes
+    if make is None:
+        raise SpecError(f"system {system.key} has no nodes", "it distributes publishers; run it as a distributor")
+
+    def boot(restart: int) -> dict[str, Node]:
+        return make(list(names), config, node_seed(seed, restart))
+
+    network = Network(topology, seed, system.transport)
+    return EventLoop(boot, network, system.messages, plane, keep_steps, start_ns, clock_offsets_ns=clock_offsets_ns)

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.clients import Role, instants
+from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
 from testbed.trust.accounts import Fate
 from testbed.virtual.topic_plane import Span, TopicSpans, VirtualTopicPlane
-
-Int64 = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 NEVER_NS = 2**62
 
@@ -59,6 +57,7 @@ class Messages(NamedTuple):
     broker: Int64  # its number
 
 
+_NO_MESSAGES = Messages(*[np.zeros(0, np.int64)] * 3)
 Persist = Callable[[str, int, int], Int64]  # topic, broker's number, messages -> how long each waits, int64 (messages,)
 
 
@@ -92,11 +91,14 @@ def _accepted(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_n
                 [instants(span.start_ns, min(span.end_ns, until_ns), topic.load.rate_rps, phase) for span in wanted]
             )
             parts.append(_sent(plane, topic, roads, client, born_ns))
-    if not parts:
-        return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    messages = Messages(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    messages = _together(parts)
     order = np.argsort(messages.accepted_ns, kind="stable")
     return Messages(*(column[order] for column in messages))
+
+
+def _together(parts: list[Messages]) -> Messages:
+    columns = zip(_NO_MESSAGES, *parts, strict=True)
+    return Messages(*map(np.concatenate, columns))
 
 
 def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
@@ -111,9 +113,7 @@ def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str
         accepted = np.searchsorted(arrived_ns, _fenced_ns(topic, span))
         accepted_parts.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
         rest = np.concatenate([mine[accepted:], rest])
-    if not accepted_parts:
-        return Messages(*(np.zeros(0, np.int64) for _ in Messages._fields))
-    return Messages(*(np.concatenate(columns) for columns in zip(*accepted_parts, strict=True)))
+    return _together(accepted_parts)
 
 
 def _fenced_ns(topic: TopicSpans, attached: Span) -> int:

@@ -7,21 +7,10 @@ each message follows from them (``topic_kernel``).
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role, TopicLoad
 from core.errors import SystemFault
-from systems.placement.messages import (
-    Attach,
-    Detach,
-    Fence,
-    Follow,
-    Open,
-    Subscribed,
-    Traffic,
-    Unfollow,
-    Unsubscribed,
-)
+from systems.placement.messages import Attach, Detach, Fence, Follow, Open, Subscribed, Traffic, Unfollow, Unsubscribed
 
 EVER_NS = 2**62  # the end of what has not ended
 
@@ -66,7 +55,7 @@ class VirtualTopicPlane:
         """Messages go on as the spans say."""
         self.now_ns = until_ns
 
-    def report(self) -> Iterable[tuple[str, Any]]:
+    def report(self) -> Iterable[tuple[str, object]]:
         """The rates of now: what producers attached to a topic's broker send, and what its consumers get."""
         rates = []
         for name, topic in self.topics.items():
@@ -78,7 +67,7 @@ class VirtualTopicPlane:
                 rates.append((broker, Traffic(name, in_rps, in_rps * consumers)))
         return rates
 
-    def actuate(self, node: str, command: Any, now_ns: int) -> None:
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
         """A broker opens or closes a topic or serves a client; a client connects to a broker or is cut off."""
         topic = self.topics.get(getattr(command, "topic", ""))
         if topic is None:

@@ -12,7 +12,7 @@ from benchmarks.simpy_peer import SimpyBroker
 from core.records import Block, Envelope
 from core.units import SECOND_NS
 from testbed.brokers.model import load_calibration
-from testbed.virtual.broker_twin import BrokerTwin
+from tests.testbed.virtual.broker_twin import BrokerTwin
 
 MODEL = load_calibration("srtm-paper")
 SPAN_NS = SECOND_NS // 20

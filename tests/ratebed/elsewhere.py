@@ -12,7 +12,7 @@ from studies.api import Study
 from studies.distribution.asked import Searching
 from studies.limiting.asked import Limiting
 from testbed.brokers.model import calibration_path
-from testbed.trust.evidence import Evidence, Fidelity
+from testbed.trust.evidence import Fidelity, RunEvidence
 from testbed.virtual import VirtualTime
 
 ELSEWHERE = VirtualTime("elsewhere")
@@ -39,4 +39,4 @@ def stand(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 def doubtful(journal, *reasons, validity="degraded"):
     """The journal of a run that found itself degraded, or invalid."""
-    return replace(journal, evidence=Evidence(Fidelity(validity, reasons, {"lateness_p99_ns": 5e6})))
+    return replace(journal, evidence=RunEvidence(Fidelity(validity, reasons, {"lateness_p99_ns": 5e6})))

@@ -39,9 +39,8 @@ from testbed.brokers.model import load_calibration
 from testbed.faults import Crash, LinkLoss, Restart
 from testbed.topologies.topology import load_topology
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.boot import event_loop
-from testbed.virtual.fleet import Fleet
-from testbed.virtual.plane import FleetPlane
+from testbed.virtual.fleet import Fleet, FleetPlane
+from testbed.virtual.scheduler import event_loop
 from workloads.shifting import ShiftingConfig, ShiftingSchedule
 
 SPLITS = {"topic": {"b1": Envelope(600.0, 60.0), "b2": Envelope(300.0, 30.0), "b3": Envelope(100.0, 10.0)}}

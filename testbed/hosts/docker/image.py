@@ -94,7 +94,7 @@ def contents() -> tuple[Path, ...]:
     library = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("platstdlib"))
     files = {*_code(), *(path for folder in set(library) for path in _files(folder) if path.suffix != ".a")}
     files |= _packages()
-    programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs())]
+    programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs)]
     for program in [sys.executable, *filter(None, map(tool, programs))]:
         files |= _with_targets(Path(program))
     files |= set(filter(Path.is_file, [BINARY, Path(sys.prefix) / "pyvenv.cfg"]))

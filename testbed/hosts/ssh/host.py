@@ -9,9 +9,8 @@ from pathlib import Path
 from shlex import quote
 
 from collectors.probes import HARNESS, MACHINE
-from collectors.rows import Sample
 from core.errors import MachineError
-from core.records import Json
+from core.records import Json, Sample
 from testbed.hosts.ssh.connection import COMMAND_S, SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.keeping import Keeping

@@ -13,7 +13,7 @@ from studies.distribution.far import LAN_NS, far_of
 from studies.distribution.virtual import deployment_of
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import load_topology
-from testbed.virtual.broker_twin import BrokerTwin
+from tests.testbed.virtual.broker_twin import BrokerTwin
 from workloads import load
 
 CITIES = {"brokers": "London, Sydney", "publishers": "London, New York, Singapore", "subscribers": "London"}

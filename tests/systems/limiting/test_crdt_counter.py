@@ -21,7 +21,7 @@ from systems.parts.user_key import user_key as digest
 from testbed.faults import Crash, Restart
 from testbed.topologies.topology import mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 
 BODIES = ["literal", "fast"]
 NAMES = ["n1", "n2", "n3", "n4"]

@@ -13,7 +13,7 @@ from systems.limiting.counter_fast import FastNode
 from systems.limiting.crdt_counter import SYSTEM, Config, nodes
 from testbed.faults import Crash, Fault, Heal, Partition, Restart
 from testbed.topologies.topology import mesh
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 
 NAMES = [f"n{i}" for i in range(5)]
 

@@ -19,7 +19,7 @@ from systems.parts.portion import MILLION
 from testbed.faults import ClockSkew, Crash, Heal, Partition, Restart
 from testbed.topologies.topology import load_topology, mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 from tests.studies.limiting.given import run_requests
 from workloads.data_set import DataSet, DataSetConfig
 

@@ -23,7 +23,7 @@ from systems.parts.throttling_graphs import graph_named, laplacian
 from testbed.faults import Crash, Restart
 from testbed.topologies.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 from tests.systems.limiting.throttling_common import RATES, STEPS, Alone, worst_excess
 
 LITERAL: dict[str, Any] = {"clamp": "none", "rate": "1000", "cycle": "1s"}  # l_total = 1,000 requests a cycle

@@ -32,7 +32,7 @@ from systems.parts.portion import MILLION
 from testbed.faults import Crash, Fault, Restart
 from testbed.topologies.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
-from testbed.virtual.boot import event_loop
+from testbed.virtual.scheduler import event_loop
 from tests.systems.limiting.throttling_common import RATES, STEPS, Alone
 
 COUNT, CYCLES = 5, 30

@@ -149,7 +149,7 @@ def test_a_program_that_is_not_there_is_named_with_its_fix(tmp_path: Path) -> No
         with pytest.raises(MachineError, match="n1 has no greeterd") as caught:
             server.wait()
         assert caught.value.fix == "apt-get install greeter"
-    assert missing.capability().find() is None and program().capability().find() is not None
+    assert missing.capability.find() is None and program().capability.find() is not None
 
 
 def test_a_server_that_ends_is_tried_elsewhere_and_then_given_up(tmp_path: Path) -> None:

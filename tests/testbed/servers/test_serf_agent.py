@@ -16,7 +16,8 @@ from systems.placement.agent import AgentNode
 from systems.placement.messages import Here, WhereAmI
 from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.serf import SerfCluster
-from testbed.servers.serf_agent import SerfAgent
+from testbed.servers.serf_agent import ANSWER_S, SerfAgent
+from testbed.servers.serf_rpc import SerfRpc
 from testbed.topologies.topology import Link, Topology, mesh
 from tests.live import needs
 
@@ -65,7 +66,9 @@ def test_real_agents_answer_as_modelled_ones_do(tmp_path: Path) -> None:
     with MininetSite(TOPOLOGY, tmp_path / "run", tmp_path) as site, SerfCluster(site, NAMES) as cluster:
         cluster.start()
         began_s = time.monotonic()
-        real = {name: SerfAgent(name, server.rpc_at, server.connect) for name, server in cluster.servers.items()}
+        real = {name: SerfAgent(name, server.rpc_at) for name, server in cluster.servers.items()}
+        for name, agent in real.items():  # from outside of their namespaces
+            agent.rpc = SerfRpc(cluster.servers[name].rpc.connect, name, ANSWER_S)
         assert all(node.handle(Start(None), 0) == [] for node in real.values())
 
         def ask(name: str) -> Coordinate:

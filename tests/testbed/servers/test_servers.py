@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,9 +20,10 @@ from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
 from testbed.servers.serf import SerfCluster, SerfServer
-from testbed.servers.zookeeper import ZooKeeperServer
+from testbed.servers.zookeeper import ZooKeeperServer, kazoo_client
 from testbed.topologies.topology import Link, Topology, mesh
 from tests.live import needs
+from tests.testbed.servers.kazoo_harness import counters, through
 
 NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
 NAMES = ["n1", "n2", "n3"]
@@ -71,7 +73,7 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back_knowing_nothing(far: S
         with pytest.raises(MachineError, match="serf-n1 does not run"):
             _ = cluster.servers["n1"].process.pid
         with pytest.raises(MachineError, match="nothing answers on port 7373 of n1"):
-            cluster.servers["n1"].rpc.members()
+            cluster.servers["n1"].rpc.alive()
         wait_until(lambda: cluster.servers["n2"].rpc.alive() == ["n2", "n3"], 20)
         cluster.restart("n1")
         wait_until(lambda: cluster.servers["n2"].rpc.alive() == NAMES, 20)
@@ -87,7 +89,7 @@ def test_agents_on_the_loopback_take_free_ports_and_long_names_pass(near: Site) 
         assert len({server.gossip for server in cluster.servers.values()}) == 3
         assert cluster.servers["n2"].rpc.stats()["serf"]["members"] == "3"
         assert cluster.servers["n2"].rpc.coordinate("n" * 40) is None, "text from 32 bytes on has another type byte"
-        assert [member.status for member in cluster.servers["n1"].rpc.members()] == ["alive"] * 3
+        assert cluster.servers["n1"].rpc.alive() == NAMES
 
 
 @needs("serf")
@@ -106,19 +108,27 @@ def test_an_agent_that_does_not_start_says_so(near: Site) -> None:
 
 @needs("zookeeper", *NETWORK)
 @pytest.mark.slow
-def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site) -> None:
+def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ZooKeeperServer(far, "n1")
+
+    def connect() -> socket.socket:
+        try:
+            return far.connect("n1", server.at[1], 2.0)
+        except MachineError as error:
+            raise ConnectionRefusedError from error  # kazoo tries again
+
+    through(monkeypatch, connect)
     with server:
-        client, other = server.client(8.0), server.client(1.0)
+        client, other = kazoo_client(server.at, 8.0), kazoo_client(server.at, 1.0)
         client.start(), other.start()
         session = client.client_id
         client.create("/kept", b"1")
         client.create("/mine", b"2", ephemeral=True)
         other.create("/theirs", b"3", ephemeral=True)
-        assert server.counters()["zk_ephemerals_count"] == 2
+        assert counters(server)["zk_ephemerals_count"] == "2"
         server.kill()
         with pytest.raises(MachineError, match="nothing answers on port 2181 of n1"):
-            server.ask("ruok")
+            server.ask(b"ruok", b"imok")
         server.start()
         wait_until(lambda: client.connected and other.connected, 10)
         assert client.get("/kept")[0] == b"1" and client.get("/mine")[0] == b"2"
@@ -148,7 +158,7 @@ def test_a_session_ends_some_time_after_its_client(near: Site) -> None:
         child = subprocess.Popen(words, stdout=subprocess.PIPE)
         try:
             assert child.stdout is not None and child.stdout.readline() == b"there\n"
-            watcher = server.client()
+            watcher = kazoo_client(server.at, 10.0)
             watcher.start()
             time.sleep(1)
             assert watcher.exists("/e"), "its client keeps it alive"

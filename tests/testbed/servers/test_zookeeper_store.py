@@ -20,6 +20,7 @@ from testbed.servers.zookeeper import ZooKeeperServer
 from testbed.servers.zookeeper_store import ZooKeeperStore
 from testbed.topologies.topology import mesh
 from tests.live import needs
+from tests.testbed.servers.kazoo_harness import counters, through
 
 pytestmark = needs("zookeeper")
 SESSION_NS = 8 * SECOND_NS
@@ -182,12 +183,14 @@ def test_what_was_asked_while_zookeeper_was_down_is_done_when_it_is_back(server:
     desk.wait_for(("a", Done(2, True)), ("a", Done(3, True)), *late)
     made = {"b": Counter([Done(4, True), Changed("/owner/x", "b")])}
     assert desk.ask_until(made, ("b", Create(4, "/owner/x", "b"))) == made
-    assert server.counters()["zk_ephemerals_count"] == 2, "the sessions are those of before"
+    assert counters(server)["zk_ephemerals_count"] == "2", "the sessions are those of before"
     node.close()
 
 
 @pytest.mark.slow
-def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tmp_path: Path) -> None:
+def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     away = False
 
     def connect() -> socket.socket:
@@ -195,11 +198,12 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tm
             raise ConnectionRefusedError
         return socket.create_connection(server.at, 2)
 
+    through(monkeypatch, connect)
     with (
         LocalSite(mesh("one", ["n1"], 0), tmp_path / "run", tmp_path) as site,
         ZooKeeperServer(site, "n1", tick_ms=100) as server,  # sessions are cut to 20 ticks
     ):
-        node = ZooKeeperStore("store", server.at, 60 * SECOND_NS, connect=connect)
+        node = ZooKeeperStore("store", server.at, 60 * SECOND_NS)
         desk = Desk(node, real=True)
         made = {"a": Counter([Done(1, True)])}
         assert desk.ask_until(made, ("a", Beat(opens=True)), ("a", Create(1, "/owner/x", "a"))) == made
@@ -207,7 +211,7 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tm
         server.kill()
         server.start()
         assert desk.ask(("a", Beat()), seconds=3) == {}, "nobody knows yet"
-        assert server.counters()["zk_ephemerals_count"] == 0
+        assert counters(server)["zk_ephemerals_count"] == "0"
         away = False
         until_s = time.monotonic() + 10
         while desk.ask(("a", Beat()), seconds=0.1) != {"a": Counter([Expired()])}:
@@ -219,7 +223,7 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(tm
 def test_a_store_without_zookeeper_says_so(server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.servers.zookeeper_store.WIPE_S", 0.3)
     server.stop()
-    with pytest.raises(MachineError, match=f"no ZooKeeper at 127.0.0.1:{server.port}"):
+    with pytest.raises(MachineError, match=f"no ZooKeeper at 127.0.0.1:{server.at[1]}"):
         ZooKeeperStore("store", server.at, SESSION_NS).handle(Start(None), 0)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from testbed.topologies.matrix_sites import read_square
 from testbed.topologies.places import sites, with_clients
+from testbed.topologies.tables import read_square
 from testbed.topologies.topology import load_topology
 
 DATA = Path(__file__).parents[4] / "shared/data"

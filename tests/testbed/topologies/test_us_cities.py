@@ -7,9 +7,10 @@ import pytest
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
+from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delay_ns, great_circle_km, known_cities
 from testbed.topologies.places import sites
+from testbed.topologies.tables import read_table
 from testbed.topologies.topology import load_topology
-from testbed.topologies.wan import ACCESS_NS, ROUTE_FACTOR, fibre_delay_ns, great_circle_km, known_cities, read_table
 
 CITIES = known_cities("us_cities.csv")
 WONDER = Path(__file__).parents[4] / "shared/data/wondernetwork-2020"

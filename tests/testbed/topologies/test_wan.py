@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.topologies.topology import SWITCH, load_topology
-from testbed.topologies.wan import (
+from testbed.topologies.cities import (
     ACCESS_NS,
     FIBRE,
     LIGHT_KM_PER_S,
@@ -21,8 +20,9 @@ from testbed.topologies.wan import (
     fibre_delay_ns,
     great_circle_km,
     known_cities,
-    read_table,
 )
+from testbed.topologies.tables import read_table
+from testbed.topologies.topology import SWITCH, load_topology
 
 CITIES = known_cities()
 PINGS = Path(__file__).parents[4] / "shared/data/wondernetwork-2020/pings-2020-07-19-2020-07-20-grouped.csv.gz"

@@ -13,8 +13,8 @@ from studies.distribution import envelope_kernel
 from systems.parts import envelope as envelope_part
 from systems.parts.token_bucket import TOKEN
 from testbed.brokers.model import load_calibration
-from testbed.virtual.broker_twin import BrokerTwin
 from testbed.virtual.fleet import Fleet
+from tests.testbed.virtual.broker_twin import BrokerTwin
 
 MODEL = load_calibration("srtm-paper")
 

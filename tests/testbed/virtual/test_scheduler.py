@@ -275,8 +275,9 @@ def test_a_node_that_never_stops_at_one_instant_is_named(script: Script) -> None
         loop.run(SECOND)
 
 
-def test_the_number_of_events_is_bounded() -> None:
-    loop, log = loop_of(lambda name, event, now_ns: [SetTimer("t", now_ns + 1)], ("n1",), events_maximum=1_000)
+def test_the_number_of_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("testbed.virtual.scheduler.EVENTS_MAXIMUM", 1_000)
+    loop, log = loop_of(lambda name, event, now_ns: [SetTimer("t", now_ns + 1)], ("n1",))
     with pytest.raises(SystemFault, match="too many events, the last at n1"):
         loop.run(SECOND)
     assert len(log) == 1_000

@@ -1,4 +1,4 @@
-"""The broker model in plain Python, one message at a time: what ``broker_kernel`` must compute.
+"""The broker model in plain Python, one message at a time: what ``testbed.virtual.broker_kernel`` must compute.
 
 Slow and obvious.  A test feeds both the same emissions and compares every instant.
 """
