@@ -51,26 +51,13 @@ class Trips(NamedTuple):
 
 
 def check_locating(topology: Topology, locating: Locating) -> None:
-    """SpecError for agents, instants or handovers that cannot be."""
+    """SpecError for too few agents, or reads after their last round."""
     if len(locating.nodes) < 2:
         raise SpecError(f"{len(locating.nodes)} coordinate agents on topology {topology.name}", "give at least 2")
-    if len(set(locating.nodes)) < len(locating.nodes):
-        raise SpecError("a node has two coordinate agents", "name each node once")
-    hosts = {topology.host_of(node) for node in locating.nodes}
-    if locating.rounds < 1 or locating.interval_ns < 1:
-        raise SpecError(f"coordinates: {locating.rounds} rounds of {locating.interval_ns} ns", "give 1 or more")
-    if list(locating.reads) != sorted(set(locating.reads)) or not all(
-        0 <= k <= locating.rounds for k in locating.reads
-    ):
+    if not all(0 <= k <= locating.rounds for k in locating.reads):
         raise SpecError(
             f"coordinates are read after rounds {locating.reads}", f"give rounds from 0 to {locating.rounds}"
         )
-    if [move.at_ns for move in locating.handovers] != sorted(move.at_ns for move in locating.handovers):
-        raise SpecError("handovers are not in order", "sort them by instant")
-    switches = {host.name for host in topology.hosts if host.role == SWITCH}
-    for move in locating.handovers:
-        if move.host not in hosts or move.point not in switches or len(links_of(topology, move.host)) != 1:
-            raise SpecError(f"{move} cannot happen", "hosts with one link and an agent hand over, to switches")
 
 
 def trips(topology: Topology, nodes: Sequence[str]) -> Trips:
@@ -129,8 +116,3 @@ def _hanging(topology: Topology, hosts: Sequence[str]) -> dict[str, tuple[str, L
             if host in links:
                 links[host].append((end, link))
     return {host: its[0] for host, its in links.items() if len(its) == 1 and its[0][0] in switches}
-
-
-def links_of(topology: Topology, host: str) -> list[Link]:
-    """The links of a host; one that can hand over has one."""
-    return [link for link in topology.links if host in (link.a, link.b)]

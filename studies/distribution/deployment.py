@@ -4,7 +4,7 @@ import numpy as np
 
 from core.records import Envelope, Int32
 from studies.distribution.asked import Deployed
-from studies.distribution.windows import TopicWindows, sub_buckets
+from studies.distribution.windows import SubBuckets, TopicWindows, sub_buckets
 from systems.parts.assignment import rates_of
 from systems.parts.token_bucket import release_quantum
 from testbed.brokers.counts import Counts
@@ -26,7 +26,7 @@ class Deployment(TopicWindows):
             model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum
         )
 
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
         self.fleet.restart(start_ns)
         self.fleet.move(assignment)

@@ -1,13 +1,25 @@
-"""Paths of a topic that are longer than a LAN's: publisher to broker, broker to subscriber."""
+"""A topic in virtual time whose messages come from afar: the model of one LAN between paths of their own length.
+
+The broker kernel knows one network delay.  Here each emission is handed to it at the instant that makes it arrive
+when its path lets it, in the order of arrival; what the paths add at either end is added to the latency afterwards,
+from the journal.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from core.records import Int64
+from core.errors import SpecError
+from core.records import Block, Envelope, Int32, Int64, Population
+from studies.distribution.asked import Deployed
+from studies.distribution.deployment import Deployment
+from studies.distribution.windows import SubBuckets
+from testbed.brokers.counts import Counts, histogram
+from testbed.brokers.model import BrokerModel
 from testbed.topologies.topology import Topology
 
 LAN_NS = 20_000  # two links of srtm-lan: what the calibrations' ``network_ns`` has in it already
+ROWS_MAXIMUM = 20_000_000  # of a window's journal: 1.1 GB
 
 
 @dataclass(frozen=True)
@@ -37,3 +49,82 @@ def far_of(topology: Topology, publishers: int) -> Far | None:
     table = np.array(beyond[:-1], np.int64)
     uncertain = any(path.jitter_ns or path.loss_probability for path in paths)
     return Far(table[np.arange(publishers) % len(sources)], np.array(beyond[-1], np.int64), uncertain)
+
+
+class Shifted:
+    """A window's emissions by the instants at which brokers on the publishers' LAN would have to be sent them."""
+
+    def __init__(self, population: Population, block: Block, delay_ns: Int64):
+        """``delay_ns``: of each emission, what its path adds."""
+        later = block.at_ns + delay_ns
+        self.population, self.order = population, np.argsort(later, kind="stable")
+        self.size_bytes, self.message_count = block.size_bytes, block.message_count
+        self.at_ns, self.publisher = later[self.order], block.publisher[self.order]
+        self.count, self.delay_ns = block.count[self.order], delay_ns[self.order]
+        first = np.cumsum(block.count) - block.count
+        begins = np.repeat(first[self.order], self.count)  # of each message's emission, in the canonical order
+        ends = np.cumsum(self.count)
+        self.number = begins + np.arange(self.message_count) - np.repeat(ends - self.count, self.count)
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """See ``core.records.Schedule``."""
+        chosen = slice(*np.searchsorted(self.at_ns, (start_ns, end_ns)))
+        return Block(self.at_ns[chosen], self.publisher[chosen], self.count[chosen], self.size_bytes)
+
+
+class FarDeployment(Deployment):
+    """See ``Deployment``.  ``keep``: whether the last window's messages are wanted."""
+
+    def __init__(self, asked: Deployed, model: BrokerModel, far: Far):
+        super().__init__(asked, model, 0)
+        self.far, self.keep = far, asked.keeps_messages
+        self._assignment = np.full(asked.schedule.population.count, -1, np.int32)
+        self._columns: dict[str, np.ndarray] = {}
+
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
+        """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
+        self._assignment = assignment
+        return super().start(start_ns, assignment, envelope)
+
+    def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
+        """See ``TopicWindows``.  The brokers work on until the last message has come from afar."""
+        block = self._window.block(start_ns, end_ns)
+        broker = self._assignment[block.publisher]
+        delay_ns = np.where(broker >= 0, self.far.inbound_ns[block.publisher, broker], 0)
+        shifted = Shifted(self.schedule.population, block, delay_ns)
+        if shifted.message_count > ROWS_MAXIMUM:
+            raise SpecError(f"a round of {shifted.message_count:,} messages", "give fewer: all are kept for a while")
+        self.fleet.schedule = shifted
+        self._make_room(shifted.message_count)
+        self.fleet.record(0, 0)
+        self.fleet.advance(end_ns + int(delay_ns.max(initial=0)) + 1)
+        found = self._far_messages(shifted)
+        span = (found["intended_at_ns"] >= from_ns) & (found["intended_at_ns"] < until_ns)
+        latency_ns = (found["received_at_ns"] - found["intended_at_ns"])[span]
+        waited_ns = (found["released_at_ns"] - found["arrived_at_ns"])[span]
+        brokers, count = found["broker"][span], len(self.names)
+        self._columns = found if self.keep else {}
+        nothing = np.zeros(count, np.int64)
+        return Counts(histogram(latency_ns, brokers, count), histogram(waited_ns, brokers, count), nothing)
+
+    def messages(self) -> dict[str, np.ndarray]:
+        """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
+        return self._columns
+
+    def _make_room(self, rows: int) -> None:
+        """A journal for every message."""
+        fleet = self.fleet
+        fleet.journal = np.empty((rows, 5), np.int64)
+        fleet.journal_publisher = np.empty(rows, np.int32)
+        fleet.journal_sent_at_ns, fleet.journal_number = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        fleet.journal_used = fleet.offered_count = 0
+
+    def _far_messages(self, shifted: Shifted) -> dict[str, np.ndarray]:
+        """Columns of ``messages`` with the paths at both ends, in the canonical order."""
+        found = self.fleet.messages()
+        here = found["message"]  # a number in the order of arrival
+        intended_ns = found["intended_at_ns"] - np.repeat(shifted.delay_ns, shifted.count)[here]
+        found |= {"message": shifted.number[here], "intended_at_ns": intended_ns, "sent_at_ns": intended_ns}
+        found["received_at_ns"] = found["received_at_ns"] + self.far.outbound_ns[found["broker"]]
+        order = np.argsort(found["message"], kind="stable")
+        return {name: column[order] for name, column in found.items()}

@@ -7,15 +7,16 @@ fitted itself to.  All testbeds share this, so a live round offers the very mess
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from math import ceil
-from typing import Any
 
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
+from collectors.writer import Columns
 from core.errors import SystemFault
-from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
+from core.records import Envelope, Float64, Int32, Int64, Schedule
 from core.units import duration_ns as duration_of_text
 from studies.distribution.asked import TRIALS_MAXIMUM, Deployed, Round
 from systems.api import Broker, BrokerMeasure, Measured
@@ -30,23 +31,14 @@ FOREVER_NS = 2**62  # the p99 of what cannot work
 SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
 
 
+SubBuckets = tuple[Envelope | None, ...]  # a broker; None: none of the topic is there
+
+
 class Remembered:
     """A schedule that keeps the blocks of one window: the envelope and the brokers ask for the same ones."""
 
     def __init__(self, schedule: Schedule):
-        self.schedule, self.population = schedule, schedule.population
-        self._blocks: dict[tuple[int, int], Block] = {}
-
-    def block(self, start_ns: int, end_ns: int) -> Block:
-        """See ``core.records.Schedule``."""
-        found = self._blocks.get((start_ns, end_ns))
-        if found is None:
-            found = self._blocks[start_ns, end_ns] = self.schedule.block(start_ns, end_ns)
-        return found
-
-    def forget(self) -> None:
-        """The window is over."""
-        self._blocks.clear()
+        self.population, self.block = schedule.population, cache(schedule.block)
 
 
 class TopicWindows(ABC):
@@ -83,7 +75,7 @@ class TopicWindows(ABC):
         window = (start_ns, start_ns + duration_ns)
         if window not in self._known:
             recorded = (window[0] + settle_ns, window[1] - settle_ns)
-            self._window.forget()
+            self._window.block.cache_clear()  # the window before is over
             source = self._window if settle_ns else self.schedule
             self._known = {window: envelope_kernel.profile(source, *window, *recorded, self.rule.margin)}
         return self._known[window]
@@ -101,7 +93,7 @@ class TopicWindows(ABC):
         return self._round(self.judge_at_ns, assignment, duration_ns)
 
     @abstractmethod
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
 
     @abstractmethod
@@ -109,7 +101,7 @@ class TopicWindows(ABC):
         """Carry a window after ``start``; count the messages with ``from_ns`` <= intended instant < ``until_ns``."""
 
     @abstractmethod
-    def messages(self) -> Mapping[str, Any]:
+    def messages(self) -> Columns:
         """Columns of ``messages`` for the last window; none where they are not kept."""
 
     @abstractmethod
@@ -143,7 +135,7 @@ class TopicWindows(ABC):
         )  # fmt: skip
 
 
-def sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> tuple[Envelope | None, ...]:
+def sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> SubBuckets:
     """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
 
     Raises InfeasibleSplit where b cannot be split into parts of at least ``quantum``.

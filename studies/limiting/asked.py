@@ -1,15 +1,16 @@
 """What limiters are asked for and what a run shows, on every testbed."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from collectors.writer import Columns
 from core.errors import SpecError
 from core.records import Request
 from core.registry import hint
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.tables import columns, sample_rows
 from systems.api import System
 from testbed.faults import Fault
 from testbed.nodes.journal import NodeJournal
@@ -44,18 +45,13 @@ class Limiting:
     compare_replicas: bool = False
 
     def requests(self) -> Mapping[str, Sequence[Request]]:
-        """The load: node -> requests in order of time."""
-        return self.schedule.requests(self.topology.node_names(), self.duration_ns)
-
-
-@dataclass(frozen=True)
-class NodeSummary:
-    """Requests of one node: how many were offered to it, and what became of them."""
-
-    offered_count: int
-    admitted_count: int
-    rejected_count: int
-    lost_count: int
+        """The load: node -> requests in order of time; SpecError for a node that the topology lacks."""
+        names = self.topology.node_names()
+        offered = self.schedule.requests(names, self.duration_ns)
+        for node in offered:
+            if node not in names:
+                raise SpecError(f"requests for {node!r}, which topology {self.topology.name} lacks", hint(node, names))
+        return offered
 
 
 @dataclass(frozen=True)
@@ -73,29 +69,11 @@ class RequestJournal:
             decision = verdict.value if verdict else LOST
             rows.append((node, request.user, request.id, request.cost, request.at_ns, decided_at_ns, decision))
         names = ("node", "user", "request_id", "cost", "intended_at_ns", "decided_at_ns", "decision")
-        return _columns(names, rows)
+        return columns(names, rows)
 
-    def samples(self) -> dict[str, list[Any]]:
+    def samples(self) -> Columns:
         """Columns of ``samples``."""
-        return _columns(("at_ns", "node", "metric", "value"), self.journal.samples)
-
-    def summary(self) -> dict[str, NodeSummary]:
-        """Per node, counts of its requests."""
-        requests = self.requests()
-        counts = Counter(zip(requests["node"], requests["decision"], strict=True))
-        found = {}
-        for node in sorted(set(requests["node"])):
-            admitted, rejected, lost = (counts[node, decision] for decision in ("admit", "reject", LOST))
-            found[node] = NodeSummary(admitted + rejected + lost, admitted, rejected, lost)
-        return found
-
-
-def check_places(nodes: Iterable[str], topology: Topology) -> None:
-    """SpecError for a node that requests are meant for and that the topology lacks."""
-    names = topology.node_names()
-    for node in nodes:
-        if node not in names:
-            raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
+        return sample_rows(self.journal.samples)
 
 
 def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dict[str, int]:
@@ -104,7 +82,3 @@ def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dic
         name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
         for name in names
     }
-
-
-def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}

@@ -5,7 +5,7 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from collectors.rows import Sample
 from core.errors import MachineError, SpecError
-from core.records import Request
+from core.records import Json, Request
 from core.units import MILLISECOND_NS
-from studies.api import LiveBody
-from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
+from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
 from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
@@ -49,7 +49,7 @@ class LiveRequestJournal(RequestJournal):
     """
 
     users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
-    states: dict[str, Any] = field(default_factory=dict)
+    states: dict[str, object] = field(default_factory=dict)
     epoch_ns: int = 0
     answers: AnswerAccount | None = None
     lost_servers: tuple[str, ...] = ()
@@ -77,13 +77,13 @@ class _Users:
 
     def start(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Start the processes, give them their requests, and connect them to their nodes."""
-        by_host: dict[str, dict[str, list[Any]]] = {}
+        by_host: dict[str, dict[str, tuple[str, int, str]]] = {}
         for node, offered in requests.items():
             if offered:
                 path = self._folder / f"{node}.requests"
                 write_requests(path, offered)
                 host = self._site.topology.host_of(node)
-                at = [*self._fleet.address_of(node), self._site.put(host, path)]
+                at = *self._fleet.address_of(node), self._site.put(host, path)
                 by_host.setdefault(host, {})[node] = at
         for host in by_host:
             self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
@@ -133,15 +133,6 @@ class _Run:
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
 
-    @property
-    def epoch_ns(self) -> int:
-        """CLOCK_REALTIME of the run's time 0."""
-        return self._play.epoch_ns
-
-    def now_ns(self) -> int:
-        """The run's time."""
-        return self._play.now_ns()
-
     def carry_out(self, last_request_ns: int) -> None:
         """From the epoch until all is still, or the drain is over."""
         asked = self._asked
@@ -151,7 +142,7 @@ class _Run:
         self._play.until(asked.duration_ns)
         self.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_request_ns)))
         still_ns = _STILL_NS + 4 * _longest_delay_ns(self._site.topology)
-        statuses: list[Mapping[str, Any]] = []
+        statuses: list[Json] = []
 
         def progress() -> Progress:
             statuses[:] = self._fleet.statuses().values()
@@ -164,26 +155,26 @@ class _Run:
 
         if self._play.drain(progress, end_ns):
             latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
-            self.journal.samples.append((self.now_ns(), "", "convergence_ns", float(latest_ns)))
+            self.journal.samples.append((self._play.now_ns(), "", "convergence_ns", float(latest_ns)))
 
     def _look(self) -> None:
         self._fleet.check()
         self._users.check()
 
-    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int) -> LiveRequestJournal:
-        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers."""
-        lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
-        states, journal = self._fleet.states(), self.journal
-        statuses = self._fleet.statuses("finish")
-        now_ns = self.now_ns()
-        for name in self._fleet.names:
-            records = self._fleet.records(name)
+    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
+        """What nodes and users have written down."""
+        asked, fleet, journal = self._asked, self._fleet, self.journal
+        lost_servers, unanswered = fleet.lost_servers(), set[int]()
+        states, statuses = fleet.states(), fleet.statuses("finish")
+        now_ns = self._play.now_ns()
+        for name in fleet.names:
+            records = fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
             journal.commands += [(at_ns, name, command) for at_ns, command in records.commands]
             journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict, _ in records.verdicts})
             unanswered.update(number for _, number, _, alone in records.verdicts if alone)
-        if self._fleet.transport is Transport.DATAGRAM:
-            once = [name for name in statuses if self._fleet.lives_count(name) == 1]
+        if fleet.transport is Transport.DATAGRAM:
+            once = [name for name in statuses if fleet.lives_count(name) == 1]
             journal.samples += lost_on_the_way({name: statuses[name] for name in once}, now_ns)
         offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
         for _, node, request in sorted(offered, key=lambda row: row[0]):
@@ -197,8 +188,13 @@ class _Run:
                 unanswered.update([number] if alone else [])
         journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
         journal.samples.sort(key=lambda row: row[:3])
-        answers = _answers(journal, unanswered, timeout_ns)
-        return LiveRequestJournal(journal, users, states, self.epoch_ns, answers, lost_servers)
+        if asked.compare_replicas:
+            journal.samples += replica_rows(asked.system, asked.config, states, now_ns)
+        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
+        decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
+        alone_then = np.array([number in unanswered for number in journal.verdicts], bool)
+        answers = account_of_answers(decided_at_ns, alone_then, fault_windows(journal.faults, timeout_ns))
+        return LiveRequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -210,7 +206,7 @@ class _Run:
                 self._fleet.skew(node, offset_ns)
             case _:
                 self._site.apply(fault)
-        self.journal.faults.append((self.now_ns(), fault))
+        self.journal.faults.append((self._play.now_ns(), fault))
 
 
 def run(site: Site, asked: Limiting) -> LiveRequestJournal:
@@ -232,12 +228,11 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
 
 def played(site: Site, asked: Limiting) -> LiveRequestJournal:
     """The run itself: nodes and users up, the load with its faults, the drain, the records."""
-    requests = asked.requests()
-    check_places(requests, asked.topology)
-    offered = {
-        node: [request for request in load if request.at_ns <= asked.duration_ns] for node, load in requests.items()
+    requests = {
+        node: [request for request in load if request.at_ns <= asked.duration_ns]
+        for node, load in asked.requests().items()
     }
-    _check_requests(offered)
+    _check_requests(requests)
     with ExitStack() as stack:
         fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
@@ -246,15 +241,10 @@ def played(site: Site, asked: Limiting) -> LiveRequestJournal:
         users = _Users(site, fleet)
         stack.callback(users.stop)
         with fleet.blamed():
-            users.start(offered)
+            users.start(requests)
         timeline = _Run(site, fleet, users, asked)
-        timeline.carry_out(max((load[-1].at_ns for load in offered.values() if load), default=0))
-        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
-        journal = timeline.take_home(offered, timeout_ns)
-        if asked.compare_replicas:
-            rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
-            journal.journal.samples.extend(rows)
-        return journal
+        timeline.carry_out(max((load[-1].at_ns for load in requests.values() if load), default=0))
+        return timeline.take_home(requests)
 
 
 def check(testbed: Testbed, asked: Limiting) -> None:
@@ -282,7 +272,7 @@ def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
             known.add(request.id)
 
 
-def drain_progress(statuses: Sequence[Mapping[str, Any]], over: bool, still_ns: int) -> Progress:
+def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progress:
     """How far the drain is, by what nodes say of themselves; ``over``: no request and no fault is to come."""
     counts = [(status["sent_to"], status["received_from"]) for status in statuses]
     unsent = any(status["unsent_bytes"] for status in statuses)
@@ -296,7 +286,7 @@ def _longest_delay_ns(topology: Topology) -> int:
     return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
 
 
-def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
+def lost_on_the_way(statuses: Mapping[str, Json], now_ns: int) -> list[Sample]:
     """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
     rows = []
     for source, status in statuses.items():
@@ -310,14 +300,5 @@ def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> l
     return rows
 
 
-def _answers(journal: NodeJournal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
-    decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
-    alone = np.array([number in unanswered for number in journal.verdicts], bool)
-    return account_of_answers(decided_at_ns, alone, fault_windows(journal.faults, timeout_ns))
-
-
 def _instant(at_ns: int) -> int | None:
     return None if at_ns == NEVER else at_ns
-
-
-BODY = LiveBody(run, check)

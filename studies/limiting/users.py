@@ -12,7 +12,6 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -67,7 +66,7 @@ class RequestHost:
         self._hello = b""
         self._users: list[_Users] = []
 
-    def configure(self, token: str, nodes: dict[str, list[Any]]) -> None:
+    def configure(self, token: str, nodes: dict[str, tuple[str, int, str]]) -> None:
         """``nodes``: name -> address, port, file of requests.  Connects to all of them."""
         self._hello = msgspec.json.encode(Hello(token))
         for address, port, path in nodes.values():
@@ -86,12 +85,9 @@ class RequestHost:
         for users in self._users:
             self._plan(users)
 
-    def status(self) -> dict[str, Any]:
-        """How many requests are to come, and how many of those sent have no verdict."""
-        return {
-            "to_come_count": sum(len(users.at_ns) - len(users.sent_at_ns) for users in self._users),
-            "waiting_count": sum(_sent_count(users) - len(users.verdicts) for users in self._users),
-        }
+    def status(self) -> dict[str, int]:
+        """How many requests are to come."""
+        return {"to_come_count": sum(len(users.at_ns) - len(users.sent_at_ns) for users in self._users)}
 
     def collect(self, path: str) -> None:
         """Write int64 rows: id, instants sent, received, decided (``NEVER``: not at all), admitted, unanswered."""
@@ -145,10 +141,6 @@ class RequestHost:
         received_ns = self._clock.now_ns()
         number, decided_ns, verdict, unanswered = read_verdict(frame)
         users.verdicts[number] = received_ns, decided_ns, verdict is Verdict.ADMIT, unanswered
-
-
-def _sent_count(users: _Users) -> int:
-    return sum(at_ns != NEVER for at_ns in users.sent_at_ns)
 
 
 def main() -> None:

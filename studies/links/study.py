@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from studies.api import Journal, Point, Study
 from studies.links.asked import Measuring
 from studies.spec import RunSpec
-from systems.api import System
 from testbed.trust.evidence import Evidence
 
 
@@ -24,11 +23,6 @@ def journal(point: Point, asked: Measuring, evidence: Evidence) -> Journal:
     return Journal({}, evidence=evidence)
 
 
-def fits(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
-
-
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     """Next to nothing beside making the site."""
     return 0.0
@@ -38,11 +32,9 @@ STUDY = Study(
     "links",
     "every path of a topology, requested against measured",
     Config,
-    None,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.links.virtual:BODY",
-    "studies.links.live:BODY",
+    virtual="studies.links.virtual",
+    live="studies.links.live",
 )

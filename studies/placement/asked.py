@@ -1,17 +1,16 @@
 """What a testbed is told and gives back when a control plane places topics: the same on all of them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from core.clients import ClientLoad, Happening, Joined, Moved
+from collectors.rows import Sample
+from core.clients import ClientLoad, Happening, Moved
 from core.units import SECOND_NS
 from systems.api import Message, System
-from systems.placement.messages import AtSite, Wanted
 from systems.placement.options import Options
-from testbed.faults import Fault
-from testbed.topologies.places import EdgeSite, with_clients
+from testbed.faults import Fault, Handover
+from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
 from testbed.trust.evidence import NOTHING, Evidence
@@ -29,21 +28,6 @@ class Bookies:
 
 
 @dataclass(frozen=True)
-class Placing:
-    """One run.  ``out_rps``: messages a second that a broker can send out; ``record``: keep every message."""
-
-    duration_ns: int
-    access_ns: int  # client to site, one way
-    seed: int
-    warm_up_rounds: int = 600
-    out_rps: float = 1_500_000.0
-    faults: tuple[Fault, ...] = ()
-    record: bool = False
-    bookies: Bookies | None = None  # None: topics are not persistent
-    window_ns: int = SECOND_NS  # of what is told of topics
-
-
-@dataclass(frozen=True)
 class PlacementRequest:
     """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``; clients come, go and move."""
 
@@ -51,17 +35,35 @@ class PlacementRequest:
     config: Options
     without_clients: Topology
     load: ClientLoad
-    placing: Placing
+    duration_ns: int
+    access_ns: int  # client to site, one way
+    seed: int
+    warm_up_rounds: int = 600
+    out_rps: float = 1_500_000.0  # messages a second that a broker can send out
+    faults: tuple[Fault, ...] = ()
+    record: bool = False  # keep every message of the control plane
+    bookies: Bookies | None = None  # None: topics are not persistent
+    window_ns: int = SECOND_NS  # of what is told of topics
 
     @cached_property
     def topology(self) -> Topology:
         """With the clients' hosts."""
-        return with_clients(self.without_clients, self.load.homes, self.placing.access_ns)
+        return with_clients(self.without_clients, self.load.homes, self.access_ns)
 
-    @property
-    def seed(self) -> int:
-        """See ``studies.api.Asked``."""
-        return self.placing.seed
+    @cached_property
+    def places(self) -> list[EdgeSite]:
+        """The sites."""
+        return sites(self.without_clients)
+
+    @cached_property
+    def happenings(self) -> list[Happening]:
+        """What clients do, in order."""
+        return self.load.happenings(self.duration_ns)
+
+    def handovers(self) -> list[Handover]:
+        """Of clients, to the switch of another site."""
+        moves = (happening for happening in self.happenings if isinstance(happening, Moved))
+        return [Handover(move.at_ns, move.client, self.places[move.site].name) for move in moves]
 
 
 class Spell(NamedTuple):
@@ -85,19 +87,11 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True)
 class PlacementJournal:
-    """What a run showed: samples (at_ns, node, metric, value), ownership, clients, the fate of messages by topic."""
+    """What a run showed: samples, ownership, the fate of messages by topic."""
 
-    samples: list[tuple[int, str, str, float]]
+    samples: list[Sample]
     spells: list[Spell]
-    happenings: list[Happening]
     fates: dict[str, Fate]
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     messages: list[Recorded] = field(default_factory=list)
     evidence: Evidence = NOTHING
-
-
-def wanted_report(happening: Happening, places: Sequence[EdgeSite]) -> AtSite | Wanted:
-    """How a client's node is told what it does."""
-    if isinstance(happening, Moved):
-        return AtSite(places[happening.site].proxy)
-    return Wanted(happening.topic, happening.role, isinstance(happening, Joined))

@@ -4,55 +4,18 @@ Nothing is offered, and no system runs: a run is one topology, on which all poli
 table ``policies`` has a row for each placement and policy; ``coordinates`` has what is estimated, pair by pair.
 """
 
-from dataclasses import dataclass
+import numpy as np
 
+from collectors.writer import Columns
 from core.errors import SpecError
-from core.units import SECOND_NS, duration_ns
+from core.records import Float64
+from core.units import SECOND_NS
 from studies.api import Journal, Point, Study
-from studies.policies.asked import MEASURES, POLICIES, PolicyResults, PolicyStudy, Setting
-from studies.policies.tables import pair_rows, policy_rows
+from studies.policies.asked import MEASURES, POLICIES, Config, PolicyResults, PolicyStudy
 from studies.spec import RunSpec
-from systems.api import System
-from systems.parts.topic_placement import Policy
+from systems.parts.coordinates import Coordinates, distances_s
 
 SECONDS_PER_CHOICE = 1.2e-6  # of a topic's brokers, by all policies, in one placement of the clients
-
-SCENARIOS = ("game", "swarms")
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options of the study; its defaults are the paper's MMOG (5.5.2)."""
-
-    scenario: str = "game"  # or swarms: UAVs (5.5.3), whose groups are at one site each
-    groups: int = 128  # 5.5.2; of swarms 16 (5.5.3)
-    members: int = 8  # of a group: 1024 clients / 128 groups (5.5.2), 8 UAVs (5.5.3)
-    bound: str = "100ms"  # L_th (5.1.2); of swarms 40 ms (5.1.1)
-    access: str = "0ms"  # client to site, one way; ours: the paper's game servers are at their sites
-    access_in_height: bool = True  # 4: the client-proxy latency is added to the height; the public code does not
-    permutations: int = 1_000  # 5.5.1
-    rounds: int = 600  # of probes: ten minutes (5.5.1) at one a second (Serf's LAN profile)
-    shuffled: bool = False  # ours: deal the delays between brokers anew among their pairs
-    only_violated: bool = False  # ours: begin at Pulsar's brokers and move what violates the bound, as Algorithm 1 does
-    literal: bool = False  # as systems.parts.topic_placement.Policy
-    shortcut: bool = False
-
-    def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense."""
-        if self.scenario not in SCENARIOS:
-            raise SpecError(f"study policies: scenario = {self.scenario!r}", f"choose {' or '.join(SCENARIOS)}")
-        for name, least in (("groups", 1), ("members", 2), ("permutations", 1), ("rounds", 0)):
-            if getattr(self, name) < least:
-                raise SpecError(f"study policies: {name} = {getattr(self, name)}", f"give at least {least}")
-        for name in ("bound", "access"):
-            _seconds(name, getattr(self, name))
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        return duration_ns(text) / SECOND_NS
-    except ValueError as error:
-        raise SpecError(f"study policies: {name}: {error}", 'give a span such as "8ms"') from None
 
 
 def asked(point: Point, config: Config) -> PolicyStudy:
@@ -62,27 +25,39 @@ def asked(point: Point, config: Config) -> PolicyStudy:
             raise SpecError(
                 f"topology {point.spec.topology} has no {what}", "choose us-cities, city-mec or matrix-sites"
             )
-    policy = Policy(literal=config.literal, shortcut=config.shortcut)
-    bound_s, access_s = _seconds("bound", config.bound), _seconds("access", config.access)
-    setting = Setting(policy, bound_s, access_s, config.access_in_height, config.only_violated)
-    return PolicyStudy(
-        point.topology, point.spec.seed, config.scenario, config.groups, config.members, config.permutations,
-        config.rounds, config.shuffled, setting,
-    )  # fmt: skip
+    return PolicyStudy(point.topology, point.spec.seed, config)
 
 
 def journal(point: Point, asked: PolicyStudy, shown: PolicyResults) -> Journal:
     """The tables of a run."""
-    tables = {
-        "policies": policy_rows(shown.results, POLICIES, MEASURES),
-        "coordinates": pair_rows(shown.names, shown.delay_s, shown.coordinates),
+    pairs = pair_rows(shown.names, shown.delay_s, shown.coordinates)
+    return Journal({"policies": policy_rows(shown.results), "coordinates": pairs})
+
+
+def policy_rows(results: Float64) -> Columns:
+    """Columns of ``policies``, from the kernel's (placements, policies, measures) in seconds and shares."""
+    number, policy = (part.ravel() for part in np.indices(results.shape[:2]))
+    units = {name: SECOND_NS if name.endswith("_ns") else 1 for name in MEASURES}
+    measured = {name: (results[:, :, place] * unit).ravel() for place, (name, unit) in enumerate(units.items())}
+    return {"permutation": number, "policy": np.array(POLICIES, object)[policy], **measured}
+
+
+def pair_rows(names: tuple[str, ...], delay_s: Float64, where: Coordinates) -> Columns:
+    """Columns of ``coordinates``: estimate and truth of each pair that is apart, in seconds made nanoseconds.
+
+    ``delay_s`` (n, n): one way; ``where``: the coordinates; both in the order of ``names``.
+    """
+    here, there = np.triu_indices(len(names), 1)
+    rtt_s, estimate_s = 2.0 * delay_s[here, there], distances_s(where, where)[here, there]
+    apart = rtt_s > 0.0
+    nodes = np.array(names, object)
+    return {
+        "at_ns": np.zeros(int(apart.sum()), np.int64),  # there is no time: once the coordinates have settled
+        "a": nodes[here[apart]],
+        "b": nodes[there[apart]],
+        "estimated_rtt_ns": estimate_s[apart] * SECOND_NS,
+        "true_rtt_ns": np.rint(rtt_s[apart] * SECOND_NS).astype(np.int64),
     }
-    return Journal(tables)
-
-
-def fits(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
@@ -97,10 +72,8 @@ STUDY = Study(
     "policies",
     "placement policies on many random placements of clients",
     Config,
-    None,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.policies.virtual:BODY",
+    virtual="studies.policies.virtual",
 )

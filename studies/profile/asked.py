@@ -6,6 +6,7 @@ As ePulsar profiles its own (5.4): the testbed offers a load and measures; it de
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from collectors.rows import Sample
 from core.clients import ClientLoad
 from core.errors import SpecError
 from core.records import Int64
@@ -14,32 +15,21 @@ from testbed.trust.evidence import NOTHING, Evidence
 
 ROLES = ("publisher", "subscriber")
 
-Row = tuple[int, str, str, float]  # at_ns, node, metric, value
-
 
 @dataclass(frozen=True)
-class Profiling:
-    """The load goes on for ``duration_ns``; what is measured begins after ``warm_up_ns`` of it."""
+class ProfileRequest:
+    """Offer ``load``, clients that stay, to the only broker of ``topology``, for ``duration_ns``.
 
+    What is measured begins after ``warm_up_ns`` of it.
+    """
+
+    topology: Topology
+    load: ClientLoad
     duration_ns: int
     warm_up_ns: int
     seed: int
     scale_ns: int  # the smallest latency that matters: what the generator's lateness is judged against
     core_share: float = 1.0  # of one core, what the broker may take
-
-
-@dataclass(frozen=True)
-class ProfileRequest:
-    """Offer ``load``, clients that stay, to the only broker of ``topology``."""
-
-    topology: Topology
-    load: ClientLoad
-    profiling: Profiling
-
-    @property
-    def seed(self) -> int:
-        """See ``studies.api.Asked``."""
-        return self.profiling.seed
 
 
 @dataclass(frozen=True)
@@ -54,11 +44,11 @@ class Profiled:
     """
 
     latency_ns: Int64
-    samples: Sequence[Row]
+    samples: Sequence[Sample]
     evidence: Evidence = NOTHING
 
 
-def check_profiling(topology: Topology) -> str:
+def broker_of(topology: Topology) -> str:
     """The name of the topology's only broker; SpecError where it has none, several, or no hosts for clients."""
     names = topology.node_names("broker")
     if len(names) != 1:

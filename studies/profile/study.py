@@ -6,19 +6,15 @@ gave in the measured span (``studies.profile.asked.Profiled``).
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from collectors.histogram import BUCKET_COUNT, bucket_index
 from core.clients import Joined
 from core.errors import SpecError
-from core.units import SECOND_NS, duration_ns
-from studies.api import Journal, Point, Study, point_slo_ns
-from studies.distribution.study import histogram_rows
-from studies.profile.asked import Profiled, ProfileRequest, Profiling, check_profiling
+from core.units import duration_ns as length_ns
+from studies.api import Journal, Point, Study, expected_s, point_slo_ns
+from studies.profile.asked import Profiled, ProfileRequest, broker_of
 from studies.spec import RunSpec
-from systems.api import System
+from studies.tables import histogram_of, sample_rows
+from systems.parts.options import span_ns
 from workloads.api import Offer
 
 
@@ -32,11 +28,8 @@ class Config:
 
     def __post_init__(self) -> None:
         """SpecError for spans that cannot be read, or leave nothing to measure, and for shares that are none."""
-        try:
-            fits = 0 <= duration_ns(self.warm_up) < duration_ns(self.duration)
-        except ValueError as error:
-            raise SpecError(f"study profile: {error}") from None
-        if not fits:
+        warm_up_ns = span_ns("study profile", "warm_up", self.warm_up, "0")
+        if warm_up_ns >= span_ns("study profile", "duration", self.duration):
             what = f"study profile: warm_up = {self.warm_up!r} of duration = {self.duration!r}"
             raise SpecError(what, "leave something to measure")
         if not 0 < self.core_share <= 1:
@@ -45,44 +38,38 @@ class Config:
 
 def asked(point: Point, config: Config) -> ProfileRequest:
     """SpecError where workload and topology do not fit."""
-    happenings = point.schedule.happenings(duration_ns(config.duration))
+    duration_ns, warm_up_ns = length_ns(config.duration), length_ns(config.warm_up)
+    happenings = point.schedule.happenings(duration_ns)
     if not all(isinstance(happening, Joined) and happening.at_ns == 0 for happening in happenings):
         raise SpecError(f"workload {point.spec.workload!r} has clients that come and go", "use static-topics")
-    check_profiling(point.topology)
-    duration, warm_up = duration_ns(config.duration), duration_ns(config.warm_up)
-    profiling = Profiling(duration, warm_up, point.spec.seed, point_slo_ns(point.spec), config.core_share)
-    return ProfileRequest(point.topology, point.schedule, profiling)
+    broker_of(point.topology)
+    spec = point.spec
+    return ProfileRequest(
+        point.topology, point.schedule, duration_ns, warm_up_ns, spec.seed, point_slo_ns(spec), config.core_share
+    )
 
 
-def journal(point: Point, asked: ProfileRequest, found: Profiled) -> Journal:
+def journal(point: Point, asked: ProfileRequest, shown: Profiled) -> Journal:
     """The tables of a run."""
-    counts = np.bincount(bucket_index(found.latency_ns), minlength=BUCKET_COUNT)
-    names = ("at_ns", "node", "metric", "value")
-    tables: dict[str, dict[str, Any]] = {
-        "latency_histogram": histogram_rows(0, {"end_to_end_latency": counts[np.newaxis]}),
-        "samples": {name: [row[i] for row in found.samples] for i, name in enumerate(names)},
+    tables = {
+        "latency_histogram": histogram_of("end_to_end_latency", shown.latency_ns),
+        "samples": sample_rows(shown.samples),
     }
-    return Journal(tables, evidence=found.evidence)
-
-
-def fits(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
+    return Journal(tables, evidence=shown.evidence)
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     """Its length."""
-    return duration_ns(str(spec.study_options.get("duration", Config.duration))) / SECOND_NS
+    return expected_s(spec, Config, "duration")
 
 
 STUDY = Study(
     "profile",
     "one broker's data plane under topics with fan-out",
     Config,
-    Offer.CLIENTS,
-    fits,
     asked,
     journal,
     expected_seconds,
-    live="studies.profile.live:BODY",
+    offer=Offer.CLIENTS,
+    live="studies.profile.live",
 )

@@ -1,14 +1,13 @@
 """The study of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from core.errors import SpecError
+from core.records import Json
 from core.units import duration_ns
-from studies.api import Journal, Point, Study
-from studies.limiting.asked import RequestJournal
+from studies.api import Journal, Point, Study, check_least
 from studies.spec import RunSpec
 from studies.tables import skipped_rows
 from studies.throttling.asked import Throttling
@@ -16,6 +15,7 @@ from studies.throttling.tables import cycle_tables
 from systems.api import System
 from systems.limiting.throttling_users import Demand
 from testbed.faults import check_faults, read_faults
+from testbed.nodes.journal import NodeJournal
 from workloads.api import Offer
 
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
@@ -28,13 +28,12 @@ class Config:
     cycles: int = 1_000  # DST Section 6
     load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
     clients_at: tuple[int, ...] = ()  # ours: cycles in which servers are told each client's demand (Fig. 7)
-    faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
     def __post_init__(self) -> None:
         """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
-        if self.cycles < 1:
-            raise SpecError(f"study throttling: cycles = {self.cycles}", "give 1 or more")
+        check_least("throttling", self, cycles=1)
         if not 0.0 <= self.load < float("inf"):
             raise SpecError(f"study throttling: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
@@ -57,13 +56,10 @@ def asked(point: Point, config: Config) -> Throttling:
     )
 
 
-def journal(point: Point, asked: Throttling, outcome: RequestJournal) -> Journal:
+def journal(point: Point, asked: Throttling, shown: NodeJournal) -> Journal:
     """The tables of a run."""
-    tables = {
-        **cycle_tables(outcome.journal.samples, asked.cycle_ns),
-        "skipped_lines": skipped_rows(point.schedule.skipped),
-    }
-    return Journal(tables)
+    skipped = skipped_rows(point.schedule.skipped)
+    return Journal({**cycle_tables(shown.samples, asked.cycle_ns), "skipped_lines": skipped})
 
 
 def fits(system: System) -> bool:
@@ -80,10 +76,10 @@ STUDY = Study(
     "throttling",
     "demands, cycle by cycle, at the servers of a throttler",
     Config,
-    Offer.DEMANDS,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.throttling.virtual:BODY",
+    fits,
+    Offer.DEMANDS,
+    virtual="studies.throttling.virtual",
 )

@@ -1,22 +1,23 @@
 """What a throttler's run showed, as rows of its tables.  Pure: from the nodes' samples to columns."""
 
 from collections.abc import Iterable
-from typing import Any
 
-from studies.tables import Columns, columns
+from collectors.rows import Sample
+from collectors.writer import Columns
+from studies.tables import columns, sample_rows
 
 OF_CYCLES = ("limit", "demand", "admitted", "nodal_measure")
 OF_CLIENTS = {"client_demand": "demand", "client_admitted": "admitted"}  # one after the other, in the clients' order
 _NEGATIVE = "negative_limit_count"  # what the limit itself says
 
 
-def cycle_tables(samples: Iterable[tuple[int, str, str, float]], cycle_ns: int) -> dict[str, Columns]:
+def cycle_tables(samples: Iterable[Sample], cycle_ns: int) -> dict[str, Columns]:
     """The tables ``cycles``, ``client_cycles`` and ``samples``: the rest; cycle k ends at (k + 1) x ``cycle_ns``.
 
-    ``samples``: at_ns, node, metric, value, in the order in which nodes told them.
+    ``samples``: in the order in which nodes told them.
     """
-    rest: list[tuple[int, str, str, float]] = []
-    cycles: dict[tuple[int, str], dict[str, Any]] = {}
+    rest: list[Sample] = []
+    cycles: dict[tuple[int, str], dict[str, float]] = {}
     clients: dict[tuple[int, str], dict[str, list[float]]] = {}
     for at_ns, node, metric, value in samples:
         if metric in OF_CYCLES:
@@ -37,5 +38,5 @@ def cycle_tables(samples: Iterable[tuple[int, str, str, float]], cycle_ns: int) 
     return {
         "cycles": columns(("at_ns", "cycle", "server", *OF_CYCLES), ended),
         "client_cycles": columns(("at_ns", "cycle", "server", "client", "demand", "admitted"), each),
-        "samples": columns(("at_ns", "node", "metric", "value"), rest),
+        "samples": sample_rows(rest),
     }

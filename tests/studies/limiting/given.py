@@ -1,5 +1,6 @@
 """Requests that a test states, offered to a limiter: in virtual time, or on a site."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,12 @@ def asked(
     """One run."""
     checked = tuple(check_faults(faults, topology))
     return Limiting(system, config, topology, Given(requests), duration_ns, seed, checked, drain_ns, **more)
+
+
+def decisions(shown: RequestJournal) -> Counter[tuple[str, str]]:
+    """How many requests had which verdict, or "lost", at which node."""
+    requests = shown.requests()
+    return Counter(zip(requests["node"], requests["decision"], strict=True))
 
 
 def run_requests(*given: Any, **more: Any) -> RequestJournal:
