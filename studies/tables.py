@@ -1,7 +1,6 @@
 """Rows of tables that several studies write: samples, histograms, what went wrong, lines of the input left out."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ _COLUMN_OF = {  # what a fault calls otherwise
 }
 
 
-def columns(names: Iterable[str], rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Any]]:
+def columns(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> dict[str, list[object]]:
     """Rows as columns, empty ones too."""
     told = list(rows)
     return {name: [row[i] for row in told] for i, name in enumerate(names)}

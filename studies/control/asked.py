@@ -37,11 +37,11 @@ class Controlling(Deployed):
     """A topic whose publishers stay, in equal blocks of ids, while a controller moves its sub-buckets."""
 
     system: System
-    config: Any  # of the system's class
+    config: Any  # of the system's class, which knows ``splits``
     duration_ns: int
     window_ns: int  # of the histograms
 
-    def begin(self, deployment: TopicWindows) -> tuple[Envelope, Any]:
+    def begin(self, deployment: TopicWindows) -> tuple[Envelope, object]:
         """Publishers and full sub-buckets where they begin; the envelope, and the config that knows its parts."""
         names, count = deployment.names, self.schedule.population.count
         assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)

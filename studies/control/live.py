@@ -1,7 +1,6 @@
 """A controller's nodes (TB Adaptor) as processes beside real brokers: reports up, new buckets down."""
 
 from contextlib import closing
-from typing import Any
 
 from collectors.rows import Sample
 from core.units import SECOND_NS
@@ -22,7 +21,7 @@ LEAD_NS = 4 * SECOND_NS  # to introduce the nodes to each other and to their bro
 class Controllers:
     """A node at each broker, and those that the system adds (the adaptor, on the control host)."""
 
-    def __init__(self, site: Site, brokers: Brokers, asked: Controlling, config: Any, topic: str):
+    def __init__(self, site: Site, brokers: Brokers, asked: Controlling, config: object, topic: str):
         assert asked.system.nodes is not None
         self._brokers, self._topic = brokers, topic
         names = [broker.name for broker in brokers]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from collectors.writer import Columns
 from core.errors import SpecError
@@ -108,7 +107,7 @@ class Searching(Deployed):
     """A search for an assignment of publishers to brokers, judged on fresh traffic."""
 
     system: System
-    config: Any  # of the system's class
+    config: object  # of the system's class
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,7 @@ import numpy as np
 
 from core.records import Envelope, Int32
 from studies.distribution.asked import Deployed
-from studies.distribution.windows import SubBuckets, TopicWindows, sub_buckets
-from systems.parts.assignment import rates_of
-from systems.parts.token_bucket import release_quantum
+from studies.distribution.windows import SubBuckets, TopicWindows
 from testbed.brokers.counts import Counts
 from testbed.brokers.model import BrokerModel
 from testbed.trust.evidence import NOTHING, Evidence
@@ -30,9 +28,7 @@ class Deployment(TopicWindows):
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
         self.fleet.restart(start_ns)
         self.fleet.move(assignment)
-        rates = rates_of(self.schedule.population, assignment, len(self.loads_rps))
-        quantum = release_quantum(envelope.burst_count) if self.rule.release_quantum else 1
-        parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, quantum)
+        parts = self.split(envelope, assignment)
         for broker, part in enumerate(parts):
             if part is not None:
                 self.fleet.set_bucket(broker, part, full=True)

@@ -22,9 +22,8 @@ from core.units import SECOND_NS
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
 from studies.distribution.search import searched
 from studies.distribution.window import Window, put_together
-from studies.distribution.windows import SubBuckets, TopicWindows, sub_buckets
+from studies.distribution.windows import SubBuckets, TopicWindows
 from systems.api import UNASSIGNED
-from systems.parts.assignment import rates_of
 from testbed.api import Testbed
 from testbed.brokers.counts import Counts
 from testbed.brokers.launcher import Brokers
@@ -72,8 +71,7 @@ class LiveDeployment(TopicWindows):
 
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Full sub-buckets in proportion to the assigned load, and the publishers where they belong."""
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
-        parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, 1)
+        parts = self.split(envelope, assignment)
         with explained(self.site):
             self._place(assignment, start_ns)
             for broker, part in enumerate(parts):

@@ -23,7 +23,7 @@ from systems.api import Broker, BrokerMeasure, Measured
 from systems.parts.assignment import rates_of
 from systems.parts.envelope import RATE_FACTOR
 from systems.parts.md1 import smallest_burst
-from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+from systems.parts.token_bucket import InfeasibleSplit, release_quantum, split_bucket
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import Evidence
 
@@ -57,8 +57,7 @@ class TopicWindows(ABC):
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """What a distributor is told about the brokers."""
-        pairs = zip(self.names, self.loads_rps, strict=True)
-        return tuple(Broker(name, self.mcap_rps, load_rps) for name, load_rps in pairs)
+        return tuple(Broker(name, self.mcap_rps, rps) for name, rps in zip(self.names, self.loads_rps, strict=True))
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""
@@ -108,48 +107,42 @@ class TopicWindows(ABC):
     def evidence(self) -> Evidence:
         """What the testbed says about the run, and what it counted beside the rounds."""
 
+    def split(self, envelope: Envelope, assignment: Int32) -> SubBuckets:
+        """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
+
+        Raises InfeasibleSplit where b cannot be split into parts of at least the quantum in which it is released.
+        """
+        rates_rps, total_rps = self._rates_rps(assignment), self.schedule.population.total_rps
+        used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
+        weights = [float(rates_rps[b]) for b in used]
+        unassigned = total_rps - sum(weights)
+        if unassigned > 1e-9 * total_rps:
+            weights.append(unassigned)
+        quantum = release_quantum(envelope.burst_count) if self.rule.release_quantum else 1
+        parts = dict(zip(used, split_bucket(envelope, weights, quantum=quantum), strict=False))
+        return tuple(parts.get(broker) for broker in range(len(rates_rps)))
+
+    def _rates_rps(self, assignment: Int32) -> Float64:
+        return rates_of(self.schedule.population, assignment, len(self.names))
+
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
-        settle_ns = duration_ns // SETTLE
-        envelope = self.envelope_for(start_ns, duration_ns)
+        envelope, rates = self.envelope_for(start_ns, duration_ns), self._rates_rps(assignment)
         try:
             parts = self.start(start_ns, assignment, envelope)
         except InfeasibleSplit as error:
-            return self._infeasible(start_ns, assignment, duration_ns, str(error))
-        end_ns = start_ns + duration_ns
+            brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
+            nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
+            return Round(
+                start_ns, duration_ns, assignment, rates, envelope, (None,) * len(rates), nothing, nothing,
+                Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {error}",
+            )  # fmt: skip
+        end_ns, settle_ns = start_ns + duration_ns, duration_ns // SETTLE
         counts = self.carry(start_ns, end_ns, start_ns + settle_ns, end_ns - settle_ns)
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
         gone = counts.dropped_count if counts.lost_count is None else counts.dropped_count + counts.lost_count
         return Round(
             start_ns, duration_ns, assignment, rates, envelope, parts, counts.latency, counts.access_delay,
             measured(counts.latency, rates, gone), counts.dropped_count, more=counts.more,
         )  # fmt: skip
-
-    def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
-        brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
-        nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
-        return Round(
-            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns),
-            (None,) * len(rates), nothing, nothing,
-            Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {note}",
-        )  # fmt: skip
-
-
-def sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> SubBuckets:
-    """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
-
-    Raises InfeasibleSplit where b cannot be split into parts of at least ``quantum``.
-    """
-    used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
-    weights = [float(rates_rps[b]) for b in used]
-    unassigned = total_rps - sum(weights)
-    if unassigned > 1e-9 * total_rps:
-        weights.append(unassigned)
-    split = split_bucket(envelope, weights, quantum=quantum)
-    parts: list[Envelope | None] = [None] * len(rates_rps)
-    for broker, part in zip(used, split, strict=False):
-        parts[broker] = part
-    return tuple(parts)
 
 
 def measured(latency: Int64, rates_rps: Float64, gone_count: Int64) -> Measured:

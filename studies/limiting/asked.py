@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from collectors.writer import Columns
 from core.errors import SpecError
@@ -34,7 +34,7 @@ class Limiting:
     """One run: the requests of ``schedule`` up to ``duration_ns``, at the nodes of ``topology``, one a node."""
 
     system: System
-    config: Any  # of the system's class
+    config: object  # of the system's class
     topology: Topology
     schedule: RequestSchedule
     duration_ns: int
@@ -61,7 +61,7 @@ class RequestJournal:
     journal: NodeJournal
     evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
 
-    def requests(self) -> dict[str, list[Any]]:
+    def requests(self) -> Columns:
         """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""
         rows = []
         for node, request in self.journal.offered.values():

@@ -9,21 +9,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from collectors.rows import Sample
+from collectors.writer import Columns
 from core.errors import MachineError, SpecError
 from core.records import Json, Request
 from core.units import MILLISECOND_NS
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
+from studies.tables import columns
 from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
 from testbed.api import Testbed
+from testbed.brokers.traffic import STATUS_S, Crew
 from testbed.faults import ClockSkew, Crash, Fault, Restart
-from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
@@ -59,68 +60,53 @@ class LiveRequestJournal(RequestJournal):
         offered = self.journal.offered
         return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
 
-    def requests(self) -> dict[str, list[Any]]:
+    def requests(self) -> Columns:
         """Columns of ``requests``."""
         rows = super().requests()
         pairs = [self.users.get(request_id, (None, None)) for request_id in rows["request_id"]]
-        rows["sent_at_ns"] = [sent for sent, _ in pairs]
-        rows["received_at_ns"] = [received for _, received in pairs]
-        return rows
+        return {**rows, **columns(("sent_at_ns", "received_at_ns"), pairs)}
 
 
-class _Users:
-    """The processes that stand for the users, one on each host that has requests."""
+class _Users(Crew):
+    """The processes that stand for the users, one on each host that has requests, connected to their nodes."""
 
-    def __init__(self, site: Site, fleet: NodeFleet):
-        self._site, self._fleet, self._folder = site, fleet, fleet.folder
-        self._agents: dict[str, Agent] = {}
-
-    def start(self, requests: Mapping[str, Sequence[Request]]) -> None:
-        """Start the processes, give them their requests, and connect them to their nodes."""
+    def __init__(self, site: Site, fleet: NodeFleet, requests: Mapping[str, Sequence[Request]]):
         by_host: dict[str, dict[str, tuple[str, int, str]]] = {}
         for node, offered in requests.items():
             if offered:
-                path = self._folder / f"{node}.requests"
+                path = fleet.folder / f"{node}.requests"
                 write_requests(path, offered)
-                host = self._site.topology.host_of(node)
-                at = *self._fleet.address_of(node), self._site.put(host, path)
-                by_host.setdefault(host, {})[node] = at
-        for host in by_host:
-            self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
-        for host, agent in self._agents.items():
-            agent.ready(LOAD_S)
-            agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])
+                host = site.topology.host_of(node)
+                by_host.setdefault(host, {})[node] = *fleet.address_of(node), site.put(host, path)
+        programs = {host: Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY) for host in by_host}
+        super().__init__(site, {host: site.start(host, program) for host, program in programs.items()})
+        self.ask_all("configure", LOAD_S, lambda host: {"token": fleet.token, "nodes": by_host[host]})
 
     def go(self, epoch_ns: int) -> None:
         """Let the load begin."""
-        for host, agent in self._agents.items():
-            agent.ask("go", epoch_ns=epoch_ns + self._site.clock_offset_ns(host))
+        self.ask_all("go", STATUS_S, lambda host: {"epoch_ns": epoch_ns + self.site.clock_offset_ns(host)})
 
     def check(self) -> None:
-        """MachineError where a process has ended."""
-        for agent in self._agents.values():
-            if not agent.alive:
-                raise MachineError(f"{agent.name} has ended (code {agent.exit_code})", f"see {agent.log}")
+        """MachineError where a process has ended, or does not answer."""
+        for host, agent in self.agents.items():
+            if host in self.lost or not agent.alive:
+                raise MachineError(f"{agent.name} has ended, or is stuck (code {agent.exit_code})", f"see {agent.log}")
 
     def to_come_count(self) -> int:
         """Requests that are not sent yet."""
-        return sum(agent.ask("status")["to_come_count"] for agent in self._agents.values())
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
+        return sum(answer["to_come_count"] for answer in answers.values())
 
     def collect(self) -> list[list[int]]:
         """The rows that ``RequestHost.collect`` writes."""
-        rows: list[list[int]] = []
-        for host, agent in self._agents.items():
-            path = self._folder / f"{host}.users.npz"
-            agent.ask("collect", LOAD_S, path=self._site.place(host, path))
-            self._site.fetch(host, path)
-            with np.load(path) as file:
-                rows += file["rows"].tolist()
-        return rows
+        _, tables = self.collect_all("users")
+        self.check()
+        return [row for columns in tables.values() for row in columns["rows"].tolist()]
 
     def stop(self) -> None:
         """End the processes."""
-        for agent in self._agents.values():
-            self._site.forget(agent.name)
+        for agent in self.agents.values():
+            self.site.forget(agent.name)
 
 
 class _Run:
@@ -129,7 +115,12 @@ class _Run:
     def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
         self.journal = NodeJournal()
         self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
-        self._play = Play(self._look)
+
+        def look() -> None:
+            fleet.check()
+            users.check()
+
+        self._play = Play(look)
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
 
@@ -156,10 +147,6 @@ class _Run:
         if self._play.drain(progress, end_ns):
             latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
             self.journal.samples.append((self._play.now_ns(), "", "convergence_ns", float(latest_ns)))
-
-    def _look(self) -> None:
-        self._fleet.check()
-        self._users.check()
 
     def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
         """What nodes and users have written down."""
@@ -238,10 +225,9 @@ def played(site: Site, asked: Limiting) -> LiveRequestJournal:
         stack.callback(fleet.stop)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
-        users = _Users(site, fleet)
-        stack.callback(users.stop)
         with fleet.blamed():
-            users.start(requests)
+            users = _Users(site, fleet, requests)
+        stack.callback(users.stop)
         timeline = _Run(site, fleet, users, asked)
         timeline.carry_out(max((load[-1].at_ns for load in requests.values() if load), default=0))
         return timeline.take_home(requests)

@@ -15,7 +15,6 @@ from operator import add
 
 import numpy as np
 
-from collectors.rows import Sample
 from core.clients import ClientLoad, Joined, Role, TopicLoad, instants
 from core.errors import MachineError
 from core.records import Block, Int64
@@ -31,7 +30,6 @@ from testbed.hosts.process import python_agent
 from testbed.hosts.site import Program, Site
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
-from testbed.trust.evidence import Evidence
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
 LEAD_OF_MESSAGE_NS = 20_000
@@ -170,23 +168,22 @@ class _Bench:
     def _taken_home(self, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
         answers, got = self._subscribers.collect_all("deliveries")
-        self._check_alive()
+        lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
+        if lost:  # what is left is no profile
+            raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
         span_ns = self._asked.warm_up_ns, self._asked.duration_ns
-        counts = dict.fromkeys(("in_count", "in_bytes", "out_count", "out_bytes", "offered_count", "lost_count"), 0)
+        counts = Counter(in_count=0, in_bytes=0, out_count=0, out_bytes=0, offered_count=0, lost_count=0)
         latencies, accounts = [np.empty(0, np.int64)], list[DeliveryAccount]()
         for tag, topic in enumerate(self._topics, 1):
             rows, block = sent[topic.name], self._blocks[topic.name]
-            intended_ns, _, _ = block.messages()
+            size_bytes, (intended_ns, _, _) = int(block.size_bytes), block.messages()
             accepted = int(within(shifted(rows["acknowledged_at_ns"], self._begin_ns), span_ns).sum())
-            counts["in_count"] += accepted
-            counts["in_bytes"] += accepted * int(block.size_bytes)
+            counts.update(in_count=accepted, in_bytes=accepted * size_bytes)
             for channel in self._channels(topic):
                 mine = Deliveries([got[f"subscribe-{channel}"]]).of(topic.name, tag)
                 made = copies(intended_ns, mine["message"], mine["received_at_ns"] - self._begin_ns, span_ns)
-                counts["out_count"] += made.came_count
-                counts["out_bytes"] += made.came_count * int(block.size_bytes)
-                counts["offered_count"] += made.due_count
-                counts["lost_count"] += made.lost_count
+                counts.update(out_count=made.came_count, out_bytes=made.came_count * size_bytes)
+                counts.update(offered_count=made.due_count, lost_count=made.lost_count)
                 latencies.append(made.latency_ns)
                 accounts.append(_account(rows, mine))
             self._findings.late(lateness_ns(intended_ns[rows["message"]], shifted(rows["sent_at_ns"], self._begin_ns)))
@@ -196,24 +193,13 @@ class _Bench:
                 "out_of_order": sum(each["out_of_order_count"] for a in answers.values() for each in a["sequences"]),
             }
             self._findings.accounted(0, reduce(add, accounts), beside)
-        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence())
-
-    def _check_alive(self) -> None:
-        """What is left of a run that lost a process is no profile."""
-        lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
-        if lost:
-            raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
-
-    def _samples(self, counts: Mapping[str, int], cpu_ns: Mapping[str, float]) -> list[Sample]:
         end_ns = self._asked.duration_ns
-        rows: list[Sample] = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
-        rows.append((end_ns, self._name, "span_ns", float(end_ns - self._asked.warm_up_ns)))
-        return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
-
-    def _evidence(self) -> Evidence:
+        counts["ns"] = end_ns - self._asked.warm_up_ns
+        samples = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
+        samples += [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
         self._observer.watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
-        return self._observer.evidence()
+        return Profiled(np.concatenate(latencies), samples, self._observer.evidence())
 
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:

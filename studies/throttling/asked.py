@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from core.records import Float64
 from systems.api import System
@@ -18,7 +17,7 @@ class Throttling:
     """
 
     system: System
-    config: Any  # of the system's class
+    config: object  # of the system's class
     topology: Topology
     demands: Float64
     clients: Mapping[int, Float64]
