@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +24,8 @@ from testbed import load_testbed
 from testbed.topologies.topology import load_topology
 from workloads import WORKLOADS
 from workloads import load as load_workload
+
+LIBRARIES = ("numpy", "numba", "pyarrow")  # that results may depend on
 
 
 def check_all(specs: Iterable[RunSpec]) -> None:
@@ -110,19 +111,13 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "platform": platform.platform(),
         "code_hash": code_hash(),
         "commit": commit(),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """Of the libraries that results may depend on."""
-    return {name: version(name) for name in ("numpy", "numba", "pyarrow")}
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:

@@ -52,24 +52,25 @@ def far_of(topology: Topology, publishers: int) -> Far | None:
 
 
 class Shifted:
-    """A window's emissions by the instants at which brokers on the publishers' LAN would have to be sent them."""
+    """A window's emissions by the instants at which brokers on the publishers' LAN would have to be sent them.
+
+    ``number``, ``delay_ns``: of each message in that order, its number in the window's, and what its path adds.
+    """
 
     def __init__(self, population: Population, block: Block, delay_ns: Int64):
-        """``delay_ns``: of each emission, what its path adds."""
+        """``delay_ns``: of each emission."""
         later = block.at_ns + delay_ns
-        self.population, self.order = population, np.argsort(later, kind="stable")
-        self.size_bytes, self.message_count = block.size_bytes, block.message_count
-        self.at_ns, self.publisher = later[self.order], block.publisher[self.order]
-        self.count, self.delay_ns = block.count[self.order], delay_ns[self.order]
-        first = np.cumsum(block.count) - block.count
-        begins = np.repeat(first[self.order], self.count)  # of each message's emission, in the canonical order
-        ends = np.cumsum(self.count)
-        self.number = begins + np.arange(self.message_count) - np.repeat(ends - self.count, self.count)
+        order = np.argsort(later, kind="stable")
+        self.population, self.message_count = population, block.message_count
+        self.whole = Block(later[order], block.publisher[order], block.count[order], block.size_bytes)
+        self.number = np.argsort(np.repeat(later, block.count), kind="stable")
+        self.delay_ns = np.repeat(delay_ns, block.count)[self.number]
 
     def block(self, start_ns: int, end_ns: int) -> Block:
         """See ``core.records.Schedule``."""
-        chosen = slice(*np.searchsorted(self.at_ns, (start_ns, end_ns)))
-        return Block(self.at_ns[chosen], self.publisher[chosen], self.count[chosen], self.size_bytes)
+        whole = self.whole
+        chosen = slice(*np.searchsorted(whole.at_ns, (start_ns, end_ns)))
+        return Block(whole.at_ns[chosen], whole.publisher[chosen], whole.count[chosen], whole.size_bytes)
 
 
 class FarDeployment(Deployment):
@@ -98,12 +99,12 @@ class FarDeployment(Deployment):
         self._make_room(shifted.message_count)
         self.fleet.record(0, 0)
         self.fleet.advance(end_ns + int(delay_ns.max(initial=0)) + 1)
-        found = self._far_messages(shifted)
-        span = (found["intended_at_ns"] >= from_ns) & (found["intended_at_ns"] < until_ns)
-        latency_ns = (found["received_at_ns"] - found["intended_at_ns"])[span]
-        waited_ns = (found["released_at_ns"] - found["arrived_at_ns"])[span]
-        brokers, count = found["broker"][span], len(self.names)
-        self._columns = found if self.keep else {}
+        table = self._far_messages(shifted)
+        span = (table["intended_at_ns"] >= from_ns) & (table["intended_at_ns"] < until_ns)
+        latency_ns = (table["received_at_ns"] - table["intended_at_ns"])[span]
+        waited_ns = (table["released_at_ns"] - table["arrived_at_ns"])[span]
+        brokers, count = table["broker"][span], len(self.names)
+        self._columns = table if self.keep else {}
         nothing = np.zeros(count, np.int64)
         return Counts(histogram(latency_ns, brokers, count), histogram(waited_ns, brokers, count), nothing)
 
@@ -121,10 +122,10 @@ class FarDeployment(Deployment):
 
     def _far_messages(self, shifted: Shifted) -> dict[str, np.ndarray]:
         """Columns of ``messages`` with the paths at both ends, in the canonical order."""
-        found = self.fleet.messages()
-        here = found["message"]  # a number in the order of arrival
-        intended_ns = found["intended_at_ns"] - np.repeat(shifted.delay_ns, shifted.count)[here]
-        found |= {"message": shifted.number[here], "intended_at_ns": intended_ns, "sent_at_ns": intended_ns}
-        found["received_at_ns"] = found["received_at_ns"] + self.far.outbound_ns[found["broker"]]
-        order = np.argsort(found["message"], kind="stable")
-        return {name: column[order] for name, column in found.items()}
+        table = self.fleet.messages()
+        here = table["message"]  # a number in the order of arrival
+        intended_ns = table["intended_at_ns"] - shifted.delay_ns[here]
+        table |= {"message": shifted.number[here], "intended_at_ns": intended_ns, "sent_at_ns": intended_ns}
+        table["received_at_ns"] = table["received_at_ns"] + self.far.outbound_ns[table["broker"]]
+        order = np.argsort(table["message"], kind="stable")
+        return {name: column[order] for name, column in table.items()}

@@ -26,11 +26,9 @@ def asked(point: Point, config: DeploymentConfig) -> Searching:
 
 def deployed(point: Point, rule: DeploymentConfig, longest_ns: int = 0) -> Deployed:
     """The point's topic on its brokers."""
-    spec, keeps_messages = point.spec, "messages" in point.spec.keep
-    return Deployed(
-        point.topology, point.schedule, rule, spec.calibration, spec.seed, point_slo_ns(spec), round_ns(spec),
-        keeps_messages, longest_ns,
-    )  # fmt: skip
+    spec, spans_ns = point.spec, (point_slo_ns(point.spec), round_ns(point.spec))
+    keeps = "messages" in spec.keep
+    return Deployed(point.topology, point.schedule, rule, spec.calibration, spec.seed, *spans_ns, keeps, longest_ns)
 
 
 def journal(point: Point, asked: Searching, search: Searched) -> Journal:

@@ -114,11 +114,9 @@ def put_together(
     deliveries = _ours(received, count)
     numbers, first = np.unique(deliveries["message"], return_index=True)
     columns["received_at_ns"][numbers] = deliveries["received_at_ns"][first] - epoch_ns
-    was = {name: np.flatnonzero(columns[name] != ABSENT) for name in RECORDED}
-    whole = account(
-        np.flatnonzero(offered).astype(np.int64), was["sent_at_ns"], was["acknowledged_at_ns"], received["message"],
-        was["arrived_at_ns"], was["released_at_ns"],
-    )  # fmt: skip
+    was_sent, was_acknowledged, arrived, released, *_ = (np.flatnonzero(columns[name] != ABSENT) for name in RECORDED)
+    due = np.flatnonzero(offered).astype(np.int64)
+    whole = account(due, was_sent, was_acknowledged, received["message"], arrived, released)
     undue_delay_ns = {name: columns.pop(name) for name in UNDUE_DELAYS}
     return Window(start_ns, offered, publisher, broker, intended_at_ns, undue_delay_ns, whole, **columns)
 

@@ -5,10 +5,12 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -246,16 +248,14 @@ def check(testbed: Testbed, asked: Limiting) -> None:
 
 def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
     """SpecError for what the virtual run refuses as well: requests out of order, or offered twice."""
-    known: set[int] = set()
     for node, offered in requests.items():
-        latest_ns = 0
-        for request in offered:
-            if request.at_ns < latest_ns:
+        for before, request in pairwise(offered):
+            if request.at_ns < before.at_ns:
                 raise SpecError(f"request {request.id} at {node} is out of order", "offer requests in order of time")
-            if request.id in known:
-                raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
-            latest_ns = request.at_ns
-            known.add(request.id)
+    counts = Counter(request.id for offered in requests.values() for request in offered)
+    for number, count in counts.items():
+        if count > 1:
+            raise SpecError(f"request {number} is offered twice", "ids are unique over all nodes")
 
 
 def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progress:

@@ -1,24 +1,29 @@
 """The study of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from collectors.rows import Sample
+from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Json
+from core.records import Float64, Json
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, check_least
 from studies.spec import RunSpec
-from studies.tables import skipped_rows
-from studies.throttling.asked import Throttling
-from studies.throttling.tables import cycle_tables
+from studies.tables import columns, sample_rows, skipped_rows
 from systems.api import System
 from systems.limiting.throttling_users import Demand
-from testbed.faults import check_faults, read_faults
+from testbed.faults import Fault, check_faults, read_faults
 from testbed.nodes.journal import NodeJournal
+from testbed.topologies.topology import Topology
 from workloads.api import Offer
 
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
+OF_CYCLES = ("limit", "demand", "admitted", "nodal_measure")
+OF_CLIENTS = {"client_demand": "demand", "client_admitted": "admitted"}  # one after the other, in the clients' order
+_NEGATIVE = "negative_limit_count"  # what the limit itself says
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,23 @@ class Config:
             raise SpecError(f"study throttling: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
             raise SpecError(f"study throttling: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """``demands`` (cycles, servers) are told to the nodes of ``topology``, cycle k at (k + 1) x ``cycle_ns``.
+
+    ``clients``: cycle -> demands by client (servers, clients), which replace that cycle's totals.
+    """
+
+    system: System
+    config: object  # of the system's class
+    topology: Topology
+    demands: Float64
+    clients: Mapping[int, Float64]
+    cycle_ns: int
+    seed: int
+    faults: tuple[Fault, ...] = ()
 
 
 def asked(point: Point, config: Config) -> Throttling:
@@ -60,6 +82,37 @@ def journal(point: Point, asked: Throttling, shown: NodeJournal) -> Journal:
     """The tables of a run."""
     skipped = skipped_rows(point.schedule.skipped)
     return Journal({**cycle_tables(shown.samples, asked.cycle_ns), "skipped_lines": skipped})
+
+
+def cycle_tables(samples: Iterable[Sample], cycle_ns: int) -> dict[str, Columns]:
+    """The tables ``cycles``, ``client_cycles`` and ``samples``: the rest; cycle k ends at (k + 1) x ``cycle_ns``.
+
+    ``samples``: in the order in which nodes told them.
+    """
+    rest: list[Sample] = []
+    cycles: dict[tuple[int, str], dict[str, float]] = {}
+    clients: dict[tuple[int, str], dict[str, list[float]]] = {}
+    for at_ns, node, metric, value in samples:
+        if metric in OF_CYCLES:
+            cycles.setdefault((at_ns, node), {})[metric] = value
+        elif metric in OF_CLIENTS:
+            clients.setdefault((at_ns, node), {}).setdefault(OF_CLIENTS[metric], []).append(value)
+        elif metric != _NEGATIVE:
+            rest.append((at_ns, node, metric, value))
+    ended = [
+        (at_ns, at_ns // cycle_ns - 1, server, *(told.get(name) for name in OF_CYCLES))
+        for (at_ns, server), told in cycles.items()
+    ]
+    each = [
+        (at_ns, at_ns // cycle_ns - 1, server, number, demand, admitted)
+        for (at_ns, server), told in clients.items()
+        for number, (demand, admitted) in enumerate(zip(told["demand"], told["admitted"], strict=True))
+    ]
+    return {
+        "cycles": columns(("at_ns", "cycle", "server", *OF_CYCLES), ended),
+        "client_cycles": columns(("at_ns", "cycle", "server", "client", "demand", "admitted"), each),
+        "samples": sample_rows(rest),
+    }
 
 
 def fits(system: System) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from collectors.schema import TABLES
 from studies.tables import fault_rows, skipped_rows
-from studies.throttling.tables import cycle_tables
+from studies.throttling.study import cycle_tables
 from testbed.faults import KINDS, read_faults
 
 ROOT = Path(__file__).parents[2]
