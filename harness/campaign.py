@@ -124,14 +124,12 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
 
     try:
         seconds = execute(spec, run_id, runs / run_id)
-    except MachineError as error:
-        if load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
-            record_failure(runs / run_id, spec.to_json(), error)
-        return Finished(spec, run_id, 0.0, str(error), fatal=True)
     except Exception as error:
-        record_failure(runs / run_id, spec.to_json(), error)
+        fatal = isinstance(error, MachineError)
+        if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
+            record_failure(runs / run_id, spec.to_json(), error)
         text = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
-        return Finished(spec, run_id, 0.0, text)
+        return Finished(spec, run_id, 0.0, text, fatal)
     return Finished(spec, run_id, seconds)
 
 

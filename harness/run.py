@@ -134,17 +134,12 @@ def _with_evidence(journal: Journal) -> dict[str, Columns]:
 def _run_row(point: Point, journal: Journal) -> Columns:
     """The run's line in the ``runs`` table."""
     spec = point.spec
-    variant = ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items()))
+    as_asked = ("workload", "topology", "testbed", "calibration", "seed", "repetition")
     row = {
+        **{name: getattr(spec, name) for name in as_asked},
         "system": point.system.key,
-        "variant": variant,
-        "workload": spec.workload,
-        "topology": spec.topology,
-        "testbed": spec.testbed,
-        "calibration": spec.calibration,
+        "variant": ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items())),
         "factors": sorted(spec.factors().items()),
-        "seed": spec.seed,
-        "repetition": spec.repetition,
         "workload_id": point.workload_id,
         "validity": journal.evidence.fidelity.validity,
         "outcome": journal.outcome,

@@ -69,9 +69,12 @@ class TripTable:
     """The trips between ``nodes`` of which some hand over: paths are looked up once.
 
     A host with a single link to a switch hangs on that switch, or on another one; few paths join many hosts.
+    ``attached``: which other one, of those that have handed over.
     """
 
-    def __init__(self, topology: Topology, nodes: Sequence[str]):
+    def __init__(self, topology: Topology, nodes: Sequence[str], handovers: Sequence[Handover] = ()):
+        self.attached: dict[str, str] = {}
+        self._handovers, self._now = handovers, list[Trips]()
         self._topology, self._hosts = topology, [topology.host_of(node) for node in nodes]
         hangs = _hanging(topology, self._hosts)
         self._roots = [hangs[host][0] if host in hangs else host for host in self._hosts]
@@ -85,6 +88,13 @@ class TripTable:
         self._row = {end: row for row, end in enumerate(ends)}
         ways = [[_way(self._topology.path(here, there).links) for there in ends] for here in ends]
         self._between = [np.array([[way[k] for way in line] for line in ways]) for k in range(3)]
+
+    def before(self, at_ns: int) -> Trips:
+        """The trips after the handovers that come before an instant."""
+        attached = {move.host: move.point for move in self._handovers if move.at_ns < at_ns}
+        if attached != self.attached or not self._now:
+            self.attached, self._now = attached, [self.trips(attached)]
+        return self._now[0]
 
     def trips(self, attached: Mapping[str, str]) -> Trips:
         """The trips while the hosts in ``attached`` hang on those switches instead of their own."""

@@ -99,17 +99,10 @@ def shift_rows(located: Located) -> Columns:
 
 def _reads(plan: Plan, located: Located, nodes: list[str]) -> Iterator[tuple[int, Float64, Int64]]:
     """Of each read the instant, and the round trips between all ``nodes``, estimated and true: (n, n)."""
-    moves = list(plan.handovers)
-    attached: dict[str, str] = {}
-    table = TripTable(plan.topology, nodes)
-    truth_ns = table.trips(attached).rtt_ns
+    table = TripTable(plan.topology, nodes, plan.handovers)
     for at_ns, coordinates in zip(located.at_ns, located.coordinates, strict=True):
-        due = [move for move in moves if move.at_ns < at_ns]
-        if due:
-            moves = moves[len(due) :]
-            attached |= {move.host: move.point for move in due}
-            truth_ns = table.trips(attached).rtt_ns
-        where = _coordinates_of(plan, nodes, coordinates, attached)
+        truth_ns = table.before(at_ns).rtt_ns
+        where = _coordinates_of(plan, nodes, coordinates, table.attached)
         yield at_ns, distances_s(where, where) * SECOND_NS, truth_ns
 
 

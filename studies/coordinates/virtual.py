@@ -17,20 +17,13 @@ def located(topology: Topology, seed: int, locating: Locating) -> Located:
     """The agents' own coordinates at every read."""
     rng = generator(seed, "coordinates")
     state = begin(len(locating.nodes), rng)
-    attached: dict[str, str] = {}
-    moves, read, done = list(locating.handovers), [], 0
-    table = TripTable(topology, locating.nodes)
-    now = table.trips(attached)
+    table = TripTable(topology, locating.nodes, locating.handovers)
+    read, done = [], 0
     for until in sorted({*_rounds_of(locating), *locating.reads, locating.rounds}):
-        _advance(state, now, until - done, rng)
+        _advance(state, table.before(done * locating.interval_ns + 1), until - done, rng)
         done = until
         if until in locating.reads:
             read.append(coordinates(state))
-        due = [move for move in moves if move.at_ns <= until * locating.interval_ns]
-        if due:
-            moves = moves[len(due) :]
-            attached |= {move.host: move.point for move in due}
-            now = table.trips(attached)
     return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(read))
 
 

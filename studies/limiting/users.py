@@ -23,25 +23,12 @@ from testbed.nodes.frames import FrameSocket, Hello, read_request, read_verdict,
 
 NEVER = -1  # in the columns: an instant that did not come
 _NO_VERDICT = NEVER, NEVER, False, False
-_LENGTH_BYTES = 4
 _TOGETHER = 16  # requests sent at most before the loop looks at its sockets
 
 
 def write_requests(path: Path, requests: Sequence[Request]) -> None:
-    """The file that ``configure`` reads: frames, one after another, each with its length in front."""
-    with path.open("wb") as file:
-        for request in requests:
-            frame = request_frame(request)
-            file.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
-
-
-def _read_frames(path: Path) -> list[bytes]:
-    data, place, frames = path.read_bytes(), 0, []
-    while place < len(data):
-        begin = place + _LENGTH_BYTES
-        place = begin + int.from_bytes(data[place:begin], "big")
-        frames.append(data[begin:place])
-    return frames
+    """The file that ``configure`` reads: a list of frames."""
+    path.write_bytes(msgspec.msgpack.encode([request_frame(request) for request in requests]))
 
 
 @dataclass
@@ -70,7 +57,7 @@ class RequestHost:
         """``nodes``: name -> address, port, file of requests.  Connects to all of them."""
         self._hello = msgspec.json.encode(Hello(token))
         for address, port, path in nodes.values():
-            frames = _read_frames(Path(path))
+            frames = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[bytes])
             requests = [read_request(frame) for frame in frames]
             users = _Users((address, port), frames, [r.id for r in requests], [r.at_ns for r in requests])
             self._users.append(users)

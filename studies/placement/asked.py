@@ -6,10 +6,14 @@ from typing import NamedTuple
 
 from collectors.rows import Sample
 from core.clients import ClientLoad, Happening, Moved
-from core.units import SECOND_NS
+from core.errors import SpecError
+from core.records import Json
+from core.units import duration_ns
+from studies.api import check_least
 from systems.api import Message, System
+from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
-from testbed.faults import Fault, Handover
+from testbed.faults import Fault, Handover, read_faults
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
@@ -17,14 +21,40 @@ from testbed.trust.evidence import NOTHING, Evidence
 
 
 @dataclass(frozen=True)
-class Bookies:
-    """Where a broker's messages are persisted before they go on (``systems.parts.bookies``)."""
+class Config:
+    """Options of the study."""
 
-    count: int  # the ensemble
-    quorum: int  # acknowledgements that a message waits for
-    same_site: bool  # in racks of the broker's own site (ePulsar, 3.5); else on sites drawn at random
-    rack_rtt_ns: int
-    write_mean_ns: int
+    duration: str = "60s"
+    access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
+    warm_up_rounds: int = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
+    out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
+    window: str = "1s"  # of topics' counts and latencies
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
+    bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
+    write_quorum: int = 2  # acknowledgements that it waits for
+    bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
+    rack_rtt: str = "200us"  # ours: between racks of a site
+    bookie_write: str = "1ms"  # ours: mean of a synced write, exponential
+    record: bool = False  # keep every message of the control plane
+
+    def __post_init__(self) -> None:
+        """SpecError for numbers that make no sense, or faults that cannot be read."""
+        read_faults(self.faults)
+        for name, least in (
+            ("duration", "1ns"),
+            ("access", "0"),
+            ("window", "1ns"),
+            ("rack_rtt", "0"),
+            ("bookie_write", "0"),
+        ):
+            span_ns("study placement", name, getattr(self, name), least)
+        if self.bookies and not 1 <= self.write_quorum <= self.bookies:
+            what = f"study placement: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
+            raise SpecError(what, "give at least 1, and at most as many as there are bookies")
+        choice("study placement", "bookie_site", self.bookie_site, ("same", "any"))
+        check_least("placement", self, warm_up_rounds=0)
+        if not self.out_rps > 0:
+            raise SpecError(f"study placement: out_rps = {self.out_rps}", "give a rate above 0")
 
 
 @dataclass(frozen=True)
@@ -35,15 +65,19 @@ class PlacementRequest:
     config: Options
     without_clients: Topology
     load: ClientLoad
-    duration_ns: int
-    access_ns: int  # client to site, one way
     seed: int
-    warm_up_rounds: int = 600
-    out_rps: float = 1_500_000.0  # messages a second that a broker can send out
-    faults: tuple[Fault, ...] = ()
-    record: bool = False  # keep every message of the control plane
-    bookies: Bookies | None = None  # None: topics are not persistent
-    window_ns: int = SECOND_NS  # of what is told of topics
+    rule: Config
+    faults: tuple[Fault, ...]  # those of ``rule``, read
+
+    @cached_property
+    def duration_ns(self) -> int:
+        """Length of the run."""
+        return duration_ns(self.rule.duration)
+
+    @cached_property
+    def access_ns(self) -> int:
+        """Client to site, one way."""
+        return duration_ns(self.rule.access)
 
     @cached_property
     def topology(self) -> Topology:

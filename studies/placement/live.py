@@ -53,7 +53,7 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         fleet.script = site.folder / "clients" / "script.json"
         write_script(fleet.script, script)
         fleet.connect()
-        time.sleep(max(0.0, joined_s + asked.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic()))
+        time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic()))
         with observer.watch:
             timeline = _Run(site, servers, fleet, asked)
             timeline.carry_out()
@@ -144,9 +144,9 @@ class _Run:
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
     """SpecError for what real processes, or their servers, cannot do."""
     check_servers(asked.system, testbed.name, is_real=True, commands=True)
-    if asked.record:
+    if asked.rule.record:
         raise SpecError("live runs keep no messages of the control plane", "leave record out, or use --testbed virtual")
-    if asked.bookies:
+    if asked.rule.bookies:
         raise SpecError("live brokers have no bookies", "use --testbed virtual, or bookies = 0")
     for fault in asked.faults:
         if isinstance(fault, ClockSkew):

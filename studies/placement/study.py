@@ -1,6 +1,6 @@
 """The study of load managers: topics are placed while clients come, go and move."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
@@ -8,15 +8,13 @@ import numpy as np
 
 from core.clients import ClientLoad, Joined, Role
 from core.errors import SpecError
-from core.records import Json
 from core.units import duration_ns, duration_text
-from studies.api import SECONDS_PER_NODE, Journal, Point, Study, check_least, expected_s
-from studies.placement.asked import Bookies, PlacementJournal, PlacementRequest, Spell
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study, expected_s
+from studies.placement.asked import Config, PlacementJournal, PlacementRequest, Spell
 from studies.placement.tables import client_rows, latency_rows, message_rows, window_rows
 from studies.spec import RunSpec
 from studies.tables import columns, fault_rows, histogram_of, sample_rows
 from systems.api import System
-from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
 from testbed.faults import check_faults, read_faults
 from testbed.topologies.places import sites
@@ -25,43 +23,6 @@ from workloads.api import Offer
 
 SECONDS_PER_CLIENT_SECOND = 1e-4  # of a client of topics, its agents and brokers
 SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options of the study."""
-
-    duration: str = "60s"
-    access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
-    warm_up_rounds: int = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
-    out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
-    window: str = "1s"  # of topics' counts and latencies
-    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
-    bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
-    write_quorum: int = 2  # acknowledgements that it waits for
-    bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
-    rack_rtt: str = "200us"  # ours: between racks of a site
-    bookie_write: str = "1ms"  # ours: mean of a synced write, exponential
-    record: bool = False  # keep every message of the control plane
-
-    def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense, or faults that cannot be read."""
-        read_faults(self.faults)
-        for name, least in (
-            ("duration", "1ns"),
-            ("access", "0"),
-            ("window", "1ns"),
-            ("rack_rtt", "0"),
-            ("bookie_write", "0"),
-        ):
-            span_ns("study placement", name, getattr(self, name), least)
-        if self.bookies and not 1 <= self.write_quorum <= self.bookies:
-            what = f"study placement: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
-            raise SpecError(what, "give at least 1, and at most as many as there are bookies")
-        choice("study placement", "bookie_site", self.bookie_site, ("same", "any"))
-        check_least("placement", self, warm_up_rounds=0)
-        if not self.out_rps > 0:
-            raise SpecError(f"study placement: out_rps = {self.out_rps}", "give a rate above 0")
 
 
 def asked(point: Point, config: Config) -> PlacementRequest:
@@ -73,26 +34,11 @@ def asked(point: Point, config: Config) -> PlacementRequest:
         raise SpecError(what, "give both the same number")
     bounds = {topic.name: duration_text(topic.bound_ns) for topic in load.topics}
     options = replace(point.system_config, access=config.access, bounds={**bounds, **point.system_config.bounds})
-    times = duration_ns(config.rack_rtt), duration_ns(config.bookie_write)
-    bookies = Bookies(config.bookies, config.write_quorum, config.bookie_site == "same", *times)
-    request = PlacementRequest(
-        point.system,
-        options,
-        point.topology,
-        load,
-        duration_ns(config.duration),
-        duration_ns(config.access),
-        point.spec.seed,
-        config.warm_up_rounds,
-        config.out_rps,
-        read_faults(config.faults),
-        config.record,
-        bookies if config.bookies else None,
-        duration_ns(config.window),
-    )
+    faults = read_faults(config.faults)
+    request = PlacementRequest(point.system, options, point.topology, load, point.spec.seed, config, faults)
     assert point.system.nodes is not None
     point.system.nodes(request.topology.node_names(), point.system_config, 0)  # a role that is missing: now
-    check_faults(request.faults, request.topology)
+    check_faults(faults, request.topology)
     return request
 
 
@@ -102,8 +48,8 @@ def journal(point: Point, asked: PlacementRequest, shown: PlacementJournal) -> J
     tables = {
         "samples": sample_rows(shown.samples),
         "latency_histogram": histogram_of("end_to_end_latency", latency_ns[latency_ns >= 0]),
-        "topic_windows": window_rows(shown.fates, asked.window_ns),
-        "topic_latency": latency_rows(shown.fates, asked.window_ns),
+        "topic_windows": window_rows(shown.fates, duration_ns(asked.rule.window)),
+        "topic_latency": latency_rows(shown.fates, duration_ns(asked.rule.window)),
         "ownership": columns(Spell._fields, shown.spells),
         "clients": client_rows(asked.happenings),
         "faults": fault_rows(shown.faults),

@@ -6,7 +6,7 @@ import numpy as np
 
 from core.errors import SpecError
 from core.seeds import generator
-from core.units import SECOND_NS
+from core.units import SECOND_NS, duration_ns
 from studies.coordinates.asked import trips
 from studies.placement.asked import PlacementJournal, PlacementRequest, Recorded, Spell
 from studies.placement.script import deeds_of
@@ -40,7 +40,7 @@ def run(asked: PlacementRequest) -> PlacementJournal:
     brokers = topology.node_names("broker")
     plane = VirtualTopicPlane(asked.load, brokers, asked.happenings)
     network = Network(topology, asked.seed, asked.system.transport)
-    loop = EventLoop(_boot(asked), network, asked.system.messages, plane, keep_steps=asked.record)
+    loop = EventLoop(_boot(asked), network, asked.system.messages, plane, keep_steps=asked.rule.record)
     for client, deed in deeds_of(asked):
         loop.inject(client, deed.at_ns, Report(deed.report()))
     loop.fail([*asked.handovers(), *asked.faults])
@@ -51,7 +51,9 @@ def run(asked: PlacementRequest) -> PlacementJournal:
         for name, topic in plane.topics.items()
         for span in topic.open
     ]
-    of_messages = fates(plane, _roads(asked, brokers), until_ns, asked.out_rps, asked.seed, _persist(asked, brokers))
+    of_messages = fates(
+        plane, _roads(asked, brokers), until_ns, asked.rule.out_rps, asked.seed, _persist(asked, brokers)
+    )
     return PlacementJournal(journal.samples, spells, of_messages, journal.faults, _messages(journal))
 
 
@@ -79,7 +81,7 @@ def _warmed_agents(asked: PlacementRequest) -> dict[str, Vivaldi]:
     names = cast_of(asked.topology.node_names()).agents
     rng = generator(asked.seed, "warm-up")
     state = begin(len(names), rng)
-    run_rounds(state, trips(asked.topology, names).rtt_ns / SECOND_NS, asked.warm_up_rounds, rng)
+    run_rounds(state, trips(asked.topology, names).rtt_ns / SECOND_NS, asked.rule.warm_up_rounds, rng)
     return {name: warmed(state, i, generator(asked.seed, "vivaldi", name), names) for i, name in enumerate(names)}
 
 
@@ -109,18 +111,18 @@ def _cut_spans(asked: PlacementRequest, place: EdgeSite, broker: str) -> tuple[t
 
 def _persist(asked: PlacementRequest, brokers: Sequence[str]) -> Persist | None:
     """The waits of messages for their bookies, a stream of draws a topic and broker."""
-    bookies, places = asked.bookies, asked.places
-    if bookies is None:
+    rule, places = asked.rule, asked.places
+    if not rule.bookies:
         return None
 
     def persist(topic: str, broker: int, count: int) -> Int64:
         rng = generator(asked.seed, "bookies", topic, brokers[broker])
-        trips_ns = np.full(bookies.count, bookies.rack_rtt_ns)
-        if not bookies.same_site:
-            chosen = rng.permutation(len(places))[np.arange(bookies.count) % len(places)]
+        trips_ns = np.full(rule.bookies, duration_ns(rule.rack_rtt))
+        if rule.bookie_site == "any":
+            chosen = rng.permutation(len(places))[np.arange(rule.bookies) % len(places)]
             paths = [asked.topology.path(places[site].name, brokers[broker]) for site in chosen]
             trips_ns += np.array([2 * path.one_way_delay_ns for path in paths])
-        return persisted_after_ns(trips_ns, bookies.quorum, bookies.write_mean_ns, count, rng)
+        return persisted_after_ns(trips_ns, rule.write_quorum, duration_ns(rule.bookie_write), count, rng)
 
     return persist
 

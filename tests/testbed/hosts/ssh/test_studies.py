@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.placement.asked import PlacementRequest
+from studies.placement.asked import Config, PlacementRequest
 from studies.placement.live import run as run_placement
 from studies.profile.asked import ProfileRequest
 from studies.profile.live import run as run_profile
@@ -30,7 +30,8 @@ def test_a_placement_whose_broker_crashes_there(machines: Lab, tmp_path: Path) -
     system = load_system("epulsar")
     config = system.config(**QUICK, access="1ms", bounds={"orders": "40ms"})
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
-    asked = PlacementRequest(system, config, topology, load, span_ns, MILLISECOND_NS, 1, 0, faults=faults)
+    rule = Config(duration="16s", access="1ms", warm_up_rounds=0)
+    asked = PlacementRequest(system, config, topology, load, 1, rule, faults)
     with SshSite(asked.topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
         journal = run_placement(site, asked)
     assert [fault for _, fault in journal.faults] == list(faults)
