@@ -3,7 +3,7 @@
 from core.errors import SpecError
 from core.units import SECOND_NS
 from studies.control.asked import Controlled, Controlling
-from studies.distribution.far import far_of
+from studies.distribution.deployment import far_of
 from studies.distribution.virtual import check as check_topic
 from studies.distribution.virtual import deployment_of
 from testbed.api import Testbed

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from core.errors import SpecError
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
-from studies.distribution.deployment import Deployment
-from studies.distribution.far import FarDeployment, far_of
+from studies.distribution.deployment import Deployment, FarDeployment, far_of
 from studies.distribution.search import searched
 from testbed.api import Testbed
 from testbed.brokers.model import load_calibration

@@ -15,6 +15,7 @@ from systems.api import System
 from testbed.faults import Fault
 from testbed.nodes.journal import NodeJournal
 from testbed.topologies.topology import Topology
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import NOTHING, Evidence
 
 LOST = "lost"  # a request without a verdict
@@ -56,20 +57,37 @@ class Limiting:
 
 @dataclass(frozen=True)
 class RequestJournal:
-    """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
+    """What a request run showed; what only real processes have to tell is empty in virtual time.
+
+    ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of the nodes at
+    the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked before they
+    decided.  ``lost_servers``: that ended by no fault.
+    """
 
     journal: NodeJournal
-    evidence: Evidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
+    users: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    states: Mapping[str, object] = field(default_factory=dict)
+    epoch_ns: int = 0
+    answers: AnswerAccount | None = None
+    lost_servers: tuple[str, ...] = ()
+    evidence: Evidence = NOTHING
+
+    def lateness_ns(self) -> list[int]:
+        """How late each request was sent."""
+        offered = self.journal.offered
+        return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
 
     def requests(self) -> Columns:
         """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""
+        names = ("node", "user", "request_id", "cost", "intended_at_ns")
+        later = ("sent_at_ns", "received_at_ns", "decided_at_ns", "decision")
         rows = []
         for node, request in self.journal.offered.values():
             decided_at_ns, _, verdict = self.journal.verdicts.get(request.id, (None, None, None))
             decision = verdict.value if verdict else LOST
-            rows.append((node, request.user, request.id, request.cost, request.at_ns, decided_at_ns, decision))
-        names = ("node", "user", "request_id", "cost", "intended_at_ns", "decided_at_ns", "decision")
-        return columns(names, rows)
+            asked = node, request.user, request.id, request.cost, request.at_ns
+            rows.append((*asked, *self.users.get(request.id, (None, None)), decided_at_ns, decision))
+        return columns((*names, *later), rows)
 
     def samples(self) -> Columns:
         """Columns of ``samples``."""

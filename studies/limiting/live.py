@@ -8,20 +8,18 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from collectors.rows import Sample
-from collectors.writer import Columns
 from core.errors import MachineError, SpecError
 from core.records import Json, Request
 from core.units import MILLISECOND_NS
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
-from studies.tables import columns
 from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
 from testbed.api import Testbed
@@ -33,40 +31,13 @@ from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.servers import check_servers
 from testbed.topologies.topology import Topology
-from testbed.trust.answers import AnswerAccount, account_of_answers, fault_windows, unanswered_rows
+from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
 _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
 _COMMAND = (sys.executable, "-m", "studies.limiting.users")
-
-
-@dataclass(frozen=True)
-class LiveRequestJournal(RequestJournal):
-    """A request run with real processes.
-
-    ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
-    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked
-    before they decided.  ``lost_servers``: that ended by no fault.
-    """
-
-    users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
-    states: dict[str, object] = field(default_factory=dict)
-    epoch_ns: int = 0
-    answers: AnswerAccount | None = None
-    lost_servers: tuple[str, ...] = ()
-
-    def lateness_ns(self) -> list[int]:
-        """How late each request was sent."""
-        offered = self.journal.offered
-        return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
-
-    def requests(self) -> Columns:
-        """Columns of ``requests``."""
-        rows = super().requests()
-        pairs = [self.users.get(request_id, (None, None)) for request_id in rows["request_id"]]
-        return {**rows, **columns(("sent_at_ns", "received_at_ns"), pairs)}
 
 
 class _Users(Crew):
@@ -150,7 +121,7 @@ class _Run:
             latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
             self.journal.samples.append((self._play.now_ns(), "", "convergence_ns", float(latest_ns)))
 
-    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> LiveRequestJournal:
+    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> RequestJournal:
         """What nodes and users have written down."""
         asked, fleet, journal = self._asked, self._fleet, self.journal
         lost_servers, unanswered = fleet.lost_servers(), set[int]()
@@ -183,7 +154,7 @@ class _Run:
         decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
         alone_then = np.array([number in unanswered for number in journal.verdicts], bool)
         answers = account_of_answers(decided_at_ns, alone_then, fault_windows(journal.faults, timeout_ns))
-        return LiveRequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
+        return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -198,7 +169,7 @@ class _Run:
         self.journal.faults.append((self._play.now_ns(), fault))
 
 
-def run(site: Site, asked: Limiting) -> LiveRequestJournal:
+def run(site: Site, asked: Limiting) -> RequestJournal:
     """As in virtual time, with the processes and links of ``site``, and judged.
 
     The same requests, seeds of nodes, clock offsets and faults; instants are those at which things
@@ -215,7 +186,7 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
     return replace(journal, evidence=observer.evidence())
 
 
-def played(site: Site, asked: Limiting) -> LiveRequestJournal:
+def played(site: Site, asked: Limiting) -> RequestJournal:
     """The run itself: nodes and users up, the load with its faults, the drain, the records."""
     requests = {
         node: [request for request in load if request.at_ns <= asked.duration_ns]

@@ -52,6 +52,6 @@ def run_requests(*given: Any, **more: Any) -> RequestJournal:
     return virtual.run(asked(*given, **more))
 
 
-def run_requests_live(site: Site, *given: Any, **more: Any) -> live.LiveRequestJournal:
+def run_requests_live(site: Site, *given: Any, **more: Any) -> RequestJournal:
     """On a site."""
     return live.played(site, asked(*given, **more))

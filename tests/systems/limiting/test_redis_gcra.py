@@ -14,7 +14,7 @@ from core.errors import SpecError
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.limiting.live import LiveRequestJournal
+from studies.limiting.asked import RequestJournal
 from systems.api import Actuate, Arrival, Decide, Report, SetTimer, Start, Timer, Verdict
 from systems.limiting.redis_gcra import EXACT, SCRIPT, Config, nodes, script_limit
 from systems.loader import load_system
@@ -126,7 +126,7 @@ def test_full_buckets_are_forgotten_by_the_server(redis: Any) -> None:
 # --- the system, live ------------------------------------------------------------------------------------------------
 
 
-def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -> LiveRequestJournal:
+def live(folder: Path, key: str, faults: tuple[Any, ...] = (), **options: Any) -> RequestJournal:
     system = load_system(key)
     with LocalSite(TOPOLOGY, folder, folder) as site:
         return run_requests_live(
