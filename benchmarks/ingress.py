@@ -24,7 +24,7 @@ from core.errors import MachineError
 from core.records import Envelope
 from testbed.brokers import nsq
 from testbed.brokers.brokerd.build import brokerd_path, nsq_bench_path
-from testbed.brokers.brokerd.client import BrokerClient
+from testbed.brokers.brokerd.client import BrokerClient, read_rows
 from testbed.trust.accounts import exact_releases_ns
 
 BATCHES = (1, 10, 200)
@@ -118,7 +118,8 @@ def release_errors_ns() -> np.ndarray:
             time.sleep(rng.expovariate(1 / mean_s))
         while commands.report()["release"]["waiting_count"]:
             time.sleep(0.01)
-        rows, _ = commands.collect(Path(folder) / "rows")
+        path = Path(folder) / "rows"
+        rows = read_rows(path, commands.write_rows(str(path))[0])
         for each in (subscriber, publisher):
             with suppress(OSError):
                 each.close()

@@ -19,8 +19,7 @@ from core.errors import HarnessError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent, serve
 from testbed.hosts.mininet.site import MininetSite, probe
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.topologies.topology import load_topology
 
 DELAYS_MS = (0, 1, 5, 20, 40)

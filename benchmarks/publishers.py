@@ -20,11 +20,10 @@ from core.units import SECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.brokerd.build import brokerd_path
 from testbed.brokers.publish_host import allow_descriptors, write_columns
-from testbed.brokers.publish_load import Load, read_block, save_block
+from testbed.brokers.publish_load import PreparedLoad, read_block, save_block
 from testbed.hosts.agent import Agent, serve
 from testbed.hosts.local import LocalSite
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.topologies.topology import srtm_lan
 from workloads import load as load_workload
 
@@ -126,7 +125,7 @@ class Peer:
 
     def load(self, path: str, epoch_ns: int, topic: str) -> None:
         """Play a block in a thread."""
-        self.its = Load(read_block(Path(path)), topic, epoch_ns, self.publishers)
+        self.its = PreparedLoad(read_block(Path(path)), topic, epoch_ns, self.publishers)
         self.thread = threading.Thread(target=lambda: asyncio.run(self._play_all()))
         self.thread.start()
 
@@ -151,7 +150,7 @@ class Peer:
         answers = asyncio.create_task(self._take_answers(reader, indices))
         for index in indices:
             await asyncio.sleep((self.its.at_ns[index] - time.time_ns()) / SECOND_NS)
-            writer.write(self.its.frame(index))
+            writer.write(self.its.frames[index])
             self.its.sent_at_ns[index] = time.time_ns()
         await answers
         writer.close()

@@ -74,7 +74,7 @@ def _machine() -> Iterator[Any]:
     from testbed.hosts.vm import hypervisor
 
     who = lock.holder()
-    free = "no live campaign is going on" if who is None else f"held by {lock.describe(who)}"
+    free = "no live campaign is going on" if who is None else f"held by {who}"
     yield Finding("lock", who is None, free, needed=False)
     try:
         left = [one for one in state.all_states() if not one.is_running]

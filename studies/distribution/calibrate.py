@@ -82,7 +82,7 @@ class Bench(LiveDeployment):
         assignment[:count] = 0
         start_ns, self.now_ns = self.now_ns, self.now_ns + span_ns
         self._place(assignment, start_ns)
-        self.brokers_up.open_bucket(0, self.topic)
+        self.brokers_up.set_bucket(0, self.topic, None)
         return self.play(start_ns, self.now_ns)
 
 

@@ -117,11 +117,11 @@ class LiveDeployment(TopicWindows):
         """Topics on the brokers, subscriptions, the publishers of the topics that brokers carry already."""
         for number in range(len(self.names)):
             self.brokers_up.acquire(number, self.topic)
-        self.subscribers.subscribe(self.topic, [broker.nsqd for broker in self.brokers_up])
+        self.subscribers.subscribe(self.topic, {number: broker.nsqd for number, broker in enumerate(self.brokers_up)})
         for number, other in enumerate(self.others):
             if other is not None:
                 self.brokers_up.acquire(number, _other_topic(number))
-                self.subscribers.subscribe_at(_other_topic(number), number, self.brokers_up.all[number].nsqd)
+                self.subscribers.subscribe(_other_topic(number), {number: self.brokers_up.all[number].nsqd})
                 first = _OTHERS_ID * (number + 1)
                 target = self.brokers_up.all[number].ingress
                 self._connect({first + its: target for its in range(other.population.count)})
@@ -211,7 +211,7 @@ class LiveDeployment(TopicWindows):
         """Until all that was offered has come, or nothing comes any more."""
         if not self._all_came(play, expected, DRAIN_S):
             for number in range(len(self.names)):  # what still waits for tokens must not meet the next window
-                self.brokers_up.open_bucket(number, self.topic)
+                self.brokers_up.set_bucket(number, self.topic, None)
             self._all_came(play, expected, STILL_S)
 
     def _all_came(self, play: Play, expected: int, most_s: float, still_s: float = STILL_S) -> bool:

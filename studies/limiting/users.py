@@ -117,12 +117,13 @@ class RequestHost:
         except OSError:
             return False
 
-        def gone() -> None:
+        def gone(_: str) -> None:
             users.connection = None
 
-        users.connection = FrameSocket(self.loop, sock, lambda frame: self._hear(users, frame), gone)
-        users.connection.send(self._hello)  # a node that is being killed may have accepted: then it is gone again
-        return users.connection is not None
+        users.connection = FrameSocket(self.loop, sock)
+        users.connection.on_frame, users.connection.on_close = (lambda frame: self._hear(users, frame)), gone
+        users.connection.send(self._hello)  # a node that is being killed may have accepted: soon it is gone again
+        return True
 
     def _hear(self, users: _Users, frame: bytes) -> None:
         received_ns = self._clock.now_ns()

@@ -3,7 +3,7 @@
 from core.units import SECOND_NS
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from testbed.api import Testbed
-from testbed.servers import check_servers
+from testbed.servers.server import check_servers
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.boot import event_loop
 from testbed.virtual.scheduler import EventLoop

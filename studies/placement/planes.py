@@ -13,10 +13,9 @@ from core.units import SECOND_NS
 from studies.placement.script import Deed, Script, client_file, events_file, read_script
 from systems.placement.messages import Attach, Detach, Follow, Unfollow
 from testbed.brokers.clients import Consumer, Producer, Spares
-from testbed.brokers.plane import NoPlane, Report, TopicPlane
-from testbed.brokers.subscriptions import Subscriptions
+from testbed.brokers.plane import NoPlane, Report, Subscriptions, TopicPlane
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane, Surroundings
+from testbed.nodes.planes import ControlAt, Plane, Surroundings
 from testbed.trust.accounts import Got, Sent
 
 
@@ -26,7 +25,7 @@ def placement_plane(loop: Loop, around: Surroundings, report: Report, count_sent
     script, folder = read_script(path), path.parent
     if name in script.brokers:
         kept = Subscriptions(script.store_at, script.session_ns / SECOND_NS)
-        control = script.brokers[name].control_port, script.token
+        control = ControlAt(script.brokers[name].control_port, script.token)
         return TopicPlane(loop, name, control, report, kept, events_file(folder, name))
     if name in script.clients:
         return ClientPlane(loop, script, name, report, folder)

@@ -24,10 +24,9 @@ from studies.profile.study import Profiled, ProfileRequest, broker_of
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
-from testbed.hosts.core_share import confined
+from testbed.hosts.groups import confined
 from testbed.hosts.pipes import PipedProcess
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
 
@@ -74,7 +73,7 @@ class _Bench:
                 _pin(agent.pid, others)
             self._connect()
             if self._is_here:
-                stack.enter_context(confined(self._site, self._broker.agent.pid, self._asked.core_share))
+                stack.enter_context(confined(self._site.state, self._broker.agent.pid, self._asked.core_share))
             with self._observer.watch:
                 cpu = self._play()
                 self._drain()
@@ -147,7 +146,7 @@ class _Bench:
         """Processor time so far, as each process says."""
         broker_ns = self._broker.client.stats()["cpu_ns"]
         crews = (self._publishers, self._subscribers)
-        answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S, lambda name: {}).values()]
+        answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S).values()]
         return {self._name: float(broker_ns), CLIENTS: float(sum(answer["cpu_ns"] for answer in answers))}
 
     def _drain(self) -> None:
@@ -156,7 +155,7 @@ class _Bench:
         end_ns = self._timeline.now_ns() + int(DRAIN_S * SECOND_NS)
 
         def progress() -> Progress:
-            answers = self._subscribers.ask_all("status", STATUS_S, lambda name: {})
+            answers = self._subscribers.ask_all("status", STATUS_S)
             delivered = sum(answer["delivery_count"] for answer in answers.values())
             at_rest = delivered >= wanted and self._publishers.done()
             return Progress(delivered, at_rest, patience_ns=int(STILL_S * SECOND_NS))
@@ -190,7 +189,7 @@ class _Bench:
         if accounts:
             beside = {
                 "dropped_rows": sum(answer["dropped_rows"] for answer in answers.values()),
-                "out_of_order": sum(each["out_of_order_count"] for a in answers.values() for each in a["sequences"]),
+                "out_of_order": sum(answer["out_of_order_count"] for answer in answers.values()),
             }
             self._findings.accounted(0, reduce(add, accounts), beside)
         end_ns = self._asked.duration_ns

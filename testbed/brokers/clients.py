@@ -11,11 +11,13 @@ was left stays for a while: what that one had accepted before, it still delivers
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
-from testbed.brokers.connection import Connection, ignore
+from testbed.brokers.connection import Connection
 from testbed.hosts.loop import Clock, Loop
+from testbed.nodes.sockets import ignore
 from testbed.trust.accounts import ABSENT
 
 REDIAL_NS = 100 * MILLISECOND_NS
@@ -36,7 +38,7 @@ class Spares:
         self._loop, self._features = loop, features
         self._spares: dict[str, Connection | None] = dict.fromkeys(addresses)
         for address in self._spares:
-            self._replace(address)
+            self._mend(address)
 
     def ready(self) -> bool:
         """Whether all are there."""
@@ -51,15 +53,11 @@ class Spares:
         spare.on_close = ignore
         return spare
 
-    def _replace(self, address: str) -> None:
-        spare = Connection(self._loop, address, **self._features)
-        spare.on_close = lambda why: self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._mend, address)
-        self._spares[address] = spare
-
     def _mend(self, address: str) -> None:
         spare = self._spares[address]
         if spare is None or spare.is_closed:
-            self._replace(address)
+            self._spares[address] = spare = Connection(self._loop, address, **self._features)
+            spare.on_close = lambda why: self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._mend, address)
 
 
 class _Client:
@@ -86,10 +84,13 @@ class _Client:
         """The connection is gone."""
         if self._now is connection:
             self._now = None
-            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial_again, self._broker)
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, self._broker)
 
-    def _dial(self) -> None:
-        connection = self._connect(self._broker)
+    def _dial(self, broker: str) -> None:
+        """Unless it has gone elsewhere in the meantime, or is there."""
+        if not broker or broker != self._broker or self._now is not None:
+            return
+        connection = self._connect(broker)
         connection.on_open = lambda answer: self._begin(connection)
         connection.on_frame = lambda kind, data: self._take(connection, kind, data)
         connection.on_close = lambda why: self._broken(connection)
@@ -98,10 +99,6 @@ class _Client:
             self._begin(connection)
         elif connection.is_closed:
             self._broken(connection)
-
-    def _dial_again(self, broker: str) -> None:
-        if broker and broker == self._broker and self._now is None:
-            self._dial()
 
 
 class Consumer(_Client):
@@ -121,7 +118,7 @@ class Consumer(_Client):
         """Receive from the broker from now on."""
         self.unfollow()
         self._broker = broker
-        self._dial()
+        self._dial(broker)
 
     def unfollow(self) -> None:
         """Nobody is followed; the one who was may still deliver what it had."""
@@ -150,13 +147,13 @@ class Consumer(_Client):
             self.subscribed_ns.append(now_ns)
 
 
+@dataclass
 class _Flight:
-    """What was sent on a connection."""
+    """What was sent on a connection: numbers of messages."""
 
-    def __init__(self, connection: Connection):
-        self.connection = connection
-        self.unanswered: deque[int] = deque()  # numbers of messages
-        self.refused: list[int] = []
+    connection: Connection
+    unanswered: deque[int] = field(default_factory=deque)
+    refused: list[int] = field(default_factory=list)
 
 
 class Producer(_Client):
@@ -174,8 +171,6 @@ class Producer(_Client):
         self._waiting: deque[int] = deque()  # due, in order
         self.rows: list[list[int]] = []
 
-    # --- what is due ---------------------------------------------------------------------------------
-
     def go(self, clock: Clock, born_ns: Sequence[int]) -> None:
         """Begin to send at these instants."""
         self._clock = clock
@@ -192,13 +187,11 @@ class Producer(_Client):
         self._plan(message + 1)
         self._flush()
 
-    # --- where to --------------------------------------------------------------------------------------
-
     def attach(self, broker: str) -> None:
         """Send to the broker from now on, after what the one before has not taken."""
         self.detach()
         self._broker = broker
-        self._dial()
+        self._dial(broker)
 
     def detach(self) -> None:
         """Send to nobody; what was sent is still answered."""
@@ -213,11 +206,6 @@ class Producer(_Client):
             assert self._left is None, "nothing was sent before all was answered"
             self._left = flight
             self._loop.call_at(time.monotonic_ns() + ANSWER_NS, self._give_up, flight)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether all that was due has been taken."""
-        return not self._waiting and not (self._left or (self._flight and self._flight.unanswered))
 
     def _begin(self, connection: Connection) -> None:
         self._flight = _Flight(connection)
@@ -235,8 +223,6 @@ class Producer(_Client):
             flight.unanswered.append(message)
             head = nsq.HEADER.pack(message, self._number, 0, row[0])
             flight.connection.write(nsq.pub(self._topic, head + self._padding))
-
-    # --- answers ---------------------------------------------------------------------------------------
 
     def _on(self, connection: Connection) -> _Flight | None:
         """What was sent on a connection."""

@@ -17,9 +17,7 @@ class Counts:
     access_delay: Int64
     dropped_count: Int64  # by the token bucket, on purpose
     lost_count: Int64 | None = None  # by whatever else; None where nothing can be lost
-    more: Mapping[str, Int64] = field(
-        default_factory=dict
-    )  # further histograms, by metric: what only live brokers have
+    more: Mapping[str, Int64] = field(default_factory=dict)  # further histograms, by metric: of live brokers only
 
 
 def histogram(values_ns: Int64, broker: Int32, brokers: int) -> Int64:

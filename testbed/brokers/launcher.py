@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass
-class Broker:
+class BrokerProcess:
     """One broker: its process, its control connection, the ports that it has told."""
 
     name: str
@@ -34,7 +35,6 @@ class Broker:
     ingress: str  # "ip:port", for publishers
     nsqd: str  # for subscribers
     control_port: int  # on its host's loopback
-    life_count: int = 1
 
     @property
     def alive(self) -> bool:
@@ -57,17 +57,18 @@ class Brokers:
         gc: str = "friendly",
         cores: Sequence[int] = (),
     ):
-        self._site, self.token = site, secrets.token_hex(16)
+        self._site, self._names, self.token = site, list(names), secrets.token_hex(16)
         self._switches, self._cores = ("-stamps", stamps, "-gc", gc), cores
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._token_file = self.folder / "token"
         self._token_file.touch(mode=0o600)
         self._token_file.write_text(self.token)
-        agents = {name: self._start(name, 1, ("-data", ":0", "-nsqd", ":0")) for name in names}
+        self._lives = count(1)
+        agents = {name: self._start(name, ("-data", ":0", "-nsqd", ":0")) for name in names}
         self.all = [self._introduced(name, agent) for name, agent in agents.items()]
 
-    def __iter__(self) -> Iterator[Broker]:
+    def __iter__(self) -> Iterator[BrokerProcess]:
         return iter(self.all)
 
     @property
@@ -75,21 +76,17 @@ class Brokers:
         """The brokers whose processes have ended."""
         return [broker.name for broker in self.all if not broker.alive]
 
-    def named(self, name: str) -> Broker:
+    def named(self, name: str) -> BrokerProcess:
         """The broker called ``name``."""
-        return self.all[self._number(name)]
+        return self.all[self._names.index(name)]
 
     def acquire(self, number: int, topic: str) -> None:
         """Make a topic on a broker."""
         self._tell(number, lambda client: client.acquire(topic))
 
     def set_bucket(self, number: int, topic: str, envelope: Envelope | None) -> None:
-        """Give a topic's sub-bucket a new rate and size, full; None: no limit."""
+        """Give a topic's sub-bucket a new rate and size, full; None: no limit, and what waits leaves now."""
         self._tell(number, lambda client: client.set_bucket(topic, envelope, full=True))
-
-    def open_bucket(self, number: int, topic: str) -> None:
-        """Take the limit away: what waits leaves now."""
-        self._tell(number, lambda client: client.set_bucket(topic, None))
 
     def record(self, number: int, topic: str, message_count: int) -> None:
         """Begin to keep rows, with room for the messages that are expected."""
@@ -130,8 +127,7 @@ class Brokers:
         old = self.named(name)
         assert not old.alive, f"{name} runs"
         ports = ("-data", old.ingress, "-nsqd", old.nsqd, "-control", f"127.0.0.1:{old.control_port}")
-        life = old.life_count + 1
-        self.all[self._number(name)] = self._introduced(name, self._start(name, life, ports), life)
+        self.all[self._names.index(name)] = self._introduced(name, self._start(name, ports))
 
     def close(self) -> None:
         """Close the control connections; the site ends the processes."""
@@ -139,23 +135,20 @@ class Brokers:
             with suppress(OSError):
                 broker.client.close()
 
-    def _number(self, name: str) -> int:
-        return next(number for number, broker in enumerate(self.all) if broker.name == name)
-
-    def _start(self, name: str, life: int, ports: Sequence[str]) -> Agent:
+    def _start(self, name: str, ports: Sequence[str]) -> Agent:
         """A process of an empty folder; ports without an address are its host's."""
         host, address = self._site.topology.host_of(name), self._site.address(name)
-        data = Path(self._site.place(host, self._site.memory / f"{name}.{life}" / "data")).parent
+        data = Path(self._site.place(host, self._site.memory / f"{name}.{next(self._lives)}" / "data")).parent
         token_file = self._site.put(host, self._token_file)
         listening = [f"{address}{word}" if word.startswith(":") else word for word in ports]
         words = [str(brokerd_path()), *listening, "-path", str(data), "-token-file", token_file, *self._switches]
         return self._site.start(host, Program(f"broker-{name}", words, cores=self._cores))
 
-    def _introduced(self, name: str, agent: Agent, life_count: int = 1) -> Broker:
+    def _introduced(self, name: str, agent: Agent) -> BrokerProcess:
         host, told = self._site.topology.host_of(name), agent.ready(READY_S)
         port = int(told["control"].rpartition(":")[2])
         client = BrokerClient(self._site.connect(host, port), self.token)
-        return Broker(name, host, agent, client, told["ingress"], told["nsqd"], port, life_count)
+        return BrokerProcess(name, host, agent, client, told["ingress"], told["nsqd"], port)
 
     def _tell(self, number: int, what: Callable[[BrokerClient], Answer]) -> Answer | None:
         """None where the broker is gone; MachineError where one that lives refuses."""

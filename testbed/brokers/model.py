@@ -21,6 +21,7 @@ import numpy as np
 
 from core.errors import SpecError
 from core.records import Int64
+from core.registry import configure
 from core.units import duration_ns
 
 
@@ -47,6 +48,7 @@ class BrokerModel:
         )
 
 
+LEAST = {"network_ns": 0, "wakeup_ns": 0, "message_ns": 0, "pump_ns": 0, "cores": 1, "mcap_rps": 1}
 CALIBRATIONS = Path(__file__).parents[1] / "calibrations"
 
 
@@ -66,18 +68,12 @@ def load_calibration(name: str) -> BrokerModel:
         raw = tomllib.loads(path.read_text())
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path}: {error}", "mend the TOML") from None
-    model = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
-    model["fitted_on"] = tuple(model.get("fitted_on", ()))
-    fields = BrokerModel.__dataclass_fields__
-    for key in fields.keys() - model.keys() - {"slo"}:
-        raise SpecError(f"{path}: field {key!r} is missing", "see testbed/calibrations/srtm-paper.toml")
-    for key in model.keys() - fields.keys():
-        raise SpecError(f"{path}: unknown field {key!r}", f"known: {', '.join(fields)}")
-    for key in ("network_ns", "wakeup_ns", "message_ns", "pump_ns", "cores", "mcap_rps"):
-        lowest = 1 if key in ("cores", "mcap_rps") else 0
-        if not isinstance(model[key], int | float) or model[key] < lowest:
-            raise SpecError(f"{path}: {key} = {model[key]!r}", f"give a number of at least {lowest}")
-    return BrokerModel(**model)
+    fields = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
+    model: BrokerModel = configure(f"calibration {path}", BrokerModel, fields)
+    for name, least in LEAST.items():
+        if getattr(model, name) < least:
+            raise SpecError(f"{path}: {name} = {getattr(model, name)}", f"give a number of at least {least}")
+    return model
 
 
 def slo_ns(slo: str, calibration: str) -> int:

@@ -48,16 +48,13 @@ class Frame(NamedTuple):
     data: bytes
 
 
-class Message(NamedTuple):
+class Delivered(NamedTuple):
     """The data of a frame of kind ``MESSAGE``: the broker's stamp, deliveries so far, id, body."""
 
     timestamp_ns: int
     attempts: int
     id: bytes
     body: bytes
-
-
-# --- commands ------------------------------------------------------------------------------------
 
 
 def name_bytes(name: str) -> bytes:
@@ -113,9 +110,6 @@ def _checked_body(body: bytes) -> bytes:
     return body
 
 
-# --- frames --------------------------------------------------------------------------------------
-
-
 def frame(kind: int, data: bytes) -> bytes:
     """A frame as a server sends it."""
     return _FRAME.pack(len(data) + 4, kind) + data
@@ -124,22 +118,16 @@ def frame(kind: int, data: bytes) -> bytes:
 OK_FRAME = frame(RESPONSE, OK)
 
 
-def message(data: bytes) -> Message:
+def message(data: bytes) -> Delivered:
     """Take the data of a ``MESSAGE`` frame apart."""
     if len(data) < _MESSAGE.size:
         raise ProtocolError(f"a message frame of {len(data)} bytes is too short")
-    timestamp_ns, attempts, message_id = _MESSAGE.unpack_from(data)
-    return Message(timestamp_ns, attempts, message_id, data[_MESSAGE.size :])
+    return Delivered._make((*_MESSAGE.unpack_from(data), data[_MESSAGE.size :]))
 
 
 def text(data: bytes) -> str:
     """The words of an error, or of what should not be there."""
     return data.decode("ascii", "replace")[:200]
-
-
-def migrate_target(data: bytes) -> tuple[str, int]:
-    """Where ``MIGRATE ip:port`` sends a publisher."""
-    return address(data[len(MIGRATE) :].decode("ascii", "replace"))
 
 
 def address(written: str) -> tuple[str, int]:

@@ -10,21 +10,25 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
-from core.errors import SystemFault
+from core.errors import MachineError, SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
-from testbed.brokers.subscriptions import Subscriptions
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Plane, Surroundings
+from testbed.nodes.planes import ControlAt, Plane, Surroundings
+from testbed.servers.zookeeper import kazoo_client
 
 CONNECT_S = 5.0
 PERIOD_NS = SECOND_NS  # SRTM V-D
 LOOK_NS = 2 * MILLISECOND_NS  # ours: how often a fenced topic is looked at
 DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is left is given up with it
+
+SUBSCRIPTIONS = "/ratebed-subscriptions"  # beside what the store's node keeps, which is wiped when that begins
+_BETWEEN = ":"  # topic and channel: in no name of NSQ's
+ZOOKEEPER_S = 15.0
 
 Report = Callable[[object], None]  # takes what the node is to hear
 
@@ -35,10 +39,6 @@ class NoPlane(Plane):
     def __init__(self, name: str):
         self._name = name
 
-    def ready(self) -> bool:
-        """Yes."""
-        return True
-
     def actuate(self, command: object) -> None:
         """SystemFault: there is nothing to command."""
         raise SystemFault(f"{self._name} commanded {command}", "brokers and clients have data planes")
@@ -47,27 +47,20 @@ class NoPlane(Plane):
 class BrokerPlane(Plane):
     """What all planes of brokers share; each kind carries its commands out, and says what is reported.
 
-    ``control``: the port, and the token that it wants to see.
-
     A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time.
     """
 
-    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report):
         self._loop, self._name, self._report = loop, name, report
-        port, token = control
-        connection = socket.create_connection(("127.0.0.1", port), CONNECT_S)
-        self._client: BrokerClient | None = BrokerClient(connection, token)  # None: the broker has gone
+        connection = socket.create_connection(("127.0.0.1", control.port), CONNECT_S)
+        self._client: BrokerClient | None = BrokerClient(connection, control.token)  # None: the broker has gone
         self._clock: Clock
-
-    def ready(self) -> bool:
-        """Connected in the making."""
-        return True
 
     def go(self, clock: Clock) -> None:
         """Time 0 is known, or past: reports begin a second after it, or at the next full one."""
         self._clock = clock
         seconds = max(0, clock.now_ns()) // PERIOD_NS
-        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._begin, seconds)
+        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._tell, False)
 
     def actuate(self, command: object) -> None:
         """Carry a command out; SystemFault for one that these brokers do not know."""
@@ -82,21 +75,16 @@ class BrokerPlane(Plane):
         """What is reported of the last second."""
         raise NotImplementedError
 
-    def _begin(self, seconds: int) -> None:
-        """What came before is nobody's business."""
-        if self._client is not None:
-            with self._or_gone(self._client) as client:
-                list(self._look_back(client))
-        self._loop.call_at(self._clock.zero_ns + (seconds + 1) * PERIOD_NS, self._tell)
-
-    def _tell(self) -> None:
+    def _tell(self, is_wanted: bool = True) -> None:
+        """Of what came before the run nobody wants to hear."""
         if self._client is None:
             return
         next_ns = (self._clock.now_ns() // PERIOD_NS + 1) * PERIOD_NS  # one that is missed is not made up for
         self._loop.call_at(self._clock.zero_ns + next_ns, self._tell)
         with self._or_gone(self._client) as client:
             for measurement in self._look_back(client):
-                self._report(measurement)
+                if is_wanted:
+                    self._report(measurement)
 
     @contextmanager
     def _or_gone(self, client: BrokerClient) -> Iterator[BrokerClient]:
@@ -111,18 +99,14 @@ class BrokerPlane(Plane):
 class BucketPlane(BrokerPlane):
     """Of a broker that shares a topic's token bucket with others (TB Adaptor)."""
 
-    def __init__(self, loop: Loop, name: str, control: tuple[int, str], report: Report, topic: str):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, topic: str):
         super().__init__(loop, name, control, report)
         self._topic = topic
 
-    def actuate(self, command: object) -> None:
-        """Set the broker's sub-bucket, keeping its tokens; SystemFault for anything else."""
+    def _obey(self, client: BrokerClient, command: object) -> None:
+        """Set the broker's sub-bucket, keeping its tokens."""
         if not isinstance(command, SetBucket) or command.topic != self._topic:
             raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
-        super().actuate(command)
-
-    def _obey(self, client: BrokerClient, command: object) -> None:
-        assert isinstance(command, SetBucket)
         client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
 
     def _look_back(self, client: BrokerClient) -> Iterator[TopicReport]:
@@ -136,7 +120,51 @@ def bucket_plane(
     control = around.brokers.get(around.node)
     if control is None:
         return NoPlane(around.node)
-    return BucketPlane(loop, around.node, (control.port, control.token), report, around.topic)
+    return BucketPlane(loop, around.node, control, report, around.topic)
+
+
+class Subscriptions:
+    """Who is subscribed to which topic: kept in the run's ZooKeeper, so that a subscription outlives a topic's move.
+
+    As Pulsar keeps its subscriptions in its metadata store.  Every broker holds a copy that ZooKeeper keeps up to date,
+    so that opening a topic waits for nobody; what was written a round trip ago may not have come yet.
+
+    ``at``: the ZooKeeper server.  MachineError where it is not there.
+    """
+
+    def __init__(self, at: tuple[str, int], session_s: float):
+        self._names: list[str] = []
+        self._client = kazoo_client(at, session_s)
+        try:
+            self._client.start(timeout=ZOOKEEPER_S)
+            self._client.ensure_path(SUBSCRIPTIONS)
+            self._client.ChildrenWatch(SUBSCRIPTIONS, self._changed)
+        except Exception as error:
+            self._client.stop()
+            host, port = at
+            what = f"no ZooKeeper at {host}:{port}: {error or type(error).__name__}"
+            raise MachineError(what, "see its log") from None
+
+    def channels(self, topic: str) -> list[str]:
+        """Of a topic, as far as known here."""
+        pairs = (name.split(_BETWEEN) for name in self._names)
+        return sorted(channel for name, channel in pairs if name == topic)
+
+    def add(self, topic: str, channel: str) -> None:
+        """Have a subscription kept, without waiting."""
+        self._client.create_async(_path(topic, channel), b"")  # it may be there, and just about to be removed
+
+    def remove(self, topic: str, channel: str) -> None:
+        """End it, without waiting."""
+        self._client.delete_async(_path(topic, channel))
+
+    def _changed(self, names: list[str]) -> None:
+        """In a thread of kazoo's."""
+        self._names = names
+
+
+def _path(topic: str, channel: str) -> str:
+    return f"{SUBSCRIPTIONS}/{topic}{_BETWEEN}{channel}"
 
 
 class TopicPlane(BrokerPlane):
@@ -146,9 +174,7 @@ class TopicPlane(BrokerPlane):
     ``drained``, and ``left``: messages that were not delivered in time, a number more.
     """
 
-    def __init__(
-        self, loop: Loop, name: str, control: tuple[int, str], report: Report, kept: Subscriptions, events: Path
-    ):
+    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, kept: Subscriptions, events: Path):
         super().__init__(loop, name, control, report)
         self._kept = kept
         self._open: set[str] = set()

@@ -8,78 +8,66 @@ the microsecond, and spins for the last of them.
 from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
-from typing import TypeVar
 
-from core.units import SECOND_NS
-from testbed.brokers.publish_load import Load
+from testbed.brokers.publish_load import PreparedLoad
 from testbed.brokers.publisher import Publisher
-from testbed.hosts.calls import LoopThread
-from testbed.hosts.loop import Loop, precise_sleep
+from testbed.hosts.loop import Loop, LoopThread, precise_sleep
 
 SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes the processor from a broker beside us
-SLEEP_NS_MAXIMUM = SECOND_NS
 SEND_BURST = 16  # emissions in a row, when late, before answers get a turn
 RECEIVE_BURST = 8  # sockets in a row before it is looked whether something is due
 STARTING_MAXIMUM = 128  # connections that are being made at once: brokers' queues of new ones are short
+_NEVER_NS = 1 << 62
 TALLIED = (
     *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
     *("error_frames", "unknown_frames"),
 )
 
-Answer = TypeVar("Answer")
-
 
 class _PacedLoop(Loop):
     """A loop that does something of its own at its instants: ``act`` says when next, CLOCK_REALTIME."""
 
-    def __init__(self, act: Callable[[], int], spin_ns: int):
+    def __init__(self, act: Callable[[], int]):
         super().__init__()
-        self._act, self._spin_ns = act, spin_ns
+        self._act = act
 
     def run(self) -> None:
-        """Until ``stop``; spins for the last ``spin_ns`` before an instant."""
+        """Until ``stop``; spins for the last ``SPIN_NS`` before an instant."""
         precise_sleep()
         while self._running:
             due_ns = self._act()
             self._ring()
             if not self._dispatch(RECEIVE_BURST):
-                wait_ns = min(due_ns - time_ns(), self._until_next_ns()) - self._spin_ns
+                wait_ns = min(due_ns - time_ns(), self._until_next_ns()) - SPIN_NS
                 if wait_ns > 0:
                     self._sleep(wait_ns)
 
 
 class Engine:
-    """Publishers and loads of one process, and the thread that serves them.  Others use ``call``, or only read."""
+    """Publishers and loads of one process, and the thread that serves them.
 
-    def __init__(self, tries_maximum: int = 5, spin_ns: int = SPIN_NS):
+    Other threads use ``call`` (a function in the pacing thread; it returns or raises as that does), or only read.
+    """
+
+    def __init__(self, tries_maximum: int = 5):
         self.tries_maximum = tries_maximum
         self.publishers: dict[int, Publisher] = {}
-        self.brokers: list[str] = []
-        self.loads: list[Load] = []  # with emissions that are not due yet
+        self.brokers: dict[str, int] = {}  # address -> number
+        self.loads: list[PreparedLoad] = []  # with emissions that are not due yet
         self.tally = dict.fromkeys(TALLIED, 0)
         self.last_problem = ""
-        self.loop: Loop = _PacedLoop(self._act, spin_ns)
+        self.loop: Loop = _PacedLoop(self._act)
         self._thread = LoopThread(self.loop, "pacing")
-        self._queue: deque[Publisher] = deque()
-        self._starting_count = 0
-
-    # --- from the main thread -----------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Start the thread."""
+        self.call = self._thread.call
+        self.queue: deque[Publisher] = deque()  # in want of a connection
+        self.starting_count = 0  # connections that are being made, ``STARTING_MAXIMUM`` at most
         self._thread.start()
-
-    def call(self, function: Callable[[], Answer]) -> Answer:
-        """Run a function in the pacing thread and wait for what it returns or raises."""
-        return self._thread.call(function)
 
     def stop(self) -> None:
         """End the thread and close all connections."""
         self._thread.stop()
         for publisher in self.publishers.values():
-            publisher.close()
-
-    # --- in the pacing thread: commands ---------------------------------------------------------------
+            publisher.drop()
 
     def move(self, targets: Iterable[tuple[int, str | None]]) -> None:
         """Assign publishers to brokers; those that are new are connected, those with None stop."""
@@ -88,49 +76,33 @@ class Engine:
                 self.publishers[number] = Publisher(self, number)
             self.publishers[number].move(target)
 
-    def offer(self, load: Load) -> None:
+    def offer(self, load: PreparedLoad) -> None:
         """Begin to play a load."""
         if load.count:
             self.loads.append(load)
 
-    def end(self, load: Load) -> None:
+    def end(self, load: PreparedLoad) -> None:
         """Send nothing more of a load."""
         load.ended = True
         if load in self.loads:
             self.loads.remove(load)
 
-    # --- in the pacing thread: what publishers ask for --------------------------------------------------
-
-    def enqueue(self, publisher: Publisher) -> None:
-        """Start its connection when fewer than ``STARTING_MAXIMUM`` others are being made."""
-        self._queue.append(publisher)
-
-    def settled(self) -> None:
-        """One connection attempt less."""
-        self._starting_count -= 1
-
-    def broker_number(self, address: str) -> int:
-        """The number of a broker, new if it is not known yet."""
-        if address not in self.brokers:
-            self.brokers.append(address)
-        return self.brokers.index(address)
-
-    # --- a turn of the loop ---------------------------------------------------------------------------
-
     def _act(self) -> int:
         """Send what is due, begin a connection; returns the instant of what is next."""
         due_ns = self._send()
-        if self._queue and self._starting_count < STARTING_MAXIMUM:
-            self._starting_count += 1
-            self._queue.popleft().begin()
+        if self.queue and self.starting_count < STARTING_MAXIMUM:
+            self.starting_count += 1
+            self.queue.popleft().begin()
             return 0  # there may be more: one at a time, so that nothing due waits for many
         return due_ns
 
     def _send(self) -> int:
         """Send what is due, a burst at most; returns the instant of the next emission."""
         if not self.loads:
-            return time_ns() + SLEEP_NS_MAXIMUM
-        load, until_ns = self._first_load()
+            return _NEVER_NS
+        self.loads.sort(key=lambda load: load.at_ns[load.next])
+        load, *others = self.loads
+        until_ns = others[0].at_ns[others[0].next] if others else _NEVER_NS
         at_ns, number, publishers = load.at_ns, load.publisher, self.publishers
         index = load.next
         end = min(index + SEND_BURST, load.count)
@@ -141,11 +113,4 @@ class Engine:
         if index < load.count:
             return min(at_ns[index], until_ns)
         self.loads.remove(load)
-        return until_ns if self.loads else time_ns() + SLEEP_NS_MAXIMUM
-
-    def _first_load(self) -> tuple[Load, int]:
-        """The load with the next emission, and the instant of the next one of the others."""
-        if len(self.loads) == 1:
-            return self.loads[0], 1 << 62
-        first, second = sorted(self.loads, key=lambda load: load.at_ns[load.next])[:2]
-        return first, second.at_ns[second.next]
+        return until_ns

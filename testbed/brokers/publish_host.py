@@ -15,16 +15,16 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from core.units import SECOND_NS
+from core.records import Int64, Json
 from testbed.brokers.publish_engine import Engine
-from testbed.brokers.publish_load import Load, read_block
-from testbed.brokers.publisher import Publisher, State
+from testbed.brokers.publish_load import PreparedLoad, read_block
+from testbed.brokers.publisher import State
 from testbed.hosts.agent import serve
 
 CONNECT_WAIT_S = 15.0
@@ -37,54 +37,45 @@ class PublishHost:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        self.loads: dict[int, Load] = {}
+        self.loads: dict[int, PreparedLoad] = {}
 
     def connect(
         self, publishers: Sequence[int], targets: str | Sequence[str | None] | None, wait_s: float = CONNECT_WAIT_S
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Assign publishers to brokers, and wait until each is connected or has given up."""
         each = [targets] * len(publishers) if targets is None or isinstance(targets, str) else list(targets)
         if len(each) != len(publishers):
             raise ValueError(f"{len(publishers)} publishers, {len(each)} targets")
-        began = time.monotonic()
+        until_s = time.monotonic() + wait_s
         pairs = list(zip(publishers, each, strict=True))
         for start in range(0, len(pairs), _MOVES_AT_ONCE):
-            self.engine.call(lambda some=pairs[start : start + _MOVES_AT_ONCE]: self.engine.move(some))  # type: ignore[misc]
+            self.engine.call(partial(self.engine.move, pairs[start : start + _MOVES_AT_ONCE]))
         moved = [self.engine.publishers[number] for number in publishers]
-        unsettled = _unsettled(moved)
-        while unsettled and time.monotonic() < began + wait_s:
+        while time.monotonic() < until_s and any(one.state not in (State.OPEN, State.IDLE) for one in moved):
             time.sleep(0.005)
-            unsettled = _unsettled(unsettled)
         wanted = [publisher for publisher, target in zip(moved, each, strict=True) if target]
         failed = [publisher.number for publisher in wanted if publisher.state is not State.OPEN]
-        span_ns = int((time.monotonic() - began) * SECOND_NS)
-        return {
-            "connected_count": len(wanted) - len(failed),
-            "failed": failed,
-            "unsettled_count": len(unsettled),
-            "span_ns": span_ns,
-            "last_problem": self.engine.last_problem,
-        }
+        return {"failed": failed, "last_problem": self.engine.last_problem}
 
-    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> dict[str, Any]:
+    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> None:
         """Make a window's commands, and play them from ``epoch_ns`` on."""
         if tag in self.loads:
             raise ValueError(f"the load with tag {tag} has not been collected")
         mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
-        load = Load(read_block(Path(path)), topic, epoch_ns, mine, tag)
-        self.loads[tag] = load
-        first_ns = load.at_ns[0] if load.count else None
-        ready_before_ns = None if first_ns is None else first_ns - time.time_ns()
+        self.loads[tag] = load = PreparedLoad(read_block(Path(path)), topic, epoch_ns, mine, tag)
         self.engine.call(lambda: self.engine.offer(load))
-        return {
-            "emission_count": load.count,
-            "message_count": load.message_count,
-            "ready_before_ns": ready_before_ns,  # negative: the load came too late to be on time
-        }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """What is left to do.  ``done``: every emission is due, and acknowledged or given up."""
-        loads = {str(tag): _left(load) for tag, load in self.loads.items()}
+        # Read while the pacing thread works, in the order in which an emission passes: none is missed.
+        loads = {
+            str(tag): {
+                "due_later": load.count - load.next,
+                "waiting": load.waiting_count,
+                "in_flight": load.in_flight_count,
+            }
+            for tag, load in self.loads.items()
+        }
         states = Counter(publisher.state.value for publisher in list(self.engine.publishers.values()))
         return {
             "done": not any(sum(left.values()) for left in loads.values()),
@@ -95,41 +86,21 @@ class PublishHost:
             "cpu_ns": time.process_time_ns(),
         }
 
-    def collect(self, path: str, tag: int = 0) -> dict[str, Any]:
+    def collect(self, path: str, tag: int = 0) -> None:
         """Write a load's rows, one a message, and ``brokers``, the addresses that the column ``broker`` counts."""
         load = self.loads[tag]
         self.engine.call(lambda: self.engine.end(load))
-        columns = load.columns()
-        write_columns(Path(path), {**columns, "brokers": np.array(self.engine.brokers, np.str_)})
+        write_columns(Path(path), load.columns(), brokers=list(self.engine.brokers))
         del self.loads[tag]
-        sent = columns["sent_at_ns"] >= 0
-        acknowledged = columns["acknowledged_at_ns"] >= 0
-        return {
-            "rows": len(sent),
-            "not_sent_count": int((~sent).sum()),
-            "unacknowledged_count": int((sent & ~acknowledged).sum()),
-        }
 
 
-def _unsettled(publishers: Sequence[Publisher]) -> list[Publisher]:
-    """Those that are neither open nor without a target."""
-    return [publisher for publisher in publishers if publisher.state not in (State.OPEN, State.IDLE)]
-
-
-def _left(load: Load) -> dict[str, int]:
-    """Emissions that are not due, that wait for their connection, that wait for an answer.
-
-    Read while the pacing thread works, in the order in which an emission passes: none is missed.
-    """
-    return {"due_later": load.count - load.next, "waiting": load.waiting_count, "in_flight": load.in_flight_count}
-
-
-def write_columns(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Write an .npz that is there whole or not at all."""
+def write_columns(path: Path, columns: Mapping[str, Int64], **names: Sequence[str]) -> None:
+    """Write an .npz, whole or not at all, with the lists of names that its columns count."""
     part = path.with_name(path.name + ".part")
+    tables = {**columns, **{name: np.array(words, np.str_) for name, words in names.items()}}
     try:
         with part.open("wb") as file:
-            np.savez(file, **columns)  # type: ignore[arg-type]
+            np.savez(file, **tables)  # type: ignore[arg-type]
         os.replace(part, path)
     except OSError:  # a full disk, say: what was written takes room that the others need
         part.unlink(missing_ok=True)
@@ -143,12 +114,10 @@ def allow_descriptors() -> None:
 
 
 def main() -> None:
-    """Serve until standard input ends.  The first argument: how long to spin before an emission, in ns."""
+    """Serve until standard input ends."""
     allow_descriptors()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    engine = Engine(**({"spin_ns": int(sys.argv[1])} if len(sys.argv) > 1 else {}))
-    host = PublishHost(engine)
-    engine.start()
+    host = PublishHost(Engine())
     names = ("connect", "load", "status", "collect")
     serve({"move": host.connect, **{name: getattr(host, name) for name in names}})
 

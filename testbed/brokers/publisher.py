@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.connection import Connection, Retries
-from testbed.brokers.publish_load import Load
+from testbed.brokers.publish_load import PreparedLoad
 
 if TYPE_CHECKING:
     from testbed.brokers.publish_engine import Engine
@@ -37,11 +37,6 @@ class State(Enum):
 class Publisher:
     """The publisher with a number, and its connection, while there is one."""
 
-    __slots__ = (
-        *("_attempt", "_in_flight", "_engine", "_retries", "_waiting"),
-        *("broker", "connection", "is_partial", "number", "state", "target"),
-    )
-
     def __init__(self, engine: "Engine", number: int):
         self._engine, self.number = engine, number
         self.target: str | None = None
@@ -49,35 +44,30 @@ class Publisher:
         self.state = State.IDLE
         self.is_partial = False  # of the first that waits, the connection keeps what the socket did not take
         self.connection: Connection | None = None
-        self._waiting: deque[tuple[Load, int]] = deque()  # due, not written whole
-        self._in_flight: deque[tuple[Load, int]] = deque()  # written, not answered
+        self._waiting: deque[tuple[PreparedLoad, int]] = deque()  # due, not written whole
+        self._in_flight: deque[tuple[PreparedLoad, int]] = deque()  # written, not answered
         self._retries = Retries(engine.tries_maximum, RETRY_FIRST_NS, doubles=True)  # until something is acknowledged
         self._attempt = 0  # number of the connection, so that old timers know themselves
 
-    # --- what is due ------------------------------------------------------------------------------
-
-    def publish(self, load: Load, index: int) -> None:
+    def publish(self, load: PreparedLoad, index: int) -> None:
         """Send an emission now, or as soon as the connection takes it."""
-        if self._waiting or self.state is not State.OPEN:
-            if self.state is not State.IDLE:
-                self._wait(load, index)
-            return
-        assert self.connection is not None
-        if self.connection.write(load.frame(index)):
-            self._sent(load, index)
-        else:
-            self._wait(load, index)
-            self.is_partial = True
+        if self.state is not State.IDLE:
+            load.waiting_count += 1
+            self._waiting.append((load, index))
+            self._flush()
 
-    def _sent(self, load: Load, index: int) -> None:
-        load.sent_at_ns[index] = time_ns()
-        load.broker[index] = self.broker
-        load.in_flight_count += 1
-        self._in_flight.append((load, index))
-
-    def _wait(self, load: Load, index: int) -> None:
-        load.waiting_count += 1
-        self._waiting.append((load, index))
+    def _flush(self) -> None:
+        """Write what waits, until the socket is full."""
+        while self._waiting and self.state is State.OPEN and not self.is_partial:
+            assert self.connection is not None
+            load, index = self._waiting[0]
+            if load.ended:
+                load.waiting_count -= 1
+                self._waiting.popleft()
+            elif self.connection.write(load.frames[index]):
+                self._first_sent()
+            else:
+                self.is_partial = True
 
     def _drained(self) -> None:
         """The socket has taken all: what was written in part is whole now."""
@@ -88,54 +78,32 @@ class Publisher:
     def _first_sent(self) -> None:
         self.is_partial = False
         load, index = self._waiting.popleft()
-        self._sent(load, index)
+        load.sent_at_ns[index] = time_ns()
+        load.broker[index] = self.broker
+        self._in_flight.append((load, index))
+        load.in_flight_count += 1
         load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
-
-    def _flush(self) -> None:
-        """Write what waits, until the socket is full."""
-        assert self.connection is not None
-        while self._waiting and self.state is State.OPEN and not self.is_partial:
-            load, index = self._waiting[0]
-            if load.ended:
-                load.waiting_count -= 1
-                self._waiting.popleft()
-            elif self.connection.write(load.frame(index)):
-                self._first_sent()
-            else:
-                self.is_partial = True
-
-    # --- what comes in ----------------------------------------------------------------------------
 
     def _take(self, kind: int, data: bytes) -> None:
         """One frame."""
+        assert self.connection is not None
         if kind == nsq.RESPONSE and data == nsq.OK and self._in_flight:
-            self._acknowledged()
+            load, index = self._in_flight.popleft()
+            load.acknowledged_at_ns[index] = self.connection.read_at_ns
+            load.in_flight_count -= 1
+            self._retries.succeeded()
+            if self.state is State.DRAINING:
+                self._maybe_leave()
         elif kind == nsq.ERROR:
             self._engine.tally["error_frames"] += 1
-            self._fail(nsq.text(data))
+            self.connection.fail(nsq.text(data))
         elif data.startswith(nsq.MIGRATE):
-            host, port = nsq.migrate_target(data)
-            self.move(f"{host}:{port}")
+            self.move(nsq.text(data.removeprefix(nsq.MIGRATE)).strip())
         elif data == nsq.CLOSE:
             self.move(None)
         else:
             self._engine.tally["unknown_frames"] += 1
             self._engine.last_problem = f"publisher {self.number} was sent {data[:60]!r}"
-
-    def _acknowledged(self) -> None:
-        assert self.connection is not None
-        load, index = self._in_flight.popleft()
-        load.acknowledged_at_ns[index] = self.connection.read_at_ns
-        load.in_flight_count -= 1
-        self._retries.succeeded()
-        if self.state is State.DRAINING:
-            self._maybe_leave()
-
-    def _fail(self, why: str) -> None:
-        assert self.connection is not None
-        self.connection.fail(why)
-
-    # --- connecting, moving, breaking -------------------------------------------------------------
 
     def move(self, target: str | None) -> None:
         """Go on at ``target`` once everything sent has been acknowledged; None: stop there."""
@@ -154,13 +122,13 @@ class Publisher:
             self._maybe_leave()
         elif self.state is not State.STARTING:
             if self.state is State.CONNECTING:
-                self._drop()
-                self._engine.settled()
+                self.drop()
+                self._engine.starting_count -= 1
             self._restart()
 
     def _maybe_leave(self) -> None:
         if not self._in_flight and not self.is_partial:
-            self._drop()
+            self.drop()
             self._restart()
 
     def _restart(self) -> None:
@@ -169,7 +137,7 @@ class Publisher:
             self._stop()
         else:
             self.state = State.STARTING
-            self._engine.enqueue(self)
+            self._engine.queue.append(self)
 
     def _stop(self) -> None:
         """What waits will not be sent."""
@@ -179,10 +147,10 @@ class Publisher:
         self._waiting.clear()
 
     def begin(self) -> None:
-        """Start a connection attempt; ``settled`` will follow."""
+        """Start a connection attempt, counted in ``starting_count``."""
         if self.target is None:
             self._stop()
-            self._engine.settled()
+            self._engine.starting_count -= 1
             return
         self._attempt += 1
         self.state, name = State.CONNECTING, f"p{self.number}"
@@ -193,43 +161,40 @@ class Publisher:
         self.connection.on_frame, self.connection.on_drained = self._take, self._drained
 
     def _opened(self, answer: bytes) -> None:
-        assert self.target is not None
+        assert self.connection is not None and self.target is not None
         if answer != nsq.OK:
-            self._fail(f"no answer to IDENTIFY: {answer[:60]!r}")
+            self.connection.fail(f"no answer to IDENTIFY: {answer[:60]!r}")
             return
         self.state = State.OPEN
-        self.broker = self._engine.broker_number(self.target)
+        self.broker = self._engine.brokers.setdefault(self.target, len(self._engine.brokers))
         self._engine.tally["connections"] += 1
-        self._engine.settled()
+        self._engine.starting_count -= 1
         self._flush()
 
     def _broken(self, why: str) -> None:
         """The connection is gone: try again, a bounded number of times."""
         if self.state is State.CONNECTING:
-            self._engine.settled()
+            self._engine.starting_count -= 1
         else:
             self._engine.tally["broken"] += 1
         self._engine.last_problem = f"publisher {self.number} at {self.target}: {why}"
-        was_leaving = self.state is State.DRAINING
         self._engine.tally["unacknowledged_emissions"] += len(self._in_flight)
-        self._drop()
-        if was_leaving:  # for another broker: no reason to wait
+        self.drop()
+        if self.state is State.DRAINING:  # for another broker: no reason to wait
             self._restart()
-            return
-        pause_ns = self._retries.next_ns()
-        if pause_ns is None:
-            self.target = None
+        elif (pause_ns := self._retries.next_ns()) is not None:
+            self.state = State.RETRYING
+            self._engine.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
+        else:
             self._engine.tally["given_up"] += 1
-            self._stop()
-            return
-        self.state = State.RETRYING
-        self._engine.loop.call_at(time.monotonic_ns() + pause_ns, self._retry, self._attempt)
+            self.target = None
+            self._restart()
 
     def _retry(self, attempt: int) -> None:
         if self._attempt == attempt and self.state is State.RETRYING:
             self._restart()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """Close the connection.  A command that was written in part is forgotten: no broker takes a part."""
         if self.connection is not None:
             self.connection.close()
@@ -237,8 +202,3 @@ class Publisher:
         for load, _ in self._in_flight:
             load.in_flight_count -= 1
         self._in_flight.clear()
-
-    def close(self) -> None:
-        """At the process' end."""
-        if self.connection is not None:
-            self.connection.close()

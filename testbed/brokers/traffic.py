@@ -3,24 +3,21 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from core.errors import MachineError
-from core.records import Block, Int64
+from core.records import Block, Int64, Json
 from testbed.brokers.publish_load import save_block
 from testbed.hosts.agent import Agent
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.trust.accounts import shifted
 
 CONNECT_S = 40.0  # thousands of connections on few cores
 COLLECT_S = 60.0
 STATUS_S = 10.0  # a host that says nothing for so long has stopped
 READY_S = 60.0
-INSTANTS = ("sent_at_ns", "acknowledged_at_ns", "received_at_ns")  # of columns, by the clock of the host that wrote
+INSTANTS = {"sent_at_ns", "acknowledged_at_ns", "received_at_ns"}  # of columns, by the clock of the host that wrote
 
 Columns = dict[str, np.ndarray]
 
@@ -29,44 +26,53 @@ class Crew:
     """Agents of one kind, by names of their own.  ``lost``: those that have ended, or do not answer any more."""
 
     def __init__(self, site: Site, agents: Mapping[str, Agent]):
-        self.site, self.agents = site, dict(agents)
+        self.site, self.agents, self.names = site, dict(agents), list(agents)
         self.lost: list[str] = []
         self.folder = site.folder / "load"
         self.folder.mkdir(parents=True, exist_ok=True)
         for agent in self.agents.values():
             agent.ready(READY_S)
 
-    def ask_all(self, command: str, timeout_s: float, arguments: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    def ask_all(
+        self, command: str, timeout_s: float, arguments: Callable[[str], Json] = lambda name: {}
+    ) -> dict[str, Json]:
         """Send a command to all that are there, then take the answers; one that fails is lost."""
-        asked, answers = [], {}
-        for host in [host for host in self.agents if host not in self.lost]:
-            with self._or_lost(host):
-                self.agents[host].post(command, timeout_s, **arguments(host))
-                asked.append(host)
-        for host in asked:
-            with self._or_lost(host):
-                answers[host] = self.agents[host].answer(timeout_s)
+        for name in self.present():
+            with self._or_lost(name):
+                self.agents[name].post(command, timeout_s, **arguments(name))
+        answers = {}
+        for name in self.present():
+            with self._or_lost(name):
+                answers[name] = self.agents[name].answer(timeout_s)
         return answers
 
-    def collect_all(self, kind: str, **arguments: Any) -> tuple[dict[str, Any], dict[str, Columns]]:
+    def collect_all(self, kind: str, **arguments: object) -> tuple[dict[str, Json], dict[str, Columns]]:
         """Have all write their rows down, and bring those home, with instants by our clock: answers, and rows."""
         paths = {name: self.folder / f"{name}.{kind}.npz" for name in self.agents}
         hosts = {name: agent.host for name, agent in self.agents.items()}
 
-        def told(name: str) -> dict[str, Any]:
+        def told(name: str) -> Json:
             return {"path": self.site.place(hosts[name], paths[name]), **arguments}
 
         answers, rows = self.ask_all("collect", COLLECT_S, told), dict[str, Columns]()
         for name in answers:
             with self._or_lost(name):
                 self.site.fetch(hosts[name], paths[name])
-                rows[name] = _read(paths[name], self.site.clock_offset_ns(hosts[name]))
+                with np.load(paths[name]) as tables:
+                    rows[name] = dict(tables)
+                paths[name].unlink()
+                for instant in INSTANTS & rows[name].keys():
+                    rows[name][instant] = shifted(rows[name][instant], self.site.clock_offset_ns(hosts[name]))
         return answers, rows
 
-    def stop_one(self, host: str) -> None:
+    def present(self) -> list[str]:
+        """Those that are not lost."""
+        return [name for name in self.agents if name not in self.lost]
+
+    def stop_one(self, name: str) -> None:
         """A crash: SIGKILL."""
-        self.agents[host].process.kill()
-        self.lost.append(host)
+        self.agents[name].process.kill()
+        self.lost.append(name)
 
     @contextmanager
     def _or_lost(self, name: str) -> Iterator[None]:
@@ -87,23 +93,16 @@ class Publishers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str]):
         command = python_agent("testbed.brokers.publish_host")
         super().__init__(site, {host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
-        self.hosts = list(hosts)
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
-
-    def host_of(self, publisher: int) -> str:
-        """Where a publisher lives."""
-        return self.hosts[publisher % len(self.hosts)]
 
     def connect(self, targets: Mapping[int, str | None]) -> list[int]:
         """Bring publishers to brokers (None: to none), wait until they are there; returns those that failed."""
-        by_host: dict[str, list[int]] = {host: [] for host in self.hosts}
-        for publisher in targets:
-            by_host[self.host_of(publisher)].append(publisher)
-        answers = self.ask_all(
-            "move",
-            CONNECT_S,
-            lambda host: {"publishers": by_host[host], "targets": [targets[number] for number in by_host[host]]},
-        )
+
+        def arguments(host: str) -> Json:
+            mine = [number for number in targets if self.names[number % len(self.names)] == host]
+            return {"publishers": mine, "targets": [targets[number] for number in mine]}
+
+        answers = self.ask_all("move", CONNECT_S, arguments)
         return [publisher for answer in answers.values() for publisher in answer["failed"]]
 
     def bring(self, block: Block, tag: int) -> None:
@@ -111,24 +110,23 @@ class Publishers(Crew):
         path = self.folder / f"{tag}.npz"
         save_block(path, block)
         self._brought[tag] = {}
-        for host in [host for host in self.hosts if host not in self.lost]:
+        for host in self.present():
             with self._or_lost(host):
                 self._brought[tag][host] = self.site.put(host, path)
 
-    def load(self, epoch_ns: int, topic: str, tag: int) -> dict[str, Any]:
+    def load(self, epoch_ns: int, topic: str, tag: int) -> None:
         """Let all hosts, each its own publishers' part, play the block that was brought."""
         brought = self._brought.pop(tag)
 
-        def arguments(host: str) -> dict[str, Any]:
+        def arguments(host: str) -> Json:
             by_its_clock_ns = epoch_ns + self.site.clock_offset_ns(host)
             return {"path": brought[host], "epoch_ns": by_its_clock_ns, "topic": topic, "tag": tag}
 
-        return self.ask_all("load", COLLECT_S, arguments)
+        self.ask_all("load", COLLECT_S, arguments)
 
     def done(self) -> bool:
         """Whether every emission is due, and acknowledged or given up."""
-        answers = self.ask_all("status", STATUS_S, lambda host: {})
-        return all(answer["done"] for answer in answers.values())
+        return all(answer["done"] for answer in self.ask_all("status", STATUS_S).values())
 
     def collect(self, tag: int) -> list[Columns]:
         """The rows of each host that is left; ends the load."""
@@ -142,37 +140,29 @@ class Subscribers(Crew):
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
         super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
-        self.hosts = list(hosts)
 
-    def subscribe(self, topic: str, addresses: Sequence[str]) -> None:
-        """Subscribe to a topic at the brokers; MachineError where one does not deliver."""
-        mine = {host: list(addresses[number :: len(self.hosts)]) for number, host in enumerate(self.hosts)}
-        answers = self.ask_all("subscribe", CONNECT_S, lambda host: {"brokers": mine[host], "topic": topic})
+    def subscribe(self, topic: str, addresses: Mapping[int, str]) -> None:
+        """Subscribe to a topic at brokers, by their numbers; MachineError where one does not deliver."""
+
+        def arguments(host: str) -> Json:
+            mine = [address for number, address in addresses.items() if self.names[number % len(self.names)] == host]
+            return {"brokers": mine, "topic": topic}
+
+        answers = self.ask_all("subscribe", CONNECT_S, arguments)
         failed = [address for answer in answers.values() for address in answer["failed"]]
         if failed or self.lost:
             problems = [answer["last_problem"] for answer in answers.values() if answer["last_problem"]]
             raise MachineError(f"no subscription at {', '.join(failed)}: {problems[:1]}", "see the logs")
 
-    def subscribe_at(self, topic: str, number: int, address: str) -> None:
-        """Subscribe to a topic that only broker ``number`` has."""
-        host = self.hosts[number % len(self.hosts)]
-        answer = self.agents[host].ask("subscribe", CONNECT_S, brokers=[address], topic=topic)
-        if answer["failed"]:
-            raise MachineError(f"no subscription at {address}: {answer['last_problem']}", "see the logs")
-
     def delivery_count(self) -> int:
         """Deliveries of all topics since the last ``collect``."""
-        answers = self.ask_all("status", STATUS_S, lambda host: {})
-        return sum(answer["delivery_count"] for answer in answers.values())
+        return sum(answer["delivery_count"] for answer in self.ask_all("status", STATUS_S).values())
 
     def collect(self) -> "Deliveries":
         """The rows of each host that is left, since the last time."""
         answers, rows = self.collect_all("deliveries")
-        deliveries = Deliveries(list(rows.values()))
-        for answer in (answers[host] for host in rows):
-            deliveries.dropped_rows += answer["dropped_rows"]
-            deliveries.out_of_order_count += sum(each["out_of_order_count"] for each in answer["sequences"])
-        return deliveries
+        dropped_rows = sum(answers[host]["dropped_rows"] for host in rows)
+        return Deliveries(list(rows.values()), dropped_rows, sum(answers[host]["out_of_order_count"] for host in rows))
 
 
 @dataclass
@@ -186,21 +176,11 @@ class Deliveries:
     def of(self, topic: str, tag: int) -> dict[str, Int64]:
         """The rows of one load, in order of their arrival."""
         names = ("message", "publisher", "received_at_ns")
-        chosen: dict[str, list[Int64]] = {name: [] for name in names}
+        chosen = [np.empty((len(names), 0), np.int64)]
         for part in self.parts:
             topics = part["topics"].tolist()
             if topic in topics:
                 mask = (part["topic"] == topics.index(topic)) & (part["tag"] == tag)
-                for name in names:
-                    chosen[name].append(part[name][mask])
-        joined = {name: np.concatenate([np.empty(0, np.int64), *parts]) for name, parts in chosen.items()}
-        order = np.argsort(joined["received_at_ns"], kind="stable")
-        return {name: column[order] for name, column in joined.items()}
-
-
-def _read(path: Path, offset_ns: int) -> Columns:
-    """The columns of a file, of a host whose clock is ahead of ours by ``offset_ns``."""
-    with np.load(path) as tables:
-        columns = {name: tables[name] for name in tables.files}
-    path.unlink()
-    return columns | {name: shifted(columns[name], offset_ns) for name in columns if offset_ns and name in INSTANTS}
+                chosen.append(np.stack([part[name][mask] for name in names]))
+        rows = np.concatenate(chosen, axis=1)
+        return dict(zip(names, rows[:, np.argsort(rows[-1], kind="stable")], strict=True))

@@ -8,18 +8,19 @@ Standard output belongs to this protocol; anything else is written to standard e
 
 import json
 import os
+import subprocess
 import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TextIO
 
 from core.errors import HarnessError, LinkError, MachineError, SpecError, SystemFault
+from core.records import Json
 from testbed.hosts.pipes import Process
 
 ANSWER_TIMEOUT_S = 20.0
@@ -27,6 +28,8 @@ END_TIMEOUT_S = 5.0
 GRACE_S = 3.0  # less than END_TIMEOUT_S: an agent ends by itself before it is killed
 CUT_SHORT = 75  # the exit code of an agent that was still at work then
 COMMENT = "# "  # begins a line that the harness writes into an agent's log
+
+Commands = Mapping[str, Callable[..., Json | None]]  # of an agent: functions of the command's other fields
 
 _FAULTS: dict[str, type[HarnessError]] = {
     fault.__name__: fault for fault in (SpecError, MachineError, SystemFault, LinkError)
@@ -61,38 +64,37 @@ class Agent:
         """As of ``Popen``: negative = the signal that ended it; None while it lives."""
         return self.process.exit_code
 
-    def ready(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+    def ready(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
         """Wait for the agent's first line."""
         assert list(self._asked) == ["start"], self._asked
         return self.answer(timeout_s)
 
-    def ask(self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> dict[str, Any]:
+    def ask(self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: object) -> Json:
         """Send a command and wait for its answer."""
-        self._check_in_step()
-        assert not self._asked, f"take the answer to {self._asked[0]!r} first"
+        assert self._lost or not self._asked, f"take the answer to {self._asked[0]!r} first"
         self.post(command, timeout_s, **arguments)
         return self.answer(timeout_s)
 
-    def post(self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: Any) -> None:
+    def post(self, command: str, timeout_s: float = ANSWER_TIMEOUT_S, **arguments: object) -> None:
         """Send a command; ``answer`` takes its answer later (several agents work at once)."""
-        self._check_in_step()
-        try:
+        with self._in_step(command):
             self.process.send(json.dumps({"do": command, **arguments}).encode() + b"\n", time.monotonic() + timeout_s)
-        except TimeoutError:
-            raise self._late(command) from None
-        except BrokenPipeError:
-            raise self._gone(command) from None
         self._asked.append(command)
 
-    def answer(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
+    def answer(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
         """The answer to the oldest command that was posted and not answered yet."""
         assert self._asked, "nothing was asked"
-        self._check_in_step()
-        command = self._asked[0]
-        line = self._line(command, time.monotonic() + timeout_s)
+        command, until_s = self._asked[0], time.monotonic() + timeout_s
+        with self._in_step(command):
+            while b"\n" not in self._buffer:
+                part = self.process.receive(until_s)
+                if not part:
+                    raise BrokenPipeError
+                self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
         self._asked.popleft()
         try:
-            answer = json.loads(line)
+            answer: Json = json.loads(line)
             assert isinstance(answer, dict)
         except (ValueError, AssertionError):
             raise MachineError(f"agent {self.name} said {line[:100]!r}", f"see {self.log}") from None
@@ -106,83 +108,60 @@ class Agent:
 
         A second call returns the same.
         """
-        self.process.close_input()
-        if self.process.returncode is None:
-            if not self._wait_for_end(timeout_s):
-                self.process.kill()  # one that is stopped, too
-                if not self._wait_for_end(END_TIMEOUT_S):
-                    raise MachineError(f"agent {self.name} (process {self.pid}) cannot be ended", f"see {self.log}")
-            self.process.kill_group()
-        code = self.process.wait()
-        self.process.close()
-        return code
-
-    def _wait_for_end(self, timeout_s: float) -> bool:
-        """Wait until it has ended, but leave its id taken: its session bears the same number."""
-        until_s, pause_s = time.monotonic() + timeout_s, 0.001
-        while self.alive:
-            if time.monotonic() > until_s:
-                return False
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.02)
-        return True
-
-    def _line(self, command: str, until_s: float) -> bytes:
-        while b"\n" not in self._buffer:
-            try:
-                part = self.process.receive(until_s)
-            except TimeoutError:
-                raise self._late(command) from None
-            if not part:
-                raise self._gone(command)
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
-
-    def _check_in_step(self) -> None:
-        if self._lost:
-            raise MachineError(f"agent {self.name} did not answer to {self._lost!r} in time", f"see {self.log}")
-
-    def _late(self, command: str) -> MachineError:
-        self._lost = command
-        return MachineError(f"agent {self.name} did not answer to {command!r} in time", f"see {self.log}")
-
-    def _gone(self, command: str) -> MachineError:
-        said = self._last_words()
-        return MachineError(f"agent {self.name} has ended (asked for {command!r}){said}", f"see {self.log}")
-
-    def _last_words(self) -> str:
         try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, self.log.stat().st_size - 4096))
-                lines = file.read().decode(errors="replace").strip().splitlines()
-        except OSError:
-            return ""
-        return f": {lines[-1][:200]}" if lines and not lines[-1].startswith(COMMENT) else ""
+            return self.process.end(timeout_s)
+        except subprocess.TimeoutExpired:
+            what = f"agent {self.name} (process {self.pid}) cannot be ended"
+            raise MachineError(what, f"see {self.log}") from None
+
+    @contextmanager
+    def _in_step(self, command: str) -> Iterator[None]:
+        """MachineError where the agent is too late in here, was so before, or has ended."""
+        if not self._lost:
+            try:
+                yield
+                return
+            except TimeoutError:
+                self._lost = command
+            except BrokenPipeError:
+                last = last_line(self.log)
+                said = f": {last[:200]}" if last and not last.startswith(COMMENT) else ""
+                what = f"agent {self.name} has ended (asked for {command!r}){said}"
+                raise MachineError(what, f"see {self.log}") from None
+        raise MachineError(f"agent {self.name} did not answer to {self._lost!r} in time", f"see {self.log}")
+
+
+def last_line(log: Path) -> str:
+    """What a process said last; empty: nothing."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 4096))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""
 
 
 # --- the agent's own end -----------------------------------------------------------------------------
 
 
-def say(**answer: Any) -> None:
+def say(**answer: object) -> None:
     """Send one line to the harness."""
-    stream: TextIO = sys.__stdout__  # type: ignore[assignment]
-    stream.write(json.dumps(answer) + "\n")
-    stream.flush()
+    print(json.dumps(answer), file=sys.__stdout__, flush=True)
 
 
-def serve(commands: Mapping[str, Callable[..., dict[str, Any] | None]], **ready: Any) -> None:
+def serve(commands: Commands, **ready: object) -> None:
     """Say ``ready``, then carry out commands, one after another, until standard input ends.
 
-    A command is a function of the object's other fields; what it raises goes back as the error.  A command that
-    is still at work ``GRACE_S`` after the end of the input is cut short: nobody waits for it any more.
+    What one raises goes back as the error.  A command that is still at work ``GRACE_S`` after the end of the input is
+    cut short: nobody waits for it any more.
     """
     lines: SimpleQueue[bytes | None] = SimpleQueue()
     Thread(target=_read_commands, args=(lines,), daemon=True).start()
     try:
         say(ok="ready", **ready)
         while (line := lines.get()) is not None:
-            _carry_out(line, commands)
+            carry_out(line, commands)
     except BrokenPipeError:  # the harness is dead
         os._exit(1)
 
@@ -199,7 +178,8 @@ def _read_commands(lines: "SimpleQueue[bytes | None]") -> None:
     os._exit(CUT_SHORT)
 
 
-def _carry_out(line: bytes, commands: Mapping[str, Callable[..., dict[str, Any] | None]]) -> None:
+def carry_out(line: bytes, commands: Commands) -> None:
+    """Do what a line from the harness says, and say what came of it."""
     name = "a command"
     try:
         arguments = json.loads(line)

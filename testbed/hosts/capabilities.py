@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core.errors import HarnessError, MachineError
-from testbed.servers import SERVERS, load_server
+from core.registry import lookup
+from testbed.servers import SERVERS
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
+SBIN = "/usr/sbin:/sbin:/usr/local/sbin"  # where Debian keeps programs that only root has on the PATH
 
 
 class Finding(NamedTuple):
@@ -32,10 +34,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Capability:
-    """``find`` returns where it is, or None; it is asked once a process, by ``find_capability``."""
+    """``find`` returns where or how it is there, or nothing; it is asked once a process, by ``find_capability``."""
 
     what: str
-    find: Callable[[], str | None]
+    find: Callable[[], str | bool | None]
     fix: str  # the command that adds it
     first: str = ""  # the capability without which it cannot be tried
 
@@ -43,21 +45,15 @@ class Capability:
 def tries(*command: str) -> bool:
     """Whether a command exists, is permitted and succeeds; what it prints is thrown away."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=TRY_TIMEOUT_S,
-        )
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
 
 
 def tool(name: str) -> str | None:
-    """The path of a program: on the PATH, or where Debian keeps those that only root has on it."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
+    """The path of a program: on the PATH, or in ``SBIN``."""
+    return shutil.which(name) or shutil.which(name, path=SBIN)
 
 
 def find_iptables() -> str | None:
@@ -65,60 +61,30 @@ def find_iptables() -> str | None:
     return tool("iptables-legacy") or tool("iptables")
 
 
-def _root() -> str | None:
-    return "yes" if os.geteuid() == 0 else None
-
-
-def _namespaces() -> str | None:
-    return "can be made" if tries("unshare", "-n", "true") else None
+def _package(name: str) -> str | None:
+    spec = importlib.util.find_spec(name)
+    return str(Path(spec.origin).parent) if spec and spec.origin else None
 
 
 def _mininet() -> str | None:
-    spec = importlib.util.find_spec("mininet")
-    if spec and spec.origin:
-        return str(Path(spec.origin).parent)
     place = Path("/usr/lib/python3/dist-packages/mininet")  # Debian's package is for Debian's Python
-    return str(place) if (place / "net.py").is_file() else None
+    return _package("mininet") or (str(place) if (place / "net.py").is_file() else None)
 
 
 def _in_scratch_namespace(script: str) -> bool:
-    return tries("unshare", "-n", "sh", "-ec", script)
+    return tries("unshare", "-n", "sh", "-ec", f"PATH=$PATH:{SBIN}; {script}")
 
 
-def _nfqueue() -> str | None:
+def _nfqueue() -> bool:
     iptables = find_iptables()
     rule = f"{iptables} -t mangle -A PREROUTING -s 10.0.0.2 -j NFQUEUE --queue-num 2"
     bind = f"{sys.executable} -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).bind((0, 0))'"
-    return "works" if iptables and _in_scratch_namespace(f"{rule}; {bind}") else None
+    return iptables is not None and _in_scratch_namespace(f"{rule}; {bind}")
 
 
-def _netem() -> str | None:
-    works = tool("tc") and _in_scratch_namespace(f"{tool('tc')} qdisc add dev lo root netem delay 1ms")
-    return "works" if works else None
-
-
-def _openvswitch() -> str | None:
-    return "answers" if tool("ovs-vsctl") and tries("ovs-vsctl", "--timeout=3", "show") else None
-
-
-def _bridges() -> str | None:
-    """Mininet's LinuxBridge calls brctl."""
-    works = tool("brctl") and _in_scratch_namespace(f"{tool('brctl')} addbr ratebed-probe")
-    return tool("brctl") if works else None
-
-
-def _realtime() -> str | None:
-    return "permitted" if tool("chrt") and tries("chrt", "-f", "1", "true") else None
-
-
-def _pinning() -> str | None:
+def _pinning() -> str | bool:
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    return f"{os.cpu_count()} cores" if tool("taskset") and tries("taskset", "-c", str(core), "true") else None
-
-
-def _paramiko() -> str | None:
-    spec = importlib.util.find_spec("paramiko")
-    return "installed" if spec else None
+    return tries("taskset", "-c", str(core), "true") and f"{os.cpu_count()} cores"
 
 
 def _go() -> str:
@@ -128,16 +94,11 @@ def _go() -> str:
     return str(build.find_go())
 
 
-def _brokerd() -> str | None:
+def _brokerd() -> str | bool:
     """The program of the sources that are here."""
     from testbed.brokers.brokerd import build
 
-    return str(build.BINARY) if build.BINARY.is_file() else None
-
-
-def _docker_sdk() -> str | None:
-    spec = importlib.util.find_spec("docker")
-    return str(Path(spec.origin).parent) if spec and spec.origin else None
+    return build.BINARY.is_file() and str(build.BINARY)
 
 
 def _dockerd() -> str | None:
@@ -152,59 +113,81 @@ def _java() -> str | None:
     return str(own) if os.access(own, os.X_OK) else tool("java")
 
 
-def _linux() -> str | None:
-    return os.uname().release if Path("/proc/self/stat").is_file() and hasattr(os, "pidfd_open") else None
+def _linux() -> str | bool:
+    return Path("/proc/self/stat").is_file() and hasattr(os, "pidfd_open") and os.uname().release
 
 
+def _programs(what: str, fix: str, *names: str) -> Capability:
+    """There where all of these programs are."""
+    return Capability(what, lambda: all(map(tool, names)) and tool(names[0]), fix)
+
+
+_INSTALL = "apt-get install --no-install-recommends"
 CAPABILITIES = {
     "linux": Capability("Linux", _linux, "use a Linux machine (5.3 or newer), or a virtual one: vagrant up testbed"),
-    "root": Capability("root", _root, "run as root, as in: sudo make live"),
-    "namespaces": Capability("network namespaces", _namespaces, "run as root"),
-    "mininet": Capability("Mininet", _mininet, "apt-get install --no-install-recommends mininet"),
-    "mnexec": Capability("mnexec", lambda: tool("mnexec"), "apt-get install --no-install-recommends mininet"),
-    "brctl": Capability("Linux bridges", _bridges, "apt-get install bridge-utils", "namespaces"),
-    "ip": Capability("ip", lambda: tool("ip"), "apt-get install iproute2"),
+    "root": Capability("root", lambda: os.geteuid() == 0 and "yes", "run as root, as in: sudo make live"),
+    "namespaces": Capability(
+        "network namespaces", lambda: tries("unshare", "-n", "true") and "can be made", "run as root"
+    ),
+    "mininet": Capability("Mininet", _mininet, f"{_INSTALL} mininet"),
+    "mnexec": _programs("mnexec", f"{_INSTALL} mininet", "mnexec"),
+    "brctl": Capability(  # which Mininet's LinuxBridge calls
+        "Linux bridges",
+        lambda: _in_scratch_namespace("brctl addbr ratebed-probe") and tool("brctl"),
+        "apt-get install bridge-utils",
+        "namespaces",
+    ),
+    "ip": _programs("ip", "apt-get install iproute2", "ip"),
     "iptables": Capability("iptables", find_iptables, "apt-get install iptables"),
     "nfqueue": Capability(
         "NFQUEUE", _nfqueue, "modprobe nfnetlink_queue xt_NFQUEUE, or a kernel that has them", "namespaces"
     ),
     "netem": Capability(
-        "netem", _netem, "modprobe sch_netem, or a kernel that has it (vagrant up testbed)", "namespaces"
+        "netem",
+        lambda: _in_scratch_namespace("tc qdisc add dev lo root netem delay 1ms"),
+        "modprobe sch_netem, or a kernel that has it (vagrant up testbed)",
+        "namespaces",
     ),
-    "openvswitch": Capability("Open vSwitch", _openvswitch, "apt-get install openvswitch-switch"),
+    "openvswitch": Capability(
+        "Open vSwitch", lambda: tries("ovs-vsctl", "--timeout=3", "show"), "apt-get install openvswitch-switch"
+    ),
     "pinning": Capability("pinning to cores", _pinning, "apt-get install util-linux"),
-    "realtime": Capability("SCHED_FIFO", _realtime, "run as root, or allow rtprio in limits.conf"),
-    "paramiko": Capability("paramiko", _paramiko, "make setup"),
-    "sshd": Capability("sshd, for tests", lambda: tool("sshd"), "apt-get install openssh-server"),
+    "realtime": Capability(
+        "SCHED_FIFO", lambda: tries("chrt", "-f", "1", "true"), "run as root, or allow rtprio in limits.conf"
+    ),
+    "paramiko": Capability("paramiko", lambda: _package("paramiko"), "make setup"),
+    "sshd": _programs("sshd, for tests", "apt-get install openssh-server", "sshd"),
     "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokers.brokerd.build)"),
-    "docker-sdk": Capability("Docker SDK", _docker_sdk, "make setup"),
-    "dockerd": Capability("Docker engine", _dockerd, "apt-get install --no-install-recommends docker.io"),
-    "containerd": Capability(
-        "containerd", lambda: tool("containerd"), "apt-get install --no-install-recommends docker.io"
-    ),
-    "runc": Capability("runc", lambda: tool("runc"), "apt-get install --no-install-recommends docker.io"),
-    "libvirtd": Capability("libvirt", lambda: tool("libvirtd") and tool("virsh"), "./bootstrap.sh vm"),
-    "qemu": Capability("QEMU", lambda: tool("qemu-img") and tool("qemu-system-x86_64"), "./bootstrap.sh vm"),
-    "debootstrap": Capability("debootstrap", lambda: tool("debootstrap"), "./bootstrap.sh vm"),
-    "vagrant": Capability("Vagrant", lambda: tool("vagrant"), "./bootstrap.sh vm"),
-    "unshare": Capability("unshare", lambda: tool("unshare"), "apt-get install util-linux"),
+    "docker-sdk": Capability("Docker SDK", lambda: _package("docker"), "make setup"),
+    "dockerd": Capability("Docker engine", _dockerd, f"{_INSTALL} docker.io"),
+    "containerd": _programs("containerd", f"{_INSTALL} docker.io", "containerd"),
+    "runc": _programs("runc", f"{_INSTALL} docker.io", "runc"),
+    "libvirtd": _programs("libvirt", "./bootstrap.sh vm", "virsh", "libvirtd"),
+    "qemu": _programs("QEMU", "./bootstrap.sh vm", "qemu-system-x86_64", "qemu-img"),
+    "debootstrap": _programs("debootstrap", "./bootstrap.sh vm", "debootstrap"),
+    "vagrant": _programs("Vagrant", "./bootstrap.sh vm", "vagrant"),
+    "unshare": _programs("unshare", "apt-get install util-linux", "unshare"),
     "java": Capability("Java", _java, "make setup"),
 }
 
 
 def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
-    return CAPABILITIES[name] if name in CAPABILITIES else load_server(name).capability()
+    if name in CAPABILITIES:
+        return CAPABILITIES[name]
+    needed: Capability = lookup("server", SERVERS, name).capability()
+    return needed
 
 
 @cache
 def find_capability(name: str) -> str | None:
     """Where or how a capability was found; None where it is missing, or where looking for it fails."""
     try:
-        return capability(name).find()
+        where = capability(name).find()
     except (OSError, ImportError, HarnessError):
         return None
+    return "works" if where is True else where or None
 
 
 def fix_of(name: str) -> str:

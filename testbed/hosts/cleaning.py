@@ -4,19 +4,16 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from core.errors import HarnessError
+from core.records import Json
+from testbed.hosts.groups import END_TIMEOUT_S, remove_group
 from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
-
-END_TIMEOUT_S = 5.0
 
 
 @dataclass
@@ -49,32 +46,38 @@ def remove_left(folder: Path | None = None) -> Cleaned:
 def _remove_run(left: Leftovers, removed: list[str]) -> list[str]:
     """Remove the things of one run, the processes first; returns what resisted."""
     stuck = []
-
-    def attempt(what: str, remove: Callable[[], bool]) -> None:
+    things = list(reversed(left.things.values()))
+    known = {thing.get("pid") for thing in things}
+    marked = [process for process in marked_processes(left.token) if process["pid"] not in known]
+    things += [{"kind": "process", "name": "marked as this run's", **process} for process in marked]
+    for thing in sorted(things, key=lambda thing: thing["kind"] != "process"):
+        name = thing.get("name") or thing.get("path", "")
+        what = f"{thing['kind']} {thing['pid']} ({name})" if "pid" in thing else f"{thing['kind']} {name}"
         try:
-            if remove():
+            if _remove(thing):
                 removed.append(what)
         except OSError as error:
             stuck.append(f"{what}: {error}")
-
-    things = list(reversed(left.things.values()))
-    marked = [
-        {"kind": "process", "name": "marked as this run's", **process} for process in marked_processes(left.token)
-    ]
-    processes = [thing for thing in things if thing["kind"] == "process"]
-    known = {thing.get("pid") for thing in processes}
-    others = [thing for thing in things if thing["kind"] != "process"]
-    for thing in [*processes, *(process for process in marked if process["pid"] not in known), *others]:
-        attempt(_text(thing), partial(_REMOVERS.get(thing["kind"], _leave), thing))
     return stuck
 
 
-def _text(thing: dict[str, Any]) -> str:
-    what = thing.get("name") or thing.get("path", "")
-    return f"{thing['kind']} {thing['pid']} ({what})" if "pid" in thing else f"{thing['kind']} {what}"
+def _remove(thing: Json) -> bool:
+    """Whether it was there."""
+    match thing:
+        case {"kind": "process"}:
+            return "pid" in thing and kill_left(thing["pid"], thing["started"])
+        case {"kind": "folder", "path": path}:
+            return _remove_folder(Path(path), whole=thing.get("whole", False))
+        case {"kind": "group", "name": name}:
+            return remove_group(name)
+        case {"kind": "container", "private": private}:
+            return not private and _remove_container(thing)  # a private one ends with its daemon
+        case {"kind": "remote", "machine": machine, "clean": clean}:
+            return _remove_remote(machine, clean)
+    raise OSError("another version of Ratebed made it, and has to remove it")
 
 
-def marked_processes(token: str) -> list[dict[str, Any]]:
+def marked_processes(token: str) -> list[dict[str, int]]:
     """Living processes (pid, started) that have the run's token in their environment, youngest first.
 
     Ourselves and our parents aside: one may clean up from a shell that the run opened.
@@ -121,54 +124,18 @@ def kill_left(pid: int, started: int | None) -> bool:
         os.close(handle)
 
 
-def _remove_process(thing: dict[str, Any]) -> bool:
-    return "pid" in thing and kill_left(thing["pid"], thing["started"])
-
-
-def _remove_folder(thing: dict[str, Any]) -> bool:
-    path = Path(thing["path"])
+def _remove_folder(path: Path, whole: bool) -> bool:
     if not path.is_dir() or path.is_symlink():
         return False
-    if thing.get("whole"):
+    if whole:
         shutil.rmtree(path)
     else:
         path.rmdir()
     return True
 
 
-def _remove_group(thing: dict[str, Any]) -> bool:
-    return remove_group(thing["name"])
-
-
-def remove_group(name: str) -> bool:
-    """Remove a control group, as it is called below each hierarchy's root; what still runs in it is killed.
-
-    Returns whether it was there.
-    """
-    places = {partition.mountpoint for partition in psutil.disk_partitions(all=True) if "cgroup" in partition.fstype}
-    groups = [path for place in places if (path := Path(place) / name.lstrip("/")).is_dir()]
-    for path in groups:
-        for folder, _, _ in os.walk(path, topdown=False):
-            _empty(Path(folder))
-            os.rmdir(folder)
-    return bool(groups)
-
-
-def _empty(group: Path) -> None:
-    until_s = time.monotonic() + END_TIMEOUT_S
-    while pids := (group / "cgroup.procs").read_text().split():
-        if time.monotonic() > until_s:
-            raise OSError(f"processes {', '.join(pids)} do not end")
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        time.sleep(0.01)
-
-
-def _remove_container(thing: dict[str, Any]) -> bool:
+def _remove_container(thing: Json) -> bool:
     """By its id, or, where the harness was killed before it knew that, by its name, which has the run's tag."""
-    if thing["private"]:
-        return False  # it ends with its daemon, which has a record of its own
     import docker
 
     try:
@@ -181,29 +148,13 @@ def _remove_container(thing: dict[str, Any]) -> bool:
     return True
 
 
-def _remove_remote(thing: dict[str, Any]) -> bool:
+def _remove_remote(machine: Json, clean: str) -> bool:
     """What a keeper left on another machine; mostly it has gone by itself when its connection broke."""
     from testbed.hosts.ssh.connection import SshConnection
     from testbed.hosts.ssh.inventory import Machine
 
     try:
-        connection = SshConnection(Machine(**thing["machine"]))
-        try:
-            return connection.done(thing["clean"]).strip() == b"removed"
-        finally:
-            connection.close()
+        with closing(SshConnection(Machine(**machine))) as connection:
+            return connection.done(clean).strip() == b"removed"
     except HarnessError as error:
         raise OSError(error.what) from None
-
-
-def _leave(thing: dict[str, Any]) -> bool:
-    raise OSError("another version of Ratebed made it, and has to remove it")
-
-
-_REMOVERS: dict[str, Callable[[dict[str, Any]], bool]] = {
-    "process": _remove_process,
-    "folder": _remove_folder,
-    "container": _remove_container,
-    "group": _remove_group,
-    "remote": _remove_remote,
-}

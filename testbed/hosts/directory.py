@@ -34,8 +34,3 @@ class Directory:
     @cached_property
     def _names(self) -> dict[Address, str]:
         return {address: name for name, address in self.addresses.items()}
-
-
-def directory_from(token: str, addresses: Mapping[str, list[object]]) -> Directory:
-    """A directory as it comes in a command, with addresses as lists."""
-    return Directory(token, {name: (str(ip), int(str(port))) for name, (ip, port) in addresses.items()})

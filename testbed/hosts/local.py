@@ -3,35 +3,24 @@
 For CI of the real-socket path.  All hosts are 127.0.0.1, so agents let the kernel choose their ports.
 """
 
-from pathlib import Path
-
 import psutil
 
 from core.errors import SpecError
 from testbed.faults import Fault, Handover
 from testbed.hosts.capabilities import CAPABILITIES, Finding, find_capability, probe_beside
-from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure
+from testbed.hosts.site import PathMeasure, Site
 from testbed.topologies.topology import Topology
 
 LOOPBACK = "127.0.0.1"
 
 
-class LocalSite(ProcessSite):
+class LocalSite(Site):
     """Agents on this machine.  What the topology asks of its links and does not get is said in ``notes``."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        seed: int = 0,
-        owns_folder: bool = False,
-    ):
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
-        wishes = unmet_wishes(topology)
-        if wishes:
-            self.notes.append(f"local links have no {', '.join(wishes)}, as {topology.name} asks for; mininet's have")
+    def _set_up(self) -> None:
+        if wishes := unmet_wishes(self.topology):
+            asker = self.topology.name
+            self.notes.append(f"local links have no {', '.join(wishes)}, as {asker} asks for; mininet's have")
 
     def address(self, host: str) -> str:
         """The loopback, whatever the host."""
@@ -40,7 +29,7 @@ class LocalSite(ProcessSite):
 
     def verify(self) -> list[PathMeasure]:
         """There are no paths to measure; MachineError names agents that have ended."""
-        self.check_alive()
+        self._check_alive()
         return []
 
     def apply(self, fault: Fault) -> None:
@@ -63,17 +52,15 @@ class LocalSite(ProcessSite):
 
 def unmet_wishes(topology: Topology) -> list[str]:
     """What the topology's links want that loopback has not."""
-    wishes = []
-    slowest_ns = max((link.one_way_delay_ns for link in topology.links), default=0)
-    if slowest_ns:
-        wishes.append(f"delay (up to {slowest_ns / 1e6:g} ms a link)")
-    if any(link.jitter_ns for link in topology.links):
-        wishes.append("jitter")
-    if any(link.loss_probability for link in topology.links):
-        wishes.append("loss")
-    if any(link.rate_bps for link in topology.links):
-        wishes.append("rate limits")
-    return wishes
+    links = topology.links
+    slowest_ns = max((link.one_way_delay_ns for link in links), default=0)
+    wanted = {
+        f"delay (up to {slowest_ns / 1e6:g} ms a link)": slowest_ns > 0,
+        "jitter": any(link.jitter_ns for link in links),
+        "loss": any(link.loss_probability for link in links),
+        "rate limits": any(link.rate_bps for link in links),
+    }
+    return [wish for wish, is_wanted in wanted.items() if is_wanted]
 
 
 def probe() -> list[Finding]:

@@ -5,19 +5,27 @@ and epoll as the only descriptor that it watches, since it takes none above 1023
 """
 
 import ctypes
+import gc
 import heapq
 import os
 import select
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
-from testbed.hosts.agent import _carry_out, say
+from testbed.hosts.agent import Commands, carry_out, say
 
 _PR_SET_TIMERSLACK = 29  # prctl(2), of a thread: by default Linux may wake a sleeper 50 us late
 _LONGEST_SLEEP_NS = 10**9
+CALL_TIMEOUT_S = 15.0
+
+Answer = TypeVar("Answer")
 
 
 class Clock:
@@ -50,7 +58,7 @@ class Loop:
     """Calls actions at instants of the steady clock, and handlers of sockets that can be read or written."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._heap: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         self._readers: dict[int, Callable[[], None]] = {}
         self._writers: dict[int, Callable[[], None]] = {}
@@ -59,7 +67,7 @@ class Loop:
         self._watched: set[int] = set()
         self._running = True
 
-    def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, monotonic_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant, or as soon after it as can be; of one instant in the order given."""
         self._serial += 1
         heapq.heappush(self._heap, (monotonic_ns, self._serial, action, arguments))
@@ -142,13 +150,72 @@ class Loop:
         return bool(events)
 
 
+class LoopThread:
+    """A loop in a thread of its own, and calls into it: it alone touches its connections, so nothing needs a lock.
+
+    Where the loop breaks, the process ends: without its thread it must not look alive.
+    """
+
+    def __init__(self, loop: Loop, name: str):
+        self._loop = loop
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._waiting: deque[Callable[[], None]] = deque()
+        loop.on_readable(self._wake, self._carry_out)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def call(self, function: Callable[[], Answer]) -> Answer:
+        """Run a function in the thread; what it returns or raises.  TimeoutError where it does not."""
+        answer: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(function())
+            except Exception as error:
+                answer.set_exception(error)
+
+        self._soon(run)
+        if not wait([answer], CALL_TIMEOUT_S).done:
+            state = "does not answer" if self._thread.is_alive() else "has died"
+            raise TimeoutError(f"{self._thread.name} {state}")
+        return answer.result()
+
+    def stop(self) -> None:
+        """End the loop, and wait for the thread."""
+        self._soon(self._loop.stop)
+        self._thread.join(CALL_TIMEOUT_S)
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self._waiting.append(action)
+        os.eventfd_write(self._wake, 1)
+
+    def _carry_out(self) -> None:
+        os.eventfd_read(self._wake)
+        while self._waiting:
+            self._waiting.popleft()()
+
+    def _run(self) -> None:
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # nothing here makes cycles worth a pause
+        try:
+            self._loop.run()
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+
+
 def precise_sleep() -> None:
     """Ask the kernel not to lump this thread's wake-ups with others'."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0)
 
 
-def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | None]], **ready: Any) -> None:
+def serve_in(loop: Loop, commands: Commands, **ready: object) -> None:
     """``testbed.hosts.agent.serve`` inside a loop: carry out commands between other things; ends with the input."""
     descriptor, waiting = sys.stdin.fileno(), bytearray()
     os.set_blocking(descriptor, False)
@@ -165,7 +232,7 @@ def serve_in(loop: Loop, commands: Mapping[str, Callable[..., dict[str, Any] | N
         waiting += part
         *lines, waiting = waiting.split(b"\n")
         for line in lines:
-            _carry_out(bytes(line), commands)
+            carry_out(bytes(line), commands)
 
     loop.on_readable(descriptor, read)
     say(ok="ready", **ready)

@@ -7,17 +7,18 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import IO, Protocol
+
+from testbed.hosts.capabilities import find_capability, tool
+
+KILL_S = 5.0  # within which a process ends of SIGKILL
 
 
 class Process(Protocol):
-    """The harness' end of a process: its input, its output, its end.
+    """The harness' end of a process: its input, its output, its end."""
 
-    ``pid``: on its own machine; ``returncode``: as of ``Popen``, once somebody has waited for it.
-    """
-
-    pid: int
-    returncode: int | None
+    pid: int  # on its own machine
 
     @property
     def exit_code(self) -> int | None:
@@ -32,10 +33,6 @@ class Process(Protocol):
         """Some bytes of its standard output, at least one; empty at the end; TimeoutError as for ``send``."""
         ...
 
-    def close_input(self) -> None:
-        """End its standard input: an agent ends then."""
-        ...
-
     def terminate(self) -> None:
         """SIGTERM."""
         ...
@@ -44,16 +41,15 @@ class Process(Protocol):
         """SIGKILL."""
         ...
 
-    def kill_group(self) -> None:
-        """SIGKILL for what the process, which has ended, has left of its session."""
-        ...
-
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; returns the exit code.  subprocess.TimeoutExpired."""
         ...
 
-    def close(self) -> None:
-        """Its output is of no interest any more."""
+    def end(self, timeout_s: float) -> int:
+        """End its standard input, and so an agent; after a while by SIGKILL; and what it has left of its session.
+
+        Returns the exit code, at a second call too.  subprocess.TimeoutExpired where it lives on for ``KILL_S``.
+        """
         ...
 
 
@@ -71,8 +67,9 @@ class PipedProcess(subprocess.Popen[bytes]):
             bufsize=0,
         )
         assert self.stdin is not None and self.stdout is not None
-        os.set_blocking(self.stdout.fileno(), False)
-        os.set_blocking(self.stdin.fileno(), False)
+        self._input, self._output = self.stdin, self.stdout
+        for pipe in (self._input, self._output):
+            os.set_blocking(pipe.fileno(), False)
 
     @property
     def exit_code(self) -> int | None:
@@ -89,10 +86,9 @@ class PipedProcess(subprocess.Popen[bytes]):
 
     def send(self, data: bytes, until_s: float) -> None:
         """See ``Process``."""
-        assert self.stdin is not None
-        if self.stdin.closed:
+        if self._input.closed:
             raise BrokenPipeError
-        line, descriptor = memoryview(data), self.stdin.fileno()
+        line, descriptor = memoryview(data), self._input.fileno()
         while line:
             try:
                 line = line[os.write(descriptor, line) :]
@@ -101,29 +97,37 @@ class PipedProcess(subprocess.Popen[bytes]):
 
     def receive(self, until_s: float) -> bytes:
         """See ``Process``."""
-        assert self.stdout is not None
-        if self.stdout.closed:
+        if self._output.closed:
             return b""
-        descriptor = self.stdout.fileno()
+        descriptor = self._output.fileno()
         _wait_for(descriptor, select.POLLIN, until_s)
         return os.read(descriptor, 1 << 16)
 
-    def close_input(self) -> None:
+    def end(self, timeout_s: float) -> int:
         """See ``Process``."""
-        assert self.stdin is not None
         with suppress(BrokenPipeError):
-            self.stdin.close()
+            self._input.close()
+        if self.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):  # somebody else has waited for it
+                if not self._ends_within(timeout_s):
+                    self.kill()  # one that is stopped, too
+                    if not self._ends_within(KILL_S):
+                        raise subprocess.TimeoutExpired(self.args, KILL_S)
+                if os.getpgid(self.pid) == self.pid:
+                    os.killpg(self.pid, signal.SIGKILL)
+        self._output.close()
+        return self.wait()
 
-    def kill_group(self) -> None:
-        """See ``Process``; before ``wait``: until then nobody else can have its number."""
-        with suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(self.pid) == self.pid:
-                os.killpg(self.pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        """See ``Process``."""
-        assert self.stdout is not None
-        self.stdout.close()
+    def _ends_within(self, timeout_s: float) -> bool:
+        """Whether it ends in time; its id stays taken, for its session bears the same number."""
+        handle = os.pidfd_open(self.pid)
+        try:
+            _wait_for(handle, select.POLLIN, time.monotonic() + timeout_s)
+        except TimeoutError:
+            return False
+        finally:
+            os.close(handle)
+        return True
 
 
 def _wait_for(descriptor: int, event: int, until_s: float) -> None:
@@ -133,3 +137,25 @@ def _wait_for(descriptor: int, event: int, until_s: float) -> None:
     poll.register(descriptor, event)
     if left_s <= 0 or not poll.poll(left_s * 1000):
         raise TimeoutError
+
+
+@cache
+def scheduling(cores: tuple[int, ...], fifo_priority: int) -> tuple[list[str], list[str]]:
+    """The words that pin a command and raise its priority, and what the machine refuses.
+
+    Words before the command, so that every thread has it from its first moment.
+    """
+    words: list[str] = []
+    refused: list[str] = []
+    if cores:
+        usable = sorted(set(cores) & os.sched_getaffinity(0))
+        if usable and find_capability("pinning"):
+            words += [tool("taskset") or "taskset", "-c", ",".join(map(str, usable))]
+        if not words or len(usable) < len(set(cores)):
+            refused.append(f"wants cores {', '.join(map(str, cores))}, gets {', '.join(map(str, usable)) or 'any'}")
+    if fifo_priority:
+        if find_capability("realtime"):
+            words += [tool("chrt") or "chrt", "-f", str(fifo_priority)]
+        else:
+            refused.append(f"SCHED_FIFO {fifo_priority} is not permitted: the usual scheduler")
+    return words, refused

@@ -1,13 +1,12 @@
 """The testbeds with real processes and sockets: they differ in how they make a site."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
+from functools import partial
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -22,28 +21,28 @@ class Place:
     """See ``testbed.api.Testbed``.  ``maker``, ``prober``, ``checker``: "module:NAME", imported on use."""
 
     name: str
-    maker: str  # the class of its sites: (topology, folder, seed, owns_folder, options)
+    maker: str  # the class of its sites
     prober: str
     privileges: str = "none"
     has_links: bool = True
     has_our_files: bool = True
-    checker: str = ""  # of a run's options: what the site is made with, or an error; empty: there are none
+    checker: str = ""  # of a run's options, which says what is wrong with them; empty: there are none
     files: Mapping[str, str] = field(default_factory=dict)  # options (last word) that name files -> how those end
     options: Mapping[str, object] = field(default_factory=dict)  # what the site is made with
     real_time: bool = True
 
     def probe(self) -> Sequence[Finding]:
         """What this machine has of what the testbed needs."""
-        findings: Sequence[Finding] = _named(self.prober)()
+        findings: Sequence[Finding] = resolve_name(self.prober)()
         return findings
 
     def with_options(self, options: TestbedOptions, topology: Topology) -> "Place":
         """See ``testbed.api.Testbed``."""
         if self.checker:
-            return replace(self, options=_named(self.checker)(options, topology))
-        if options:
+            resolve_name(self.checker)(options, topology)
+        elif options:
             raise SpecError(f"testbed {self.name} has no options, got {', '.join(options)}", "leave them out")
-        return self
+        return replace(self, options=options)
 
     def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
         """See ``testbed.api.Testbed``: an inventory, the archives of images."""
@@ -53,29 +52,14 @@ class Place:
     @contextmanager
     def site(self, topology: Topology, seed: int) -> Iterator[Site]:
         """A site in a folder that goes with it, taken down at the end; an error takes its processes' logs along."""
-        site = self._made(topology, seed)
-        try:
-            with explained(site):
-                yield site
-        except Exception as error:
-            error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
-            raise
-        finally:
-            site.close()
-
-    def _made(self, topology: Topology, seed: int) -> Site:
-        folder = Path(tempfile.mkdtemp(prefix="ratebed-"))
-        try:
-            site: Site = _named(self.maker)(topology, folder, seed=seed, owns_folder=True, **self.options)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return site
-
-
-def _named(text: str) -> Any:
-    module, _, name = text.partition(":")
-    return getattr(import_module(module), name)
+        make = partial(resolve_name(self.maker), topology, seed=seed, owns_folder=True, **self.options)
+        with TemporaryDirectory(prefix="ratebed-", ignore_cleanup_errors=True) as folder, make(Path(folder)) as site:
+            try:
+                with explained(site):
+                    yield site
+            except Exception as error:
+                error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+                raise
 
 
 _HERE = "testbed.hosts"
@@ -85,23 +69,23 @@ MININET = Place(
     f"{_HERE}.mininet.site:MininetSite",
     f"{_HERE}.mininet.site:probe",
     privileges="root",
-    checker=f"{_HERE}.mininet.site:site_options",
+    checker=f"{_HERE}.mininet.site:check_options",
 )
 DOCKER = Place(
     "docker",
     f"{_HERE}.docker.site:DockerSite",
     f"{_HERE}.docker.site:probe",
     privileges="root",
-    checker=f"{_HERE}.docker.wishes:site_options",
+    checker=f"{_HERE}.docker.wishes:read_wishes",
     files={"image": ".tar"},
 )
 SSH = Place(
     "ssh",
     f"{_HERE}.ssh.site:SshSite",
-    f"{_HERE}.ssh.needs:probe",
+    f"{_HERE}.ssh.inventory:probe",
     privileges="keys",
     has_links=False,
     has_our_files=False,
-    checker=f"{_HERE}.ssh.needs:site_options",
+    checker=f"{_HERE}.ssh.inventory:check_options",
     files={"inventory": ""},
 )

@@ -13,12 +13,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from collectors.procfs import read
 from core.errors import MachineError
-from testbed.hosts.capabilities import require, tool
+from testbed.hosts.agent import last_line
+from testbed.hosts.capabilities import SBIN, require, tool
 from testbed.hosts.cleaning import kill_marked
 from testbed.hosts.state import RunState, start_time
 
@@ -43,7 +45,7 @@ class PrivateServer(ABC):
         self._undo = ExitStack()
         self._undo.callback(self.state.close)
         try:
-            self._make("folder", shutil.rmtree, self.folder, path=str(self.folder), whole=True)
+            self._make("folder", partial(shutil.rmtree, self.folder), path=str(self.folder), whole=True)
             self._prepare()
             number = self.state.making("process", name=self.name)
             self.process = self._start()
@@ -78,21 +80,26 @@ class PrivateServer(ABC):
     def _answers(self) -> bool:
         """Whether it is up; asked until it is."""
 
-    def _make(self, kind: str, remove: Callable[[Any], Any], it: Any, **what: Any) -> None:
+    def _make(self, kind: str, remove: Callable[[], object], **what: object) -> None:
         """Put on record what is about to be made, and how that goes."""
         number = self.state.making(kind, **what)
         self._undo.callback(self.state.gone, number)
-        self._undo.callback(remove, it)
+        self._undo.callback(remove)
 
     # --- its process --------------------------------------------------------------------------------------
 
-    def _start(self) -> "subprocess.Popen[bytes]":
-        path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin:/sbin:/usr/local/sbin"])
+    def _start(self) -> subprocess.Popen[bytes]:
+        path = os.pathsep.join([os.environ.get("PATH", ""), SBIN])
+        environment = {**os.environ, **self.state.environment, "PATH": path}
         with (self.folder / "log").open("wb") as log:
             return subprocess.Popen(
-                self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, **self.state.environment, "PATH": path},
-            )  # fmt: skip
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
 
     def _await(self) -> None:
         until_s = time.monotonic() + START_S
@@ -100,8 +107,7 @@ class PrivateServer(ABC):
             if self._answers():
                 return
             time.sleep(POLL_S)
-        lines = (self.folder / "log").read_text(errors="replace").strip().splitlines()
-        why = lines[-1][:300] if lines else "it says nothing"
+        why = last_line(self.folder / "log")[:300] or "it says nothing"
         raise MachineError(f"the private {self.name} does not start: {why}", "run as root")
 
     def _end(self, number: int) -> None:

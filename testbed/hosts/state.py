@@ -23,13 +23,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from typing import Any
 
+from collectors.procfs import read
 from core.errors import MachineError
+from core.records import Json
 
 TOKEN = "RATEBED_RUN"  # the environment variable that marks all processes of a run
-KINDS = ("process", "folder", "container", "group", "remote")
 
 
 def state_folder() -> Path:
@@ -59,10 +60,7 @@ def state_folder() -> Path:
 
 def boot_id() -> str:
     """Names this start of the machine; what an earlier one left is gone."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return read("/proc/sys/kernel/random/boot_id").strip()
 
 
 def start_time(pid: int) -> int | None:
@@ -70,12 +68,8 @@ def start_time(pid: int) -> int | None:
 
     A process that has ended and waits for its parent to notice has no start time either.
     """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold anything
-    return None if fields[0] in "ZX" else int(fields[19])
+    fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()  # the name before it may hold anything
+    return int(fields[19]) if fields and fields[0] not in "ZX" else None
 
 
 def own_command() -> str:
@@ -89,7 +83,7 @@ class RunState:
     def __init__(self, folder: Path | None = None):
         self.token = secrets.token_hex(16)
         self.path = (folder or state_folder()) / f"run-{os.getpid()}-{self.token[:8]}.jsonl"
-        self._last, self._numbering = 0, threading.Lock()  # containers are made side by side
+        self._numbers, self._writing = count(1), threading.Lock()  # containers are made side by side
         self._there: set[int] = set()
         try:
             self._file = self.path.open("x", buffering=1)
@@ -108,7 +102,7 @@ class RunState:
         """What every process of the run must have in its environment."""
         return {TOKEN: self.token}
 
-    def making(self, kind: str, **what: Any) -> int:
+    def making(self, kind: str, **what: object) -> int:
         """Say what is about to be made; returns its number for ``made`` and ``gone``.
 
         ``process``: name, then ``made(pid=, started=)`` · ``folder``: path of one that will be empty at the end, or
@@ -117,15 +111,12 @@ class RunState:
         ``made(id=)`` · ``remote``: name, machine = its line of the inventory, clean = the command that removes what
         the run left there.
         """
-        assert kind in KINDS, kind
-        with self._numbering:
-            self._last += 1
-            number = self._last
-            self._write({"making": number, "kind": kind, **what})
+        number = next(self._numbers)
+        self._write({"making": number, "kind": kind, **what})
         self._there.add(number)
         return number
 
-    def made(self, number: int, **more: Any) -> None:
+    def made(self, number: int, **more: object) -> None:
         """It is there now; ``more`` is what identifies it."""
         self._write({"made": number, **more})
 
@@ -140,9 +131,10 @@ class RunState:
         if not self._there:
             self.path.unlink(missing_ok=True)
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def _write(self, line: Json) -> None:
         try:
-            self._file.write(json.dumps(line) + "\n")
+            with self._writing:
+                self._file.write(json.dumps(line) + "\n")
         except OSError as error:
             raise MachineError(f"{self.path}: {error.strerror}", "free space there") from None
 
@@ -152,8 +144,8 @@ class Leftovers:
     """What the state file of a run says: its owner, and the things that were made and not removed, oldest first."""
 
     path: Path
-    owner: dict[str, Any] = field(default_factory=dict)
-    things: dict[int, dict[str, Any]] = field(default_factory=dict)
+    owner: Json = field(default_factory=dict)
+    things: dict[int, Json] = field(default_factory=dict)
 
     @property
     def token(self) -> str:

@@ -2,18 +2,18 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
 from core.codec import Codec
-from core.errors import HarnessError, MachineError
-from core.records import Request
+from core.errors import MachineError
+from core.records import Json, Request
 from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart
@@ -22,8 +22,7 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
-from testbed.servers import check_servers, servers_of
-from testbed.servers.server import RunningServer
+from testbed.servers.server import RunningServer, check_servers, servers_of
 
 LOAD_S = 120.0  # many processes start at once, on few cores, and may have to compile
 _CONNECT_S = 30.0
@@ -31,14 +30,22 @@ _REAP_S = 0.1  # a process that is killed closes its sockets before one sees tha
 _COMMAND = (sys.executable, "-m", "testbed.nodes.host")
 
 
+class _Life(NamedTuple):
+    """One process of a node: the first (0), or the one that waits for the run's n-th restart."""
+
+    node: str
+    number: int
+    agent: Agent
+    records: Path
+
+
 @dataclass
 class _Place:
     """A node's place in the run.  ``agent`` is None while it is down."""
 
-    agent: Agent | None = None
-    port: int = 0
-    lives: list[Path] = field(default_factory=list)  # the records of its processes
-    status: dict[str, Any] = field(default_factory=dict)  # the last one
+    agent: Agent | None
+    port: int
+    records: list[Path]  # of its processes
 
 
 class NodeFleet:
@@ -48,16 +55,17 @@ class NodeFleet:
     down with it.  ``names``: the nodes, where they are not all of the topology's.
     """
 
-    def __init__(self, site: Site, system: System, config: Any, seed: int, names: Sequence[str] = ()):
+    def __init__(self, site: Site, system: System, config: object, seed: int, names: Sequence[str] = ()):
         check_servers(system, "with hosts", is_real=True)
         self.token, self.surroundings = token_hex(16), Surroundings()
         self.script: Path | None = None  # what a study's planes read: brought to every node's host
         self._site, self._system, self._seed = site, system, seed
-        self._loading = {"system": name_of(system), "options": msgspec.to_builtins(config)}
         self.transport = system.transport
         self.names = list(names) or site.topology.node_names()
-        self._places = {name: _Place() for name in self.names}
-        self._waiting: dict[Restart, tuple[Agent, Path]] = {}
+        options = msgspec.to_builtins(config)
+        self._loading = {"system": name_of(system), "options": options, "names": self.names}
+        self._places: dict[str, _Place] = {}
+        self._waiting: dict[Restart, _Life] = {}
         self._processes: list[str] = []  # names of the agents that were started and not forgotten
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
@@ -68,31 +76,23 @@ class NodeFleet:
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    # --- the start -----------------------------------------------------------------------------------
-
     def start(self, restarts: Sequence[Restart] = ()) -> None:
         """Start all processes, load the system in them, and connect those that run from the beginning."""
-        lives = [(name, 0) for name in self.names]
-        lives += [(restart.node, number) for number, restart in enumerate(restarts, 1)]
         self._start_servers()
-        agents = [(name, number, self._begin(name, number)) for name, number in lives]
-        for _, _, agent in agents:
-            agent.ready(LOAD_S)
-        files = [self.folder / f"{name}.{number}.jsonl" for name, number, _ in agents]
-        for file in files:
-            file.unlink(missing_ok=True)  # of an earlier fleet on this site
+        lives = [self._begin(name, 0) for name in self.names]
+        lives += [self._begin(restart.node, number) for number, restart in enumerate(restarts, 1)]
+        for life in lives:
+            life.agent.ready(LOAD_S)
         # The first one alone: what it compiles, the others find compiled.
-        for group in (slice(0, 1), slice(1, None)):
-            for (name, number, agent), file in zip(agents[group], files[group], strict=True):
-                agent.post("configure", **self._loading, names=self.names, name=name,
-                           seed=node_seed(self._seed, number), records=self._site.place(name, file))  # fmt: skip
-            for _, _, agent in agents[group]:
-                agent.answer(LOAD_S)
-        for (name, number, agent), file in zip(agents, files, strict=True):
-            if number == 0:
-                self._places[name] = _Place(agent, agent.ask("listen")["port"], [file])
-            else:
-                self._waiting[restarts[number - 1]] = agent, file
+        for group in (lives[:1], lives[1:]):
+            for node, number, agent, records in group:
+                seed, path = node_seed(self._seed, number), self._site.place(node, records)
+                agent.post("configure", **self._loading, name=node, seed=seed, records=path)
+            for life in group:
+                life.agent.answer(LOAD_S)
+        for node, _, agent, records in lives[: len(self.names)]:
+            self._places[node] = _Place(agent, agent.ask("listen")["port"], [records])
+        self._waiting = dict(zip(restarts, lives[len(self.names) :], strict=True))
 
     def connect(self) -> None:
         """Tell all nodes where the others and the services are; returns when everybody can reach everybody."""
@@ -116,18 +116,15 @@ class NodeFleet:
         """Let the nodes begin at the epoch, their clocks ahead by the offsets."""
         self._epoch_ns, self._offsets_ns = epoch_ns, dict(offsets_ns)
         for name, agent in self._running():
-            agent.post("go", epoch_ns=self._its_epoch_ns(name), offset_ns=self._offsets_ns.get(name, 0))
+            agent.post("go", **self._clock_of(name))
         for _, agent in self._running():
             agent.answer()
-
-    # --- what goes wrong -------------------------------------------------------------------------------
 
     def crash(self, name: str) -> None:
         """Kill the node's process."""
         place = self._places[name]
         assert place.agent is not None
         place.agent.process.kill()
-        place.status = {}
         self._processes.remove(place.agent.name)
         self._site.forget(place.agent.name)
         place.agent = None
@@ -139,16 +136,15 @@ class NodeFleet:
     def restart(self, restart: Restart) -> None:
         """Let the process that waits for this restart take the node's place; it keeps address and clock."""
         place = self._places[restart.node]
-        agent, file = self._waiting.pop(restart)
+        agent, records = self._waiting.pop(restart)[2:]
         snapshot = self._copy(restart)
         if restart.node == self._server_node:
             self._start_servers()
         agent.ask("listen", port=place.port)
         agent.ask("connect", **self._introduction(restart.node))
-        offset_ns = self._offsets_ns.get(restart.node, 0)
-        agent.ask("go", epoch_ns=self._its_epoch_ns(restart.node), offset_ns=offset_ns, snapshot=snapshot)
+        agent.ask("go", **self._clock_of(restart.node), snapshot=snapshot)
         place.agent = agent
-        place.lives.append(file)
+        place.records.append(records)
 
     def skew(self, name: str, offset_ns: int) -> None:
         """Set the node's clock; one that is down wakes up with it."""
@@ -156,8 +152,6 @@ class NodeFleet:
         agent = self._places[name].agent
         if agent is not None:
             agent.ask("skew", offset_ns=offset_ns)
-
-    # --- questions -------------------------------------------------------------------------------------
 
     def address_of(self, name: str) -> tuple[str, int]:
         """Where a node listens."""
@@ -186,69 +180,54 @@ class NodeFleet:
             self.check()
             raise
 
-    def statuses(self, command: str = "status") -> dict[str, dict[str, Any]]:
+    def statuses(self, command: str = "status") -> dict[str, Json]:
         """What each node that runs says of itself; HarnessError where one has ended."""
         with self.blamed():
             for _, agent in self._running():
                 agent.post(command)
-            for name, agent in self._running():
-                self._places[name].status = agent.answer()
-        return {name: self._places[name].status for name, _ in self._running()}
+            return {name: agent.answer() for name, agent in self._running()}
 
-    def states(self) -> dict[str, Any]:
+    def states(self) -> dict[str, object]:
         """The snapshot of each node that runs and gives one."""
         codec = Codec((Request, *self._system.messages))
         states = {}
-        for name, agent in self._running():
+        for name in self.names:
             path = self.folder / f"{name}.state"
-            if agent.ask("snapshot", path=self._site.place(name, path), counted=False)["known"]:
-                self._site.fetch(name, path)
+            if self._snapshot(name, path, counted=False):
                 states[name] = codec.decode(path.read_bytes())
         return states
 
     def records(self, name: str) -> NodeRecords:
         """The rows of all the node's processes."""
-        records = NodeRecords()
-        for file in self._places[name].lives:
-            if not file.exists():
+        paths = self._places[name].records
+        for path in paths:
+            if not path.exists():
                 with suppress(MachineError):  # it has none, or its host is lost
-                    self._site.fetch(name, file)
-            life = read_records(file)
-            records.samples += life.samples
-            records.verdicts += life.verdicts
-            records.commands += life.commands
-            records.fault = records.fault or life.fault
-        return records
+                    self._site.fetch(name, path)
+        return read_records(paths)
 
     def lives_count(self, name: str) -> int:
         """How many processes the node has had."""
-        return len(self._places[name].lives)
+        return len(self._places[name].records)
 
     def stop(self) -> None:
         """End all processes."""
-        problems: list[HarnessError] = []
-        while self._processes:
-            try:
-                self._site.forget(self._processes.pop())
-            except HarnessError as error:
-                problems.append(error)
-        for server in self._servers.values():
-            try:
-                server.stop()
-            except HarnessError as error:
-                problems.append(error)
-        for place in self._places.values():
-            place.agent = None
-        self._waiting.clear()
-        if problems:
-            raise problems[0]
+        with ExitStack() as ends:  # all of them, whatever goes wrong with one
+            for server in self._servers.values():
+                ends.callback(server.stop)
+            for name in self._processes:
+                ends.callback(self._site.forget, name)
+            self._processes = []
+            for place in self._places.values():
+                place.agent = None
 
-    def _begin(self, name: str, number: int) -> Agent:
-        agent = f"node-{name}.{number}" if number else f"node-{name}"
-        host = self._site.topology.host_of(name)
-        process = self._site.start(host, Program(agent, [*_COMMAND, self._site.address(name)]))
-        self._processes.append(agent)
-        return process
+    def _begin(self, name: str, number: int) -> _Life:
+        program = Program(f"node-{name}.{number}" if number else f"node-{name}", [*_COMMAND, self._site.address(name)])
+        agent = self._site.start(self._site.topology.host_of(name), program)
+        self._processes.append(agent.name)
+        records = self.folder / f"{name}.{number}.jsonl"
+        records.unlink(missing_ok=True)  # of an earlier fleet on this site
+        return _Life(name, number, agent, records)
 
     def _start_servers(self) -> None:
         for server in self._servers.values():
@@ -260,11 +239,14 @@ class NodeFleet:
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]
 
-    def _its_epoch_ns(self, name: str) -> int:
-        """The epoch by the clock of a node's host."""
-        return self._epoch_ns + self._site.clock_offset_ns(name)
+    def _clock_of(self, name: str) -> Json:
+        """The epoch by the clock of a node's host, and how far the node's own is ahead."""
+        return {
+            "epoch_ns": self._epoch_ns + self._site.clock_offset_ns(name),
+            "offset_ns": self._offsets_ns.get(name, 0),
+        }
 
-    def _introduction(self, name: str) -> dict[str, Any]:
+    def _introduction(self, name: str) -> Json:
         """What a node is told of the others and of its surroundings."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
         around = msgspec.structs.replace(
@@ -277,11 +259,15 @@ class NodeFleet:
 
     def _copy(self, restart: Restart) -> str:
         """The file with the state of the peer to copy from; "" where there is none, or it is down."""
-        peer = self._places[restart.copy_from].agent if restart.copy_from else None
-        if peer is None:
-            return ""
         path = self.folder / f"{restart.node}.copied.{restart.at_ns}"
-        if not peer.ask("snapshot", path=self._site.place(restart.copy_from, path))["known"]:
-            return ""
-        self._site.fetch(restart.copy_from, path)
-        return self._site.put(restart.node, path)
+        if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
+            return self._site.put(restart.node, path)
+        return ""
+
+    def _snapshot(self, name: str, path: Path, counted: bool) -> bool:
+        """Bring a node's state home, if it runs and gives it; ``counted`` as sent by the node."""
+        agent = self._places[name].agent
+        if agent is None or not agent.ask("snapshot", path=self._site.place(name, path), counted=counted)["known"]:
+            return False
+        self._site.fetch(name, path)
+        return True

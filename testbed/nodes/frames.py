@@ -10,21 +10,19 @@ import struct
 import sys
 import termios
 from collections.abc import Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from core.records import Request
 from systems.api import Decide, Verdict
+from testbed.hosts.directory import Address
 from testbed.hosts.loop import Loop
+from testbed.nodes.sockets import LoopSocket, ignore
 
 FRAME_BYTES_MAXIMUM = 2**28
 _LENGTH = struct.Struct(">I")
-_READ_BYTES = 1 << 18
 _SIOCOUTQ = termios.TIOCOUTQ  # tcp(7): bytes that were not sent, or not acknowledged
-_TCP_RTO_MAX_MS = 44  # Linux 6.15
-_RETRY_MAXIMUM_MS = 1_000
 
 
 class Hello(msgspec.Struct):
@@ -35,8 +33,6 @@ class Hello(msgspec.Struct):
 
 
 _REQUEST = struct.Struct(">qqi")  # id, intended instant, cost; then the user
-_VERDICT = struct.Struct(">qqB")  # id, instant of the decision, and the two below
-_ADMITTED, _UNANSWERED = 1, 2
 
 
 def request_frame(request: Request) -> bytes:
@@ -64,111 +60,55 @@ class VerdictRow(NamedTuple):
 
 def verdict_frame(decision: Decide, decided_at_ns: int) -> bytes:
     """A verdict as bytes."""
-    flags = _ADMITTED * (decision.verdict is Verdict.ADMIT) + _UNANSWERED * decision.unanswered
-    return _VERDICT.pack(decision.request_id, decided_at_ns, flags)
+    row = VerdictRow(decision.request_id, decided_at_ns, decision.verdict, decision.unanswered)
+    return msgspec.msgpack.encode(row)
 
 
 def read_verdict(frame: bytes) -> VerdictRow:
     """What ``verdict_frame`` made."""
-    number, at_ns, flags = _VERDICT.unpack(frame)
-    verdict = Verdict.ADMIT if flags & _ADMITTED else Verdict.REJECT
-    return VerdictRow(number, at_ns, verdict, bool(flags & _UNANSWERED))
+    return _VERDICTS.decode(frame)
 
 
-def retry_soon(sock: socket.socket) -> None:
-    """Let TCP try again every second at least, where the kernel can: so that a partition's end is soon noticed.
-
-    Without it a connection that was cut off for a minute may stay silent for another one.
-    """
-    with suppress(OSError):
-        sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _RETRY_MAXIMUM_MS)
+_VERDICTS = msgspec.msgpack.Decoder(VerdictRow)
 
 
-class FrameSocket:
-    """A TCP connection that carries frames, each with its length in front; it never blocks.
+class FrameSocket(LoopSocket):
+    """A connection that carries frames, each with its length in front: ``on_frame(frame)``."""
 
-    ``on_frame(frame)``; ``on_close()`` once, when the other side has gone or sent what is no frame.
-    """
-
-    def __init__(
-        self, loop: Loop, sock: socket.socket, on_frame: Callable[[bytes], None], on_close: Callable[[], None]
-    ):
-        self._loop, self._socket, self.on_frame, self.on_close = loop, sock, on_frame, on_close
-        self._incoming, self._outgoing = bytearray(), bytearray()
+    def __init__(self, loop: Loop, other: socket.socket | Address):
+        self.on_frame: Callable[[bytes], None] = ignore
         self.frame_bytes_maximum = FRAME_BYTES_MAXIMUM
-        self.open = True
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        loop.on_readable(sock.fileno(), self._read)
+        self._incoming = bytearray()
+        super().__init__(loop, other)
 
     @property
     def peer_address(self) -> str:
         """The other side's address, without its port."""
+        assert self._socket is not None
         address: str = self._socket.getpeername()[0]
         return address
 
     def unsent_bytes(self) -> int:
         """What was not sent yet, or not acknowledged by the other side's kernel."""
-        if not self.open:
+        if self._socket is None:
             return 0
         answer = fcntl.ioctl(self._socket.fileno(), _SIOCOUTQ, b"\0" * 4)
         return len(self._outgoing) + int.from_bytes(answer, sys.byteorder)
 
-    def send(self, frame: bytes) -> None:
-        """Send a frame, now or as soon as the kernel takes it."""
-        if not self.open:
-            return
-        data, sent = _LENGTH.pack(len(frame)) + frame, 0
-        if not self._outgoing:
-            sent = self._try(data)
-        if self.open and sent < len(data):
-            self._outgoing += data[sent:]
-            self._loop.on_writable(self._socket.fileno(), self._write)
+    def send(self, frame: bytes) -> bool:
+        """Write a frame; see ``write``."""
+        return self.write(_LENGTH.pack(len(frame)) + frame)
 
-    def close(self) -> None:
-        """Close it; ``on_close`` is not called."""
-        if self.open:
-            self.open = False
-            self._loop.forget(self._socket.fileno())
-            self._socket.close()
-
-    def _try(self, data: bytes | bytearray) -> int:
-        try:
-            return self._socket.send(data)
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self._lost()
-            return 0
-
-    def _write(self) -> None:
-        del self._outgoing[: self._try(self._outgoing)]
-        if self.open and not self._outgoing:
-            self._loop.on_writable(self._socket.fileno(), None)
-
-    def _read(self) -> None:
-        try:
-            part = self._socket.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            part = b""
-        if not part:
-            self._lost()
-            return
-        self._incoming += part
-        while self.open and len(self._incoming) >= _LENGTH.size:
+    def _take(self, data: bytes) -> None:
+        self._incoming += data
+        while not self.is_closed and len(self._incoming) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._incoming)
+            end = _LENGTH.size + length
             if length > self.frame_bytes_maximum:
-                self._lost()
+                self.fail(f"a frame of {length} bytes")
+            elif len(self._incoming) < end:
                 return
-            if len(self._incoming) < _LENGTH.size + length:
-                return
-            frame = bytes(memoryview(self._incoming)[_LENGTH.size : _LENGTH.size + length])
-            del self._incoming[: _LENGTH.size + length]
-            self.on_frame(frame)
-
-    def _lost(self) -> None:
-        if self.open:
-            self.close()
-            self.on_close()
+            else:
+                frame = bytes(memoryview(self._incoming)[_LENGTH.size : end])
+                del self._incoming[:end]
+                self.on_frame(frame)

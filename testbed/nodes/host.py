@@ -13,22 +13,23 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from core.errors import HarnessError, MachineError, SystemFault
+from core.records import Json
 from core.units import SECOND_NS
-from systems.api import Arrival, Decide, Event, Node, Report, System, Transport
-from testbed.hosts.directory import Directory, directory_from
+from systems.api import Arrival, Decide, Event, Report, Transport
+from testbed.hosts.directory import Address, Directory
 from testbed.hosts.loop import Clock, Loop, serve_in
 from testbed.nodes.frames import FrameSocket, Hello, read_request, verdict_frame
 from testbed.nodes.links import Datagrams, Doorstep, Peers, Streams, big_buffer
-from testbed.nodes.loading import load_node
 from testbed.nodes.member import Group, Member
 from testbed.nodes.planes import Plane, Surroundings, plane_of, standing_in
 from testbed.nodes.records import Recorder
+from testbed.nodes.rehearsal import load_node
 
 BIND_S = 2.0  # how long a port may stay taken by the process that was killed there
 FAULTY = 3  # exit code of a node that broke a rule
@@ -39,24 +40,10 @@ class NodeHost:
 
     def __init__(self, address: str):
         self.loop, self._address = Loop(), address
-        self._system: System
-        self._node: Node
-        self._name = ""
-        self._group: Group
-        self._member: Member
-        self._recorder: Recorder
-        self._clock: Clock
-        self._directory: Directory
-        self._listener: socket.socket
-        self._datagram_socket: socket.socket
-        self._doorstep: Doorstep
-        self._peers: Peers
-        self._streams: Streams  # the same, where they are streams
         self._plane: Plane | None = None
         self._started = False
         self._early: list[Event] = []  # what came before the node's time
         self._users: dict[int, FrameSocket] = {}  # open request -> who asked
-        self._lost_before = 0
         self._sent_to: Counter[str] = Counter()
         self._received_from: Counter[str] = Counter()
         self._garbage_count = 0  # messages of peers that could not be read
@@ -64,9 +51,7 @@ class NodeHost:
 
     # --- commands, in the order of a run -----------------------------------------------------------
 
-    def configure(
-        self, system: str, options: dict[str, Any], names: list[str], name: str, seed: int, records: str
-    ) -> None:
+    def configure(self, system: str, options: Json, names: list[str], name: str, seed: int, records: str) -> None:
         """Make the node, and warm it up: seconds, where kernels must be compiled."""
         self._system, self._node = load_node(name, system, options, names, seed)
         self._name = name
@@ -75,7 +60,7 @@ class NodeHost:
         gc.collect()
         gc.freeze()
 
-    def listen(self, port: int = 0) -> dict[str, Any]:
+    def listen(self, port: int = 0) -> Json:
         """Take a port (0: any), for TCP and UDP; returns it."""
         until_s = time.monotonic() + BIND_S
         while True:
@@ -89,13 +74,12 @@ class NodeHost:
 
     def connect(self, token: str, addresses: dict[str, list[object]], around: dict[str, object]) -> None:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
-        self._directory = directory_from(token, addresses)
+        self._directory = Directory(token, msgspec.convert(addresses, dict[str, Address]))
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
         if self._system.transport is Transport.DATAGRAM:
-            self._peers = Datagrams(self.loop, self._datagram_socket, self._directory, self._name, self._receive)
+            self._peers: Peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
         else:
-            self._peers = self._streams = Streams(self.loop, self._directory, self._name, self._receive)
-        self._peers.start()
+            self._peers = Streams(self.loop, self._directory, self._name, self._receive)
         surroundings = msgspec.convert(around, Surroundings)
         self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)
@@ -115,7 +99,7 @@ class NodeHost:
         """From now on the node's clock is so far ahead of true time."""
         self._member.clock_offset_ns = offset_ns
 
-    def snapshot(self, path: str, counted: bool = True) -> dict[str, Any]:
+    def snapshot(self, path: str, counted: bool = True) -> Json:
         """Write the node's state for another that re-joins; ``known`` is false where it keeps it to itself.
 
         It counts as sent by the node, unless it is for the harness alone.
@@ -125,7 +109,7 @@ class NodeHost:
             Path(path).write_bytes(content)
         return {"known": content is not None}
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Json:
         """Where it stands; ``idle`` is null where the node does not say."""
         return {
             "started": self._started,
@@ -139,7 +123,7 @@ class NodeHost:
             "last_traffic_ns": self._member.last_traffic_ns,
         }
 
-    def finish(self) -> dict[str, Any]:
+    def finish(self) -> Json:
         """Write what is not written yet; the last status."""
         if self._started:
             self._tell_traffic()
@@ -150,21 +134,13 @@ class NodeHost:
         self._recorder.flush()
         return status
 
-    # --- events ------------------------------------------------------------------------------------
-
     def _bind(self, port: int) -> None:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with ExitStack() as on_failure:
+            listener = on_failure.enter_context(socket.create_server((self._address, port), backlog=512))
+            datagrams = on_failure.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             big_buffer(datagrams)
-            listener.bind((self._address, port))
             datagrams.bind((self._address, listener.getsockname()[1]))
-            listener.listen(512)
-        except OSError:
-            listener.close()
-            datagrams.close()
-            raise
+            on_failure.pop_all()
         self._listener, self._datagram_socket = listener, datagrams
 
     def _greet(self, connection: FrameSocket, hello: Hello) -> bool:
@@ -174,11 +150,11 @@ class NodeHost:
         if not hello.node:
             connection.on_frame = lambda frame: self._ask(connection, frame)
             return True
-        if self._system.transport is Transport.DATAGRAM or hello.node == self._name:
+        if not isinstance(self._peers, Streams) or hello.node == self._name:
             return False
         if not self._directory.is_home(hello.node, connection.peer_address):
             return False
-        self._streams.adopt(hello.node, connection)
+        self._peers.adopt(hello.node, connection)
         return True
 
     def _start(self, start: Event) -> None:
@@ -207,7 +183,7 @@ class NodeHost:
             self._member.last_traffic_ns = self.now_ns
         self.occur(self._member, event)
 
-    def _hear(self, measurement: Any) -> None:
+    def _hear(self, measurement: object) -> None:
         self._member.last_traffic_ns = self.now_ns
         self.occur(self._member, Report(measurement))
 
@@ -229,12 +205,12 @@ class NodeHost:
             member.handle(event)
         except HarnessError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            self._recorder.fault(error)
+            self._recorder.add("fault", type(error).__name__, error.what, error.fix)
             self._recorder.flush()
             self.exit_code = FAULTY
             self.loop.stop()
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant of the run's time; see ``Body.call_at``."""
         self.loop.call_at(self._clock.zero_ns + at_ns, action, *arguments)
 
@@ -254,22 +230,20 @@ class NodeHost:
         """Tell the user's host; of what was handed on to this node it hears nothing, and the verdict is recorded."""
         user = self._users.pop(decision.request_id, None)
         if user is None:
-            self._recorder.verdict(self.now_ns, decision)
+            self._recorder.add("verdict", self.now_ns, decision.request_id, decision.verdict.value, decision.unanswered)
         else:
             user.send(verdict_frame(decision, self.now_ns))
 
-    def actuate(self, node: str, command: Any) -> None:
+    def actuate(self, node: str, command: object) -> None:
         """To the data plane, or into the records where there is none."""
         if self._plane is not None:
             self._plane.actuate(command)
         else:
-            self._recorder.command(self.now_ns, command)
+            self._recorder.add("command", self.now_ns, repr(command))
 
     def sample(self, node: str, metric: str, value: float) -> None:
         """Into the records."""
-        self._recorder.sample(self.now_ns, metric, value)
-
-    # --- counters ----------------------------------------------------------------------------------
+        self._recorder.add("sample", self.now_ns, metric, value)
 
     def _tick(self, seconds: int) -> None:
         self.call_at((seconds + 1) * SECOND_NS, self._tick, seconds + 1)
@@ -277,18 +251,15 @@ class NodeHost:
         self._member.tell_weight()
 
     def _tell_traffic(self) -> None:
-        lost_count, self._lost_before = self._peers.lost_count - self._lost_before, self._peers.lost_count
+        lost_count, self._peers.lost_count = self._peers.lost_count, 0
         self._member.tell_traffic(lost_count)
 
 
 def main() -> None:
     """Run until standard input ends."""
     host = NodeHost(sys.argv[1])
-    commands: dict[str, Callable[..., dict[str, Any] | None]] = {
-        **{"configure": host.configure, "listen": host.listen, "connect": host.connect, "go": host.go},
-        **{"skew": host.skew, "snapshot": host.snapshot, "status": host.status, "finish": host.finish},
-    }
-    serve_in(host.loop, commands)
+    names = ("configure", "listen", "connect", "go", "skew", "snapshot", "status", "finish")
+    serve_in(host.loop, {name: getattr(host, name) for name in names})
     sys.exit(host.exit_code)
 
 

@@ -4,20 +4,19 @@ Both carry what the codec makes, and nothing else.  What cannot be delivered is 
 the sender's host knows of it: a datagram that the kernel refused, a message to a peer that is down.
 """
 
-import errno
 import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.hosts.directory import Address, Directory
 from testbed.hosts.loop import Loop
-from testbed.nodes.frames import FRAME_BYTES_MAXIMUM, FrameSocket, Hello, retry_soon
+from testbed.nodes.frames import FRAME_BYTES_MAXIMUM, FrameSocket, Hello
+from testbed.nodes.sockets import ignore
 
 RECEIVE_BYTES = 16 * 2**20  # of a socket's buffer: a burst must not be lost on its own host
 REDIAL_NS = 50 * MILLISECOND_NS
@@ -31,27 +30,25 @@ _SO_RCVBUFFORCE = 33  # socket(7): as root, beyond rmem_max
 Received = Callable[[str, bytes], None]  # source, content
 
 
-class Peers(Protocol):
-    """A node's ways to its peers."""
+class Peers:
+    """A node's ways to its peers: ``own``, the others by the directory, and who takes what comes from them."""
 
-    lost_count: int
-    garbage_count: int  # what came from strangers
-
-    def start(self) -> None:
-        """Call those peers that this node calls."""
-        ...
+    def __init__(self, loop: Loop, directory: Directory, own: str, received: Received):
+        self.lost_count = 0
+        self.garbage_count = 0  # what came from strangers
+        self._loop, self._directory, self._own, self._received = loop, directory, own, received
 
     def send(self, target: str, content: bytes) -> None:
         """Send, or lose it."""
-        ...
+        raise NotImplementedError
 
     def connected_count(self) -> int:
         """Peers that can be reached right now."""
-        ...
+        return len(self._directory.addresses) - 1
 
     def unsent_bytes(self) -> int:
-        """What this host still holds for its peers."""
-        ...
+        """What this host still holds for its peers; not what is on its way, or lost."""
+        return 0
 
 
 def big_buffer(sock: socket.socket) -> None:
@@ -62,18 +59,14 @@ def big_buffer(sock: socket.socket) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
 
 
-class Datagrams:
+class Datagrams(Peers):
     """UDP; a datagram comes from the node whose address it bears."""
 
-    def __init__(self, loop: Loop, sock: socket.socket, directory: Directory, own: str, received: Received):
-        self.lost_count = self.garbage_count = 0
-        self._socket, self._directory, self._received = sock, directory, received
-        self._peer_count = len(directory.addresses) - 1
+    def __init__(self, loop: Loop, directory: Directory, own: str, received: Received, sock: socket.socket):
+        super().__init__(loop, directory, own, received)
+        self._socket = sock
         sock.setblocking(False)
         loop.on_readable(sock.fileno(), self._read)
-
-    def start(self) -> None:
-        """Datagrams need no call."""
 
     def send(self, target: str, content: bytes) -> None:
         """See ``Peers``."""
@@ -81,14 +74,6 @@ class Datagrams:
             self._socket.sendto(content, self._directory.addresses[target])
         except OSError:
             self.lost_count += 1
-
-    def connected_count(self) -> int:
-        """All."""
-        return self._peer_count
-
-    def unsent_bytes(self) -> int:
-        """None: what was sent is on its way, or lost."""
-        return 0
 
     def _read(self) -> None:
         for _ in range(_BATCH):
@@ -112,19 +97,15 @@ class _Peer:
     waiting: list[bytes] | None = field(default_factory=list)
 
 
-class Streams:
+class Streams(Peers):
     """One TCP connection a pair of nodes: of two, the first in the directory calls, again and again."""
 
     def __init__(self, loop: Loop, directory: Directory, own: str, received: Received):
-        self.lost_count = self.garbage_count = 0
-        self._loop, self._directory, self._own, self._received = loop, directory, own, received
+        super().__init__(loop, directory, own, received)
         self._peers = {name: _Peer(address) for name, address in directory.addresses.items() if name != own}
-
-    def start(self) -> None:
-        """See ``Peers``."""
-        for name in self._directory.calls(self._own):
+        for name in directory.calls(own):
             self._dial(name)
-        self._loop.call_at(time.monotonic_ns() + PATIENCE_NS, self._lose_patience)
+        loop.call_at(time.monotonic_ns() + PATIENCE_NS, self._lose_patience)
 
     def send(self, target: str, content: bytes) -> None:
         """See ``Peers``."""
@@ -152,50 +133,30 @@ class Streams:
             peer.connection.close()
         peer.connection = connection
         connection.on_frame = lambda content: self._received(name, content)
-        connection.on_close = lambda: self._broken(name, connection)
+        connection.on_close = lambda why: self._broken(name, connection)
+        connection.on_drained = ignore
         for content in peer.waiting or ():
             connection.send(content)
         peer.waiting = None
 
+    def _dial(self, name: str) -> None:
+        """Call a peer, unless it is there; the connection is ours once it has taken the greeting."""
+        peer = self._peers[name]
+        if peer.connection is None:
+            connection = FrameSocket(self._loop, peer.address)
+            connection.on_close = lambda why: self._broken(name, connection)
+            connection.on_drained = lambda: self.adopt(name, connection)
+            connection.expect(lambda: peer.connection is connection, DIAL_NS, "no answer in time")
+            connection.send(msgspec.json.encode(Hello(self._directory.token, self._own)))
+
     def _broken(self, name: str, connection: FrameSocket) -> None:
+        """It has gone, or was never reached: whose business that is calls again."""
         peer = self._peers[name]
         if peer.connection is connection:
             peer.connection = None
-            if name in self._directory.calls(self._own):
-                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
-
-    def _dial(self, name: str) -> None:
-        peer = self._peers[name]
-        if peer.connection is not None:
-            return
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        retry_soon(sock)
-        descriptor, over = sock.fileno(), False
-
-        def answered(in_time: bool = True) -> None:
-            nonlocal over
-            if over:
-                return
-            over = True
-            self._loop.forget(descriptor)
-            if in_time and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
-                self._reached(name, sock)
-            else:
-                sock.close()
-                self._give_up(peer)
-                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
-
-        if sock.connect_ex(peer.address) in (0, errno.EINPROGRESS):
-            self._loop.on_writable(descriptor, answered)
-            self._loop.call_at(time.monotonic_ns() + DIAL_NS, answered, False)
-        else:
-            answered(False)
-
-    def _reached(self, name: str, sock: socket.socket) -> None:
-        connection = FrameSocket(self._loop, sock, lambda _: None, lambda: None)
-        connection.send(msgspec.json.encode(Hello(self._directory.token, self._own)))
-        self.adopt(name, connection)
+        self._give_up(peer)
+        if name in self._directory.calls(self._own):
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial, name)
 
     def _give_up(self, peer: _Peer) -> None:
         """What waits for a peer that is not there is lost."""
@@ -225,32 +186,26 @@ class Doorstep:
                 sock.close()
                 self.garbage_count += 1
                 return
-            retry_soon(sock)
             self._stranger_count += 1
-            connection = FrameSocket(self._loop, sock, lambda _: None, self._refuse)
+            connection = FrameSocket(self._loop, sock)
             connection.frame_bytes_maximum = HELLO_BYTES_MAXIMUM
             connection.on_frame = lambda frame: self._hello(connection, frame)
-            self._loop.call_at(time.monotonic_ns() + DIAL_NS, self._hurry, connection)
+            connection.on_close = self._refuse
+            connection.expect(lambda: connection.on_close != self._refuse, DIAL_NS, "who is it?")
 
     def _hello(self, connection: FrameSocket, frame: bytes) -> None:
         try:
             hello = msgspec.json.decode(frame, type=Hello)
         except msgspec.MsgspecError:
             hello = Hello("")
-        connection.on_frame, connection.on_close = (lambda _: None), (lambda: None)
+        connection.on_frame = connection.on_close = ignore
         connection.frame_bytes_maximum = FRAME_BYTES_MAXIMUM
         if self._greeted(connection, hello):
             self._stranger_count -= 1
         else:
             connection.close()
-            self._refuse()
+            self._refuse("nobody of ours")
 
-    def _hurry(self, connection: FrameSocket) -> None:
-        """Whoever has not said who it is by now need not stay."""
-        if connection.open and connection.on_close == self._refuse:
-            connection.close()
-            self._refuse()
-
-    def _refuse(self) -> None:
+    def _refuse(self, why: str) -> None:
         self._stranger_count -= 1
         self.garbage_count += 1

@@ -5,8 +5,7 @@ of virtual time, or the process that has the node's sockets.  The two differ in 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.codec import Codec
 from core.errors import HarnessError, SystemFault
@@ -32,6 +31,7 @@ from systems.api import (
 from systems.referee import Referee
 
 DATAGRAM_BYTES_MAXIMUM = 65_507  # of UDP over IPv4
+WEIGHTS = ("state_bytes", "allocated_bytes")  # metrics that a node may tell by a method of that name
 
 
 class Group:
@@ -48,51 +48,33 @@ class Body(Protocol):
     @property
     def now_ns(self) -> int:
         """The run's true time."""
-        ...
 
     def occur(self, member: "Member", event: Event) -> None:
         """Give an event to a member, by ``Member.handle``."""
-        ...
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant."""
-        ...
 
     def send(self, source: str, target: str, content: bytes) -> None:
         """Bring a message's bytes to another node, or to the same."""
-        ...
+
+    # What a body need not take note of.
 
     def release(self, node: str, request_id: int) -> None:
         """The node has handed the request on, and will not decide it."""
-        ...
+        return None
 
     def decide(self, node: str, decision: Decide) -> None:
         """The node has decided a request."""
-        ...
+        return None
 
-    def actuate(self, node: str, command: Any) -> None:
+    def actuate(self, node: str, command: object) -> None:
         """Pass a command on to the node's data plane, if it has one."""
-        ...
+        return None
 
     def sample(self, node: str, metric: str, value: float) -> None:
         """Keep a value of now."""
-        ...
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    """What a node says of itself besides its effects (``systems.api.Node``); None: it does not say."""
-
-    idle: Callable[[], bool] | None
-    snapshot: Callable[[], Any] | None
-    weights: tuple[tuple[str, Callable[[], int]], ...]  # metric -> what it weighs
-
-
-def facts_of(node: Node) -> NodeFacts:
-    """Look once at what a node offers."""
-    idle, snapshot = getattr(node, "idle", None), getattr(node, "snapshot", None)
-    weights = [(metric, getattr(node, metric, None)) for metric in ("state_bytes", "allocated_bytes")]
-    return NodeFacts(idle, snapshot, tuple((metric, weigh) for metric, weigh in weights if weigh is not None))
+        return None
 
 
 class Member:
@@ -113,10 +95,9 @@ class Member:
         self._settle(node)
 
     def _settle(self, node: Node) -> None:
-        self.node, self._facts = node, facts_of(node)
+        self.node = node
+        self._weighs = [(metric, getattr(node, metric)) for metric in WEIGHTS if hasattr(node, metric)]
         self._referee = Referee(self.name, self._group.names, self._group.messages)
-
-    # --- events --------------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Effect]:
         """Give the node an event now, and carry out its answer; SystemFault where it breaks a rule, or breaks down.
@@ -156,8 +137,6 @@ class Member:
             # A step of the clock does not move what was set before.
             self._body.occur(self, Timer(timer, true_ns + self.clock_offset_ns))
 
-    # --- effects -------------------------------------------------------------------------------------
-
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send(target, message):
@@ -177,15 +156,13 @@ class Member:
             case Sample(metric, value):
                 self._body.sample(self.name, metric, float(value))
 
-    def _send(self, target: str, message: Any) -> None:
+    def _send(self, target: str, message: object) -> None:
         content = self._group.codec.encode(message)
         if len(content) > DATAGRAM_BYTES_MAXIMUM and self._group.transport is Transport.DATAGRAM:
             what = f"{self.name} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
             raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
         self.count_sent(content)
         self._body.send(self.name, target, content)
-
-    # --- crashes and restarts ------------------------------------------------------------------------
 
     def crash(self) -> None:
         """The incarnation ends: its timers are gone, and it hears nothing more."""
@@ -197,9 +174,10 @@ class Member:
         self.alive, self.incarnation = True, self.incarnation + 1
         self._settle(node)
 
-    def state(self) -> Any:
+    def state(self) -> object:
         """The node's snapshot; None where it is down, or keeps it to itself."""
-        return self._facts.snapshot() if self.alive and self._facts.snapshot is not None else None
+        snapshot = getattr(self.node, "snapshot", None)
+        return snapshot() if self.alive and snapshot is not None else None
 
     def state_content(self, counted: bool = True) -> bytes | None:
         """The same as bytes for a peer that re-joins; it counts as sent by the node, if it is ``counted``."""
@@ -211,11 +189,10 @@ class Member:
             self.count_sent(content)
         return content
 
-    # --- what is known of it -------------------------------------------------------------------------
-
     def idle(self) -> bool | None:
         """Whether nothing is left to send; None where the node does not say."""
-        return None if self._facts.idle is None else bool(self._facts.idle())
+        idle = getattr(self.node, "idle", None)
+        return None if idle is None else bool(idle())
 
     def count_sent(self, content: bytes) -> None:
         """The node, or its data plane, sends these bytes."""
@@ -239,7 +216,7 @@ class Member:
     def tell_weight(self) -> None:
         """Sample what the node's state weighs, where it lives and says so."""
         if self.alive:
-            for metric, weigh in self._facts.weights:
+            for metric, weigh in self._weighs:
                 self._body.sample(self.name, metric, float(weigh()))
 
 

@@ -49,20 +49,21 @@ class Surroundings(msgspec.Struct, frozen=True):
 class Plane(Protocol):
     """A node's way to what it commands."""
 
+    def actuate(self, command: object) -> None:
+        """Carry a command out, or begin to."""
+
+    # What need not be known to all planes.
+
     def ready(self) -> bool:
         """Whether commands can be carried out now."""
-        ...
-
-    def actuate(self, command: Any) -> None:
-        """Carry a command out, or begin to."""
-        ...
+        return True
 
     def go(self, clock: Clock) -> None:
-        """The run's time 0 is agreed; planes that need not know inherit this."""
+        """The run's time 0 is agreed."""
         return None
 
     def finish(self) -> None:
-        """The run ends; the same."""
+        """The run ends."""
         return None
 
 
@@ -76,7 +77,7 @@ def plane_of(
     """The plane that the system declares, made; None where it declares none."""
     if not system.plane:
         return None
-    plane: Plane = _callable(system, system.plane)(loop, around, report, count_sent)
+    plane: Plane = _made(system, system.plane, loop, around, report, count_sent)
     return plane
 
 
@@ -84,12 +85,12 @@ def standing_in(system: System, node: Node, around: Surroundings) -> Node:
     """The node, or the one that the system's declaration puts in its place."""
     if system.stand_in is None:
         return node
-    other: Node = _callable(system, system.stand_in.make)(node, around)
+    other: Node = _made(system, system.stand_in.make, node, around)
     return other
 
 
-def _callable(system: System, name: str) -> Callable[..., Any]:
-    thing = declared(system, name)
-    if not callable(thing):
-        raise SpecError(f"system {system.key}: {name!r} is a {type(thing).__name__}", "name something that makes one")
-    return thing
+def _made(system: System, name: str, *arguments: object) -> Any:
+    make = declared(system, name)
+    if not callable(make):
+        raise SpecError(f"system {system.key}: {name!r} is a {type(make).__name__}", "name something that makes one")
+    return make(*arguments)

@@ -3,14 +3,14 @@
 import json
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from core import errors
 from core.errors import HarnessError, MachineError
 from core.units import MILLISECOND_NS
-from systems.api import Decide, Verdict
+from systems.api import Verdict
 from testbed.hosts.loop import Loop
 
 _FLUSH_NS = 100 * MILLISECOND_NS
@@ -24,32 +24,17 @@ class Recorder:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         self._planned = False
 
-    def sample(self, at_ns: int, metric: str, value: float) -> None:
-        """A row of ``samples``."""
-        self._add("sample", at_ns, metric, value)
-
-    def verdict(self, at_ns: int, decision: Decide) -> None:
-        """A verdict on a request that another node handed on."""
-        self._add("verdict", at_ns, decision.request_id, decision.verdict.value, decision.unanswered)
-
-    def command(self, at_ns: int, command: Any) -> None:
-        """A command to a data plane that is not there."""
-        self._add("command", at_ns, repr(command))
-
-    def fault(self, error: HarnessError) -> None:
-        """Why the node ended."""
-        self._add("fault", type(error).__name__, error.what, error.fix)
+    def add(self, kind: str, *row: object) -> None:
+        """A row of one of the kinds that ``read_records`` knows; numbers and text."""
+        self._lines.insert(-1, json.dumps([kind, *row]))
+        if not self._planned:
+            self._planned = True
+            self._loop.call_at(time.monotonic_ns() + _FLUSH_NS, self.flush)
 
     def flush(self) -> None:
         """Write all there is, in one piece."""
         data, self._lines, self._planned = "\n".join(self._lines).encode(), [""], False
         os.write(self._descriptor, data)
-
-    def _add(self, *row: Any) -> None:
-        self._lines.insert(-1, json.dumps(row))
-        if not self._planned:
-            self._planned = True
-            self._loop.call_at(time.monotonic_ns() + _FLUSH_NS, self.flush)
 
 
 @dataclass
@@ -58,25 +43,22 @@ class NodeRecords:
 
     samples: list[tuple[int, str, float]] = field(default_factory=list)
     verdicts: list[tuple[int, int, Verdict, bool]] = field(default_factory=list)  # at_ns, request id, …, unanswered
-    commands: list[tuple[int, str]] = field(default_factory=list)
-    fault: HarnessError | None = None
+    commands: list[tuple[int, str]] = field(default_factory=list)  # to data planes that are not there
+    fault: HarnessError | None = None  # why the node ended
 
 
-def read_records(path: Path) -> NodeRecords:
-    """Everything in a file; the last line may be torn, where its writer was killed.  Empty if there is no file."""
+def read_records(paths: Iterable[Path]) -> NodeRecords:
+    """Everything in some files; the last line of one may be torn, where its writer was killed, or there is no file."""
     records = NodeRecords()
-    if not path.exists():
-        return records
-    for line in path.read_text().split("\n")[:-1]:
-        kind, *row = json.loads(line)
-        match kind:
-            case "sample":
-                records.samples.append(tuple(row))
-            case "verdict":
-                records.verdicts.append((row[0], row[1], Verdict(row[2]), row[3]))
-            case "command":
-                records.commands.append(tuple(row))
-            case "fault":
-                name, what, fix = row
-                records.fault = getattr(errors, name, MachineError)(what, fix)
+    for path in paths:
+        for line in path.read_text().split("\n")[:-1] if path.exists() else ():
+            match json.loads(line):
+                case ["sample", *row]:
+                    records.samples.append(tuple(row))
+                case ["command", *row]:
+                    records.commands.append(tuple(row))
+                case ["verdict", at_ns, request_id, verdict, is_unanswered]:
+                    records.verdicts.append((at_ns, request_id, Verdict(verdict), is_unanswered))
+                case ["fault", name, what, fix]:
+                    records.fault = records.fault or getattr(errors, name, MachineError)(what, fix)
     return records

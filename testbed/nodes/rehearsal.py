@@ -1,15 +1,18 @@
-"""Runs nodes of a system for two seconds of made-up time: what is compiled or loaded on first use has been used then.
+"""A node by its system's name, made as in virtual time, and warm: what is compiled or loaded on use has been used.
 
-A third ``testbed.nodes.member.Body``, the smallest: nothing leaves it, nothing is kept, and time passes at once.
+For that the system's nodes run for two seconds of made-up time.
 """
 
 import heapq
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
+from core.errors import SpecError
+from core.records import Json
+from core.registry import configure
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Decide, Event, Node, System
-from testbed.nodes.member import Group, Member
+from systems.api import Arrival, Event, Node, System
+from systems.loader import load_system
+from testbed.nodes.member import Body, Group, Member
 from workloads.requests import poisson_requests
 
 SPAN_NS = 2 * SECOND_NS
@@ -17,12 +20,13 @@ DELAY_NS = MILLISECOND_NS
 SEED, USER_COUNT, RATE_RPS = 1, 3, 20.0
 
 
-class Stage:
-    """A body; each message arrives a millisecond later."""
+class Stage(Body):
+    """The smallest body: nothing is kept, time passes at once, and each message arrives a millisecond later."""
+
+    now_ns = 0
 
     def __init__(self, nodes: Mapping[str, Node], group: Group):
-        self.now_ns = 0
-        self._alarms: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._alarms: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._serial = 0
         self.members = {name: Member(name, node, group, self) for name, node in nodes.items()}
         for member in self.members.values():
@@ -39,7 +43,7 @@ class Stage:
         if member.alive:
             member.handle(event)
 
-    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """See ``Body.call_at``."""
         self._serial += 1
         heapq.heappush(self._alarms, (at_ns, self._serial, action, arguments))
@@ -48,24 +52,12 @@ class Stage:
         """See ``Body.send``."""
         self.call_at(self.now_ns + DELAY_NS, self._deliver, source, target, content)
 
-    def release(self, node: str, request_id: int) -> None:
-        """Nobody waits for it."""
-
-    def decide(self, node: str, decision: Decide) -> None:
-        """Nobody waits for it."""
-
-    def actuate(self, node: str, command: Any) -> None:
-        """There is no data plane."""
-
-    def sample(self, node: str, metric: str, value: float) -> None:
-        """Nobody keeps it."""
-
     def _deliver(self, source: str, target: str, content: bytes) -> None:
         member = self.members[target]
         self.occur(member, member.event_of(source, content))
 
 
-def rehearse(system: System, config: Any, names: list[str]) -> None:
+def rehearse(system: System, config: object, names: list[str]) -> None:
     """Start the nodes, ask them, let the last crash and re-join with the first one's state."""
     assert system.nodes is not None
     nodes = system.nodes(names, config, SEED)
@@ -83,3 +75,17 @@ def rehearse(system: System, config: Any, names: list[str]) -> None:
     stage.run(SPAN_NS)
     for member in stage.members.values():
         member.tell_weight()
+
+
+def load_node(name: str, system: str, options: Json, names: Sequence[str], seed: int) -> tuple[System, Node]:
+    """Node ``name`` of the nodes that the system makes for ``names``; SpecError where there is none."""
+    loaded = load_system(system)
+    if loaded.nodes is None:
+        raise SpecError(f"system {loaded.key} has no nodes", "it distributes publishers; run it as a distributor")
+    config = configure(f"system {loaded.key}", loaded.config, options)
+    nodes = loaded.nodes(list(names), config, seed)
+    if name not in nodes:
+        raise SpecError(f"system {loaded.key} made no node {name!r}", f"nodes: {', '.join(nodes)}")
+    if not loaded.servers:  # a rehearsal has none
+        rehearse(loaded, config, list(names))
+    return loaded, nodes[name]

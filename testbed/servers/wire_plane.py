@@ -1,18 +1,15 @@
 """A node's connection to a server program: questions out, answers in, in order, many under way at once."""
 
-import errno
-import socket
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
-from testbed.nodes.frames import retry_soon
 from testbed.nodes.planes import Plane, ServerAt
+from testbed.nodes.sockets import LoopSocket
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
-_PART_BYTES = 1 << 18
 
 
 class Wire(Protocol):
@@ -35,6 +32,17 @@ class Wire(Protocol):
         ...
 
 
+class _Link(LoopSocket):
+    """To a server; ``take`` is given what comes."""
+
+    def __init__(self, loop: Loop, at: ServerAt, take: Callable[[bytes], None]):
+        self._give = take
+        super().__init__(loop, (at.address, at.port))
+
+    def _take(self, data: bytes) -> None:
+        self._give(data)
+
+
 class WirePlane(Plane):
     """See ``testbed.nodes.planes.Plane``.  What is asked while there is no connection is never answered."""
 
@@ -48,9 +56,7 @@ class WirePlane(Plane):
     ):
         self._loop, self._at, self._make_wire = loop, at, make_wire
         self._report, self._count_sent = report, count_sent
-        self._socket: socket.socket | None = None
         self._wire: Wire | None = None  # of the connection, once that is made
-        self._outgoing = bytearray()
         self._dial()
 
     def ready(self) -> bool:
@@ -63,63 +69,24 @@ class WirePlane(Plane):
             return
         content = self._wire.ask(command)
         self._count_sent(content)
-        self._send(content)
+        self._link.write(content)
 
     def _dial(self) -> None:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        retry_soon(sock)
-        self._socket = sock
-        if sock.connect_ex((self._at.address, self._at.port)) in (0, errno.EINPROGRESS):
-            self._loop.on_writable(sock.fileno(), self._reached)
-        else:
-            self._broken()
+        wire = self._make_wire()
 
-    def _reached(self) -> None:
-        assert self._socket is not None
-        self._loop.on_writable(self._socket.fileno(), None)
-        if self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self._broken()
-            return
-        self._wire = self._make_wire()
-        self._loop.on_readable(self._socket.fileno(), self._read)
-        self._send(self._wire.hello())
+        def greeted() -> None:
+            self._wire = wire
 
-    def _send(self, content: bytes) -> None:
-        self._outgoing += content
-        self._write()
+        self._link = _Link(self._loop, self._at, self._take)
+        self._link.on_drained, self._link.on_close = greeted, self._broken
+        self._link.write(wire.hello())
 
-    def _write(self) -> None:
-        assert self._socket is not None
-        try:
-            del self._outgoing[: self._socket.send(self._outgoing)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._broken()
-            return
-        self._loop.on_writable(self._socket.fileno(), self._write if self._outgoing else None)
-
-    def _read(self) -> None:
-        assert self._socket is not None and self._wire is not None
-        try:
-            content = self._socket.recv(_PART_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            content = b""
-        if not content:
-            self._broken()
-            return
+    def _take(self, content: bytes) -> None:
+        assert self._wire is not None
         for report in self._wire.take(content):
             self._report(report)
 
-    def _broken(self) -> None:
+    def _broken(self, why: str) -> None:
         """What was asked is lost; try again soon."""
-        if self._socket is not None:
-            self._loop.forget(self._socket.fileno())
-            self._socket.close()
-        self._socket, self._wire = None, None
-        self._outgoing.clear()
+        self._wire = None
         self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._dial)

@@ -12,8 +12,7 @@ from math import comb, sqrt
 from core.errors import LinkError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import PathMeasure, Program, Site
+from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 
 PROBES_A_PAIR = 200
 PROBES_MAXIMUM = 12_000  # of all pairs: on two cores they take about three seconds

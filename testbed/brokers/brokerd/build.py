@@ -39,48 +39,39 @@ def find_go() -> Path:
 
 
 def _candidates() -> Iterator[Path]:
-    on_path = [Path(folder) for folder in os.get_exec_path()]
-    usual = [Path(folder) for folder in ("/usr/local/go/bin", "/usr/lib/go/bin", sysconfig.get_path("scripts"))]
-    for folder in [CHECKOUT / ".go/bin", *on_path, *usual]:
-        if os.access(folder / "go", os.X_OK):
-            yield folder / "go"
+    usual = ("/usr/local/go/bin", "/usr/lib/go/bin", sysconfig.get_path("scripts"))
+    for folder in (str(CHECKOUT / ".go/bin"), *os.get_exec_path(), *usual):
+        if os.access(Path(folder, "go"), os.X_OK):
+            yield Path(folder, "go")
 
 
-def _version(go: Path) -> tuple[int, ...]:
+def _version(candidate: Path) -> tuple[int, ...]:
     """As its distribution says; Go itself is asked only where that is silent, for it writes into the user's home."""
-    said = go.resolve().parent.parent / "VERSION"
+    said = candidate.resolve().parent.parent / "VERSION"
     try:
-        if said.is_file():
-            text = said.read_text()
-        else:
-            text = subprocess.run(
-                [go, "env", "GOVERSION"], cwd=SOURCES, env=_environment(), capture_output=True, text=True, timeout=60
-            ).stdout
+        text = said.read_text() if said.is_file() else _run(candidate, "env", "GOVERSION").stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
     match = re.match(r"go(\d+)\.(\d+)", text)
     return (int(match[1]), int(match[2])) if match else ()
 
 
-def _environment() -> dict[str, str]:
-    # The tool chain that is here, not one that it would download; and no C compiler.
-    return {
-        **os.environ,
-        "GOTOOLCHAIN": "local",
-        "CGO_ENABLED": "0",
-        "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath",
-    }
-
-
-def go(*arguments: str, timeout_s: float = BUILD_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
-    """Run the Go command in the broker's folder."""
+def _run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With the tool chain that is here, not one that it would download; and no C compiler."""
+    flags = {"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false -trimpath"}
+    command, environment = [str(program), *arguments], {**os.environ, **flags}
     return subprocess.run(
-        [find_go(), *arguments], cwd=SOURCES, env=_environment(), capture_output=True, text=True, timeout=timeout_s
+        command, cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
     )
 
 
+def go(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the Go command in the broker's folder."""
+    return _run(find_go(), *arguments)
+
+
 def brokerd_path() -> Path:
-    """The compiled broker.  Raises MachineError where it cannot be built."""
+    """The compiled broker.  MachineError where it cannot be built."""
     return _built("brokerd", ".")
 
 

@@ -4,12 +4,11 @@ import json
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from core.errors import MachineError
-from core.records import Envelope, Int64
+from core.records import Envelope, Int64, Json
 from systems.parts import token_bucket
 
 COLUMNS = ("message", "publisher", "stamp_ns", "arrived_at_ns", "read_at_ns", "released_at_ns")
@@ -70,7 +69,7 @@ class BrokerClient:
         topics: dict[str, dict[str, int]] = self._ask("report")["topics"]
         return topics
 
-    def move(self, topic: str, publishers: Sequence[int] | None, target: str) -> dict[str, Any]:
+    def move(self, topic: str, publishers: Sequence[int] | None, target: str) -> Json:
         """Send publishers (None = all) to another broker's ingress: counts of told and closed, and who was missing."""
         numbers = None if publishers is None else [int(number) for number in publishers]
         return self._ask("move", topic=topic, publishers=numbers, target=target)
@@ -79,16 +78,11 @@ class BrokerClient:
         """Keep a row of each message from now on, at most so many; 0 = no more."""
         self._ask("record", topic=topic, on=rows > 0, rows=rows)
 
-    def collect(self, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
-        """The rows recorded of a topic, or of all: its columns, and how many messages had no room.
-
-        The broker, which runs on this machine, writes them to ``path``; see ``read_rows``.
-        """
-        row_count, dropped_rows = self.write_rows(str(path.resolve()), topic)
-        return read_rows(path, row_count), dropped_rows
-
     def write_rows(self, path: str, topic: str = "") -> tuple[int, int]:
-        """Let the broker write those rows to a file of its machine: how many, and how many had no room."""
+        """Let the broker write the rows of a topic, or of all, to a file of its machine; see ``read_rows``.
+
+        Returns how many they are, and how many messages had no room.
+        """
         answer = self._ask("collect", path=path, topic=topic)
         return answer["rows"], answer["dropped_rows"]
 
@@ -117,10 +111,10 @@ class BrokerClient:
         answer = self._ask("stats")
         return {name: value for name, value in answer.items() if name != "ok"}
 
-    def _ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+    def _ask(self, command: str, **arguments: object) -> Json:
         return self._exchange(command, {"do": command, **arguments})
 
-    def _exchange(self, command: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _exchange(self, command: str, request: Json) -> Json:
         try:
             self._socket.sendall(json.dumps(request).encode() + b"\n")
             line = self._lines.readline()
@@ -128,7 +122,7 @@ class BrokerClient:
             raise BrokerGone(f"broker, {command}: {error}", "see its log") from None
         if not line.endswith(b"\n"):
             raise BrokerGone(f"broker, {command}: it has closed the connection", "see its log")
-        answer: dict[str, Any] = json.loads(line)
+        answer: Json = json.loads(line)
         if "error" in answer:
             raise MachineError(f"broker, {command}: {answer['error']}", "see its log")
         return answer

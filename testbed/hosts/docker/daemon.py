@@ -1,23 +1,19 @@
 """The Docker daemon that a run's containers live in: one of our own, or the one that runs on this machine.
 
-Our own has everything private: a folder for its data, a socket, namespaces for its mounts and its network, a control
-group above those of its containers.  So the host's firewall and forwarding stay as they are, and nothing is left when
-it ends: this is why it is the default, though starting it takes seconds.  One serves all runs of a process; it ends
-with that, and ``ratebed clean`` ends that of a process which was killed.
+Our own leaves nothing on the host (see ``PrivateServer``): this is why it is the default, though starting it takes
+seconds.  One serves all runs of a process.
 """
 
 import atexit
 import os
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from core.errors import MachineError, SpecError
 from core.registry import hint
 from testbed.hosts.capabilities import require, tool
-from testbed.hosts.cleaning import remove_group
+from testbed.hosts.groups import remove_group
 from testbed.hosts.private import PrivateServer
 
 CHOICE = "RATEBED_DOCKER_DAEMON"  # how the command line tells it: which daemon it is changes no result
@@ -32,13 +28,19 @@ _FLAGS = (
 )
 
 
-@dataclass(frozen=True)
 class Daemon:
-    """A daemon that answers.  ``client``: the SDK's."""
+    """A daemon that answers; MachineError where none does at ``url``.  ``client``: the SDK's."""
 
-    url: str
-    client: Any
-    is_private: bool
+    def __init__(self, url: str, is_private: bool):
+        require("docker-sdk")
+        import docker
+
+        self.url, self.is_private = url, is_private
+        try:
+            self.client = docker.DockerClient(base_url=url, timeout=TIMEOUT_S)
+        except (docker.errors.DockerException, OSError) as error:
+            fix = "start it, or use --docker-daemon private"
+            raise MachineError(f"no Docker daemon answers at {url}: {error}", fix) from None
 
 
 def check_choice(choice: str) -> str:
@@ -63,27 +65,9 @@ def use_daemon(choice: str) -> Daemon:
     return private.daemon
 
 
-def client_of(url: str) -> Any:
-    """The SDK's client of the daemon at ``url``; MachineError where none answers."""
-    require("docker-sdk")
-    import docker
-
-    try:
-        return docker.DockerClient(base_url=url, timeout=TIMEOUT_S)
-    except (docker.errors.DockerException, OSError) as error:
-        raise MachineError(
-            f"no Docker daemon answers at {url}: {error}", "start it, or use --docker-daemon private"
-        ) from None
-
-
-def running_url() -> str:
-    """Where the machine's own daemon is."""
-    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-
-
 def running_daemon() -> Daemon:
     """The machine's own."""
-    return Daemon(running_url(), client_of(running_url()), False)
+    return Daemon(os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock", is_private=False)
 
 
 class PrivateDaemon(PrivateServer):
@@ -100,7 +84,7 @@ class PrivateDaemon(PrivateServer):
 
     def _prepare(self) -> None:
         self.group = f"/ratebed-{self.state.token}"
-        self._make("group", remove_group, self.group, name=self.group)
+        self._make("group", partial(remove_group, self.group), name=self.group)
         (self.folder / "none.json").write_text("{}")  # and not the host's
 
     def _command(self) -> list[str]:
@@ -113,11 +97,8 @@ class PrivateDaemon(PrivateServer):
         return [str(word) for word in words]
 
     def _answers(self) -> bool:
-        if not self._socket.exists():
-            return False
-        with suppress(MachineError):
-            client = client_of(f"unix://{self._socket}")
-            client.ping()
-            self.daemon = Daemon(f"unix://{self._socket}", client, True)
-            return True
+        if self._socket.exists():
+            with suppress(MachineError):
+                self.daemon = Daemon(f"unix://{self._socket}", is_private=True)
+                return True
         return False

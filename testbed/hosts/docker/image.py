@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import subprocess
 import sys
 import sysconfig
@@ -20,14 +19,19 @@ import threading
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import cache_from_source
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
-from testbed.servers import SERVERS, load_server
+from testbed.servers import SERVERS
+from testbed.servers.server import load_server
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them
@@ -39,10 +43,9 @@ _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _LIBRARY = re.compile(r"(/\S+) \(0x")
 _ELF = b"\x7fELF"
-_PIECE_BYTES = 1 << 20
 
 
-def node_image(client: Any) -> str:
+def node_image(client: "DockerClient") -> str:
     """The tag of our image in a daemon (``client``: the SDK's), which is made there unless it has it."""
     import docker
 
@@ -82,8 +85,7 @@ def key() -> str:
 
 
 def _code() -> list[Path]:
-    sources = [path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go"]
-    return sorted(sources)
+    return sorted(path for folder in FOLDERS for path in _files(CHECKOUT / folder) if path.suffix != ".go")
 
 
 @cache
@@ -95,12 +97,11 @@ def contents() -> tuple[Path, ...]:
     programs = [*PROGRAMS, *(program for name in SERVERS for program in load_server(name).programs())]
     for program in [sys.executable, *filter(None, map(tool, programs))]:
         files |= _with_targets(Path(program))
-    if BINARY.is_file():
-        files.add(BINARY)
+    files |= set(filter(Path.is_file, [BINARY, Path(sys.prefix) / "pyvenv.cfg"]))
     files |= set(_libraries([path for path in files if _is_elf(path)]))
-    files |= {compiled for path in files if path.suffix == ".py" and (compiled := _compiled(path)).is_file()}
-    settings = Path(sys.prefix) / "pyvenv.cfg"
-    return tuple(sorted(files | ({settings} if settings.is_file() else set())))
+    # In a container, Python would have to compile every module anew every time.
+    compiled = {Path(cache_from_source(str(path))) for path in files if path.suffix == ".py"}
+    return tuple(sorted(files | set(filter(Path.is_file, compiled))))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -130,11 +131,6 @@ def _with_targets(path: Path) -> set[Path]:
         path = Path(os.path.normpath(path.parent / path.readlink()))
         links.add(path)
     return links
-
-
-def _compiled(path: Path) -> Path:
-    """Where Python keeps a module compiled: in a container, it would have to do that anew every time."""
-    return path.parent / "__pycache__" / f"{path.stem}.{sys.implementation.cache_tag}.pyc"
 
 
 def _is_elf(path: Path) -> bool:
@@ -179,16 +175,13 @@ def _write(tar: tarfile.TarFile) -> None:
         entry.size, entry.mode = len(text), 0o644
         tar.addfile(entry, BytesIO(text.encode()))
     for path in contents():
-        entry = tarfile.TarInfo(str(path).lstrip("/"))
-        status = path.lstat()
-        entry.mode, entry.mtime = stat.S_IMODE(status.st_mode), status.st_mtime  # Numba compares times
-        if path.is_symlink() and path.suffix != ".so" and ".so." not in path.name:
-            entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(path)
-            tar.addfile(entry)
-        else:
-            with path.open("rb") as file:
-                entry.size, entry.mode = os.fstat(file.fileno()).st_size, stat.S_IMODE(path.stat().st_mode)
-                tar.addfile(entry, file)
+        is_library = path.suffix == ".so" or ".so." in path.name  # goes in by each of its names
+        tar.add(path.resolve() if is_library else path, str(path), recursive=False, filter=_of_root)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """As it is here, its time too, which Numba compares, but root's."""
+    return entry.replace(uid=0, gid=0, uname="", gname="", deep=False)
 
 
 if __name__ == "__main__":

@@ -7,22 +7,21 @@ to be a namespace and no container says ``kind``.
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, find_capability, probe_capabilities
+from testbed.hosts.capabilities import Finding, probe_capabilities
 from testbed.hosts.docker.container import Container, image_of
-from testbed.hosts.docker.daemon import chosen, client_of, running_url, use_daemon
-from testbed.hosts.docker.groups import joining
+from testbed.hosts.docker.daemon import chosen, running_daemon, use_daemon
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes
+from testbed.hosts.groups import joining
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
-from testbed.hosts.site import Program
-from testbed.topologies.topology import Topology
+from testbed.hosts.site import Program, SiteWatch
 
 AT_ONCE = 4  # containers that are being made
 WATCH_EVERY_S = 0.2
@@ -30,59 +29,43 @@ WATCH_EVERY_S = 0.2
 
 def probe() -> list[Finding]:
     """What this testbed needs of the machine: what Mininet's does, and an engine to start, or one that runs."""
-    findings = [finding for finding in mininet_site.probe() if finding.needed]
-    beside = [finding for finding in mininet_site.probe() if not finding.needed]
-    findings += probe_capabilities("docker-sdk")
-    answers = _running()
-    findings += probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers)
+    mininet, answers = mininet_site.probe(), ""
+    with suppress(Exception):
+        daemon = running_daemon()
+        answers = f"{daemon.url}, version {daemon.client.version()['Version']}"
     text = answers or "none is needed: runs start their own, unless --docker-daemon running"
-    return [*findings, Finding("running daemon", bool(answers), text, needed=False), *beside]
-
-
-def _running() -> str:
-    """Where a daemon answers; empty: nowhere."""
-    if find_capability("docker-sdk") is None:
-        return ""
-    try:
-        client = client_of(running_url())
-        return f"{running_url()}, version {client.version()['Version']}"
-    except Exception:
-        return ""
+    return [
+        *(finding for finding in mininet if finding.needed),
+        *probe_capabilities("docker-sdk"),
+        *probe_capabilities("dockerd", "containerd", "runc", "unshare", needed=not answers),
+        Finding("running daemon", bool(answers), text, needed=False),
+        *(finding for finding in mininet if not finding.needed),
+    ]
 
 
 class DockerSite(MininetSite):
     """A topology in containers.  MachineError where the machine lacks something; a context manager.
 
-    ``wishes``: what each machine is; ``daemon``: ``private`` or ``running``.
+    ``wishes``: what each machine is.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        delays: str = "",
-        seed: int = 0,
-        owns_folder: bool = False,
-        options: Mapping[str, Any] | None = None,
-        daemon: str = "",
-    ):
-        self.wishes = read_wishes(options or {}, topology)
+    def _set_up(self) -> None:
+        self.wishes = read_wishes(self.options, self.topology)
         self.containers: dict[str, Container] = {}
-        self._daemon = use_daemon(daemon or chosen())
+        self._daemon = use_daemon(chosen())
         self._done = threading.Event()
-        self._watcher: threading.Thread | None = None
-        super().__init__(topology, folder, state_folder, delays, seed, owns_folder)
+        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
+        super()._set_up()
 
     # --- agents ------------------------------------------------------------------------------------------
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
         """Into a container's limits: before what pins to cores, which joining a control group may undo.
 
         The container itself is entered behind that, for it may not have its programs: see ``start``.
         """
         if host not in self.containers:
-            return super().prefix(host, is_limited)
+            return super()._prefix(host, is_limited)
         return joining(self.containers[host].groups) if is_limited and self.network is not None else ()
 
     def start(self, host: str, program: Program) -> Agent:
@@ -93,6 +76,10 @@ class DockerSite(MininetSite):
         return super().start(host, program)
 
     # --- what becomes of the containers ------------------------------------------------------------------
+
+    def watched(self) -> SiteWatch:
+        """Containers, too."""
+        return SiteWatch(lambda: self.processes, self._namespaces, self.usage)
 
     def usage(self) -> list[tuple[str, str, float]]:
         """What Docker counts of each container: (host, metric, value)."""
@@ -112,23 +99,15 @@ class DockerSite(MininetSite):
                 rows.append((f"container {host}", "alive_count", 0.0))
         return rows
 
-    def cause(self) -> str:
-        """What has happened to a host, so that its agents cannot go on; empty: nothing that is known."""
-        causes = [
-            f"host {host} was over its memory limit of {container.wish.memory} and was killed"
-            for host, container in self.containers.items()
-            if container.check_memory()
-        ]
-        causes += [
-            f"the container of host {host} has ended"
-            for host, container in self.containers.items()
-            if not container.is_out_of_memory and not container.alive
-        ]
-        return "; ".join(causes)
-
     def explained(self, error: HarnessError) -> HarnessError:
-        """See ``testbed.hosts.site.Site.explained``."""
-        cause = self.cause()
+        """See ``testbed.hosts.site.Site.explained``: what has happened to a host, so that its agents cannot go on."""
+        full, ended = [], []
+        for host, container in self.containers.items():
+            if container.check_memory():
+                full.append(f"host {host} was over its memory limit of {container.wish.memory} and was killed")
+            elif not container.alive:
+                ended.append(f"the container of host {host} has ended")
+        cause = "; ".join(full + ended)
         if not cause or cause in error.what:
             return error
         return MachineError(f"{cause} ({error.what})", "see its log, or give it more (--set testbed.memory=…)")
@@ -138,29 +117,21 @@ class DockerSite(MininetSite):
     def _holders(self) -> Mapping[str, int]:
         """Make the containers; their networks are empty then."""
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
-        by_image = {wish.image: wish for wish in wishes.values()}
-        images = {name: image_of(self._daemon, wish) for name, wish in by_image.items()}
-        files = [_compiled_folder(), self.memory, *loaded_files()]
+        images = {name: image_of(self._daemon, name) for name in {wish.image for wish in wishes.values()}}
+        files = [self.folder, _compiled_folder(), self.memory, *loaded_files()]
         self._undo.callback(self._remove)
-        problems: list[Exception] = []
 
         def make(host: str, wish: Wish) -> None:
-            try:
-                self.containers[host] = Container(
-                    self._daemon, host, wish, images[wish.image], self.state, self.folder, files
-                )
-            except HarnessError as error:
-                problems.append(error)
+            self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(make, wishes.keys(), wishes.values()))
-        if problems:
-            raise problems[0]
+            work = [pool.submit(make, host, wish) for host, wish in wishes.items()]
+        for each in work:
+            each.result()
         self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:
                 container.follow(self.folder / "logs" / f"container-{host}.log")
-        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
         self._watcher.start()
         return {host: container.pid for host, container in self.containers.items()}
 
@@ -173,7 +144,7 @@ class DockerSite(MininetSite):
     def _remove(self) -> None:
         """Remove all containers, side by side; the first problem is raised at the end."""
         self._done.set()
-        if self._watcher is not None:
+        if self._watcher.is_alive():
             self._watcher.join()
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for future in [pool.submit(container.close) for container in self.containers.values()]:

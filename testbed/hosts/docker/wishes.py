@@ -6,15 +6,15 @@ of all hosts with the role broker, ``brokers1.cpus`` that of one host (or of the
 
 import re
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Options
 from core.registry import configure, hint
 from testbed.topologies.topology import Topology
 
 CONTAINER, NAMESPACE = "docker", "mininet"  # kinds of hosts
+ARCHIVE = ".tar"  # ends the path of what docker save has written, and no name of an image
 LEAST_CPUS = 0.01  # Docker's own
 LEAST_MEMORY_BYTES = 6 << 20  # the same
 _UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -55,16 +55,11 @@ class Wish:
             raise SpecError(f"testbed docker: memory = {self.memory!r}", f"give a size in {', '.join(_UNITS)}: 256MB")
         return int(match[1]) * _UNITS[match[2]]
 
-    @property
-    def is_archive(self) -> bool:
-        """Whether the image is a file."""
-        return self.image.endswith(".tar")
 
-
-def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wish]:
+def read_wishes(options: Options, topology: Topology) -> dict[str, Wish]:
     """By machine; SpecError for an option that is none, for a host that is none, for values that cannot be."""
     known = [field.name for field in fields(Wish)]
-    by_whom: dict[str, dict[str, Any]] = {}
+    by_whom: dict[str, dict[str, object]] = {}
     for key, value in options.items():
         whom, _, name = key.rpartition(".")
         if name not in known:
@@ -88,15 +83,3 @@ def read_wishes(options: Mapping[str, Any], topology: Topology) -> dict[str, Wis
         values = {name: value for layer in layers for name, value in layer.items()}
         wishes[machine.name] = configure(f"testbed docker, host {machine.name},", Wish, values)
     return wishes
-
-
-def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
-    """What the site is made with; SpecError as above."""
-    read_wishes(options, topology)
-    return {"options": dict(options)}
-
-
-def archives(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Files that the options name: a run's identity depends on what is in them."""
-    images = {str(value) for key, value in options.items() if key.rpartition(".")[2] == "image"}
-    return tuple(sorted(name for name in images if Wish(image=name).is_archive))

@@ -11,7 +11,6 @@ path is cut or changed arrives as it was to.  Datagrams may overtake each other,
 An agent: ``attach`` {hosts: {name: pid}}, ``set`` {paths: [[target, queue, setting]]}, ``stats`` {reset}.
 """
 
-import ctypes
 import gc
 import heapq
 import json
@@ -20,14 +19,20 @@ import select
 import socket
 import sys
 import time
-from collections.abc import Callable
+from bisect import bisect_left
 from contextlib import suppress
+from dataclasses import replace
+from itertools import accumulate, count
 from random import Random
-from typing import Any
 
-from testbed.hosts.agent import say
+import msgspec
+
+from core.records import Json
+from testbed.hosts.agent import carry_out, say
+from testbed.hosts.loop import precise_sleep
 from testbed.hosts.mininet import netlink
 from testbed.hosts.mininet.namespaces import network_of
+from testbed.links import PathState
 
 COMPENSATION_NS = 50_000  # what the way through queue and process adds at rest: half a round trip's error, measured
 EAGER_BELOW_NS = 300_000  # a shortest delay below this: wake for each arrival
@@ -39,7 +44,6 @@ VERDICTS_COUNT = 512  # in one call: 16 KB
 LATENESS_STEP_BITS = 13  # buckets of 8.2 us
 LATENESS_BUCKETS = 1 << 16  # half a second
 SO_TIMESTAMPNS = 35
-PR_SET_TIMERSLACK = 29
 TCP = 6
 UDP = 17
 FRAGMENT_OFFSET = 0x1FFF
@@ -49,8 +53,7 @@ _PROTOCOL_BACK = netlink.IP_HEADER_BYTES - 9  # from the end of a message that e
 class _Host:
     """A network namespace: its socket, its paths by queue (two bytes, as in messages), the verdicts to send."""
 
-    def __init__(self, name: str, pid: int):
-        self.name = name
+    def __init__(self, pid: int):
         with network_of(pid):
             self.queues = netlink.open_queues()
             self.repeats = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -59,34 +62,37 @@ class _Host:
         self.paths: dict[bytes, _Path] = {}
         self.verdicts: list[bytes] = []
 
-    def close(self) -> None:
-        self.queues.close()
-        self.repeats.close()
+    def send(self) -> None:
+        """All verdicts in one call; the kernel works them off before it returns."""
+        with suppress(BlockingIOError):
+            self.queues.send(b"".join(self.verdicts))
+        self.verdicts.clear()
 
 
 class _Path:
-    """One direction: where its verdicts go, and its setting."""
+    """One direction: where its verdicts go, and its state; rates are others' business."""
 
     def __init__(self, host: _Host, queue: int, seed: str):
-        self.host, self.queue = host, queue
+        self.host = host
         self.accept = netlink.verdict_prefix(queue, netlink.ACCEPT)
         self.drop = netlink.verdict_prefix(queue, netlink.DROP)
         self.random = Random(seed).random
         self.stream_due_ns = 0  # TCP: nothing is let go before this
-        self.is_plain = True
-        self.delay_ns = 0
-        self.jitters_ns: list[int] = []
-        self.through_probability = 1.0
-        self.duplications: list[float] = []
-        self.reorderings: list[list[Any]] = []
-        self.is_cut = False
+        self.set(PathState())
 
-    def set(self, setting: dict[str, Any]) -> None:
-        """``setting``: the fields of a ``testbed.links.PathState``; rates are others' business."""
-        vars(self).update(setting)
-        self.loss_probability = 1.0 - self.through_probability
-        touched = self.jitters_ns or self.loss_probability or self.duplications or self.reorderings or self.is_cut
-        self.is_plain = not touched
+    def set(self, state: PathState) -> None:
+        self.state, self.delay_ns, self.loss_probability = state, state.delay_ns, state.loss_probability
+        self.is_plain = replace(state, delay_ns=0, rates_bps=()) == PathState()
+
+    def loses(self) -> str:
+        """Why a packet that comes now is dropped; empty if it is not."""
+        if self.state.is_cut:
+            return "cut"
+        return "lost" if self.loss_probability and self.random() < self.loss_probability else ""
+
+    def doubles(self) -> bool:
+        """Whether some link lets a datagram that comes now arrive twice."""
+        return any([self.random() < probability for probability in self.state.duplications])
 
 
 class Delayer:
@@ -100,7 +106,7 @@ class Delayer:
         self._poll.register(self._commands, select.POLLIN | select.POLLHUP)
         self._input, self._seed = b"", 0
         self._heap: list[tuple[int, int, _Path, bytes, bytes | None]] = []
-        self._serial = 0
+        self._serial = count()  # what is due at one instant goes as it came
         self._shortest_ns = 0
         self._stamps = netlink.Stamps()
         self.counts = dict.fromkeys(("packet", "lost", "cut", "doubled", "held", "unstamped", "error"), 0)
@@ -136,11 +142,10 @@ class Delayer:
     def _drain(self, host: _Host) -> None:
         receive, size, paths, stamp_of = host.queues.recv, host.message_bytes, host.paths, self._stamps.arrived_at_ns
         heap, counts = self._heap, self.counts
-        serial = self._serial
-        try:
+        with suppress(BlockingIOError):
             for _ in range(DRAIN_COUNT):
                 message = receive(size)
-                if netlink.message_type(message) != netlink.PACKET:
+                if not netlink.is_packet(message):
                     self._note_error(message)
                     continue
                 path = paths[message[netlink.QUEUE_AT : netlink.QUEUE_AT + 2]]
@@ -156,63 +161,43 @@ class Delayer:
                 else:
                     header = netlink.attribute_at(message, netlink.ATTRIBUTE_PAYLOAD)
                     protocol = message[header + 9]
-                    cause = self._loses(path)
+                    cause = path.loses()
                     if cause:
                         counts[cause] += 1
                         host.verdicts.append(path.drop + packet_id)
                         continue
                     due_ns += self._extra_ns(path, protocol)
-                    if path.duplications and protocol == UDP and _any(path.duplications, path.random):
+                    if protocol == UDP and path.doubles():
                         copy = message[header:]
                 if protocol == TCP:
                     due_ns = path.stream_due_ns = max(due_ns, path.stream_due_ns)
-                serial += 1
-                heapq.heappush(heap, (due_ns, serial, path, path.accept + packet_id, copy))
-        except BlockingIOError:
-            pass
-        counts["packet"] += serial - self._serial
-        self._serial = serial
-        if host.verdicts:
-            _send(host)
-
-    @staticmethod
-    def _loses(path: _Path) -> str:
-        """Why a packet that comes now is dropped; empty if it is not."""
-        if path.is_cut:
-            return "cut"
-        return "lost" if path.loss_probability and path.random() < path.loss_probability else ""
+                counts["packet"] += 1
+                heapq.heappush(heap, (due_ns, next(self._serial), path, path.accept + packet_id, copy))
 
     def _extra_ns(self, path: _Path, protocol: int) -> int:
-        extra = 0
-        for jitter_ns in path.jitters_ns:
-            extra += int((2 * path.random() - 1) * jitter_ns)
+        extra = sum(int((2 * path.random() - 1) * jitter_ns) for jitter_ns in path.state.jitters_ns)
         if protocol != TCP:
-            for probability, hold_ns in path.reorderings:
+            for probability, hold_ns in path.state.reorderings:
                 if path.random() < probability:
                     extra += hold_ns
                     self.counts["held"] += 1
         return extra
 
     def _release(self) -> None:
-        heap, lateness = self._heap, self.lateness
-        touched: set[_Host] = set()
-        now_ns = time.time_ns()
-        released = 0
-        while heap and heap[0][0] <= now_ns:
+        heap, lateness, now_ns = self._heap, self.lateness, time.time_ns()
+        for _ in range(VERDICTS_COUNT):
+            if not heap or heap[0][0] > now_ns:
+                break
             due_ns, _, path, verdict, copy = heapq.heappop(heap)
             late_ns = now_ns - due_ns
-            if late_ns > self.latest_ns:
-                self.latest_ns = late_ns
+            self.latest_ns = max(late_ns, self.latest_ns)
             lateness[min(late_ns >> LATENESS_STEP_BITS, LATENESS_BUCKETS - 1)] += 1
             path.host.verdicts.append(verdict)
-            touched.add(path.host)
             if copy is not None:
                 self._repeat(path.host, copy)
-            released += 1
-            if released % VERDICTS_COUNT == 0:
-                break
-        for host in touched:
-            _send(host)
+        for host in self.hosts.values():
+            if host.verdicts:
+                host.send()
 
     def _repeat(self, host: _Host, packet: bytes) -> None:
         """Let a datagram arrive once more: sent to the host itself, over its loopback, with its sender's address.
@@ -241,54 +226,41 @@ class Delayer:
         part = os.read(self._commands, 1 << 16)
         self.is_done = not part
         *lines, self._input = (self._input + part).split(b"\n")
-        commands: dict[str, Callable[..., dict[str, Any]]] = {
-            "attach": self.attach,
-            "set": self.set,
-            "stats": self.stats,
-        }
         for line in lines:
-            arguments = json.loads(line)
-            name = arguments.pop("do")
-            try:
-                say(**{"ok": name, **commands[name](**arguments)})
-            except Exception as error:
-                say(error=f"{type(error).__name__}: {error}")
+            carry_out(line, {"attach": self.attach, "set": self.set, "stats": self.stats})
 
-    def attach(self, hosts: dict[str, int], seed: int) -> dict[str, Any]:
+    def attach(self, hosts: dict[str, int], seed: int) -> None:
         """Open the queues of hosts, by the id of a process in their namespace; ``seed``: of what is drawn."""
         self._seed = seed
         for name, pid in hosts.items():
-            host = self.hosts[name] = _Host(name, pid)
+            host = self.hosts[name] = _Host(pid)
             self._by_handle[host.queues.fileno()] = host
             self._poll.register(host.queues.fileno(), select.POLLIN)
-        return {}
 
-    def set(self, paths: list[tuple[str, int, dict[str, Any]]]) -> dict[str, Any]:
-        """Change what paths do, (target, queue, setting) each; queues that are new are taken over first."""
+    def set(self, paths: list[tuple[str, int, Json]]) -> Json:
+        """Change what paths do, (target, queue, fields of a ``PathState``) each; new queues are taken over first."""
         refused = self.counts["error"]
-        for target, queue, setting in paths:
-            host, key = self.hosts[target], queue.to_bytes(2, "big")
+        for target, queue, fields in paths:
+            host, key, state = self.hosts[target], queue.to_bytes(2, "big"), msgspec.convert(fields, PathState)
             if key not in host.paths:
                 host.paths[key] = _Path(host, queue, f"{self._seed} {target} {queue}")
                 host.queues.send(netlink.bind_message(queue))
                 self._drain(host)  # the kernel's answers
-            path = host.paths[key]
-            copied = bool(path.duplications)
-            path.set(setting)
-            if copied != bool(path.duplications):
-                size_bytes = netlink.WHOLE_BYTES if path.duplications else netlink.IP_HEADER_BYTES
+            if bool(host.paths[key].state.duplications) != bool(state.duplications):
+                size_bytes = netlink.WHOLE_BYTES if state.duplications else netlink.IP_HEADER_BYTES
                 host.message_bytes = WHOLE_MESSAGE_BYTES  # for good: what waits is long
                 host.queues.send(netlink.copy_message(queue, size_bytes))
+            host.paths[key].set(state)
         if self.counts["error"] > refused:
             raise OSError("the kernel refuses a packet queue")
         delays = [path.delay_ns for host in self.hosts.values() for path in host.paths.values()]
         self._shortest_ns = min(delays, default=0)
         return {"path_count": len(delays)}
 
-    def stats(self, reset: bool = False) -> dict[str, Any]:
+    def stats(self, reset: bool = False) -> Json:
         """Counts since the start or the last reset, and how late packets were let go."""
         total = sum(self.lateness)
-        stats: dict[str, Any] = {f"{name}_count": count for name, count in self.counts.items()}
+        stats = {f"{name}_count": value for name, value in self.counts.items()}
         stats["waiting_count"] = len(self._heap)
         for percent in (50, 99):
             stats[f"lateness_p{percent}_ns"] = quantile(self.lateness, total * percent / 100)
@@ -300,45 +272,20 @@ class Delayer:
 
 
 def quantile(buckets: list[int], rank: float) -> int:
-    """The middle of the bucket in which the rank falls."""
-    seen = 0
-    for bucket, count in enumerate(buckets):
-        seen += count
-        if count and seen >= rank:
-            return (bucket << LATENESS_STEP_BITS) + (1 << LATENESS_STEP_BITS - 1)
-    return 0
-
-
-def _any(probabilities: list[float], random: Any) -> bool:
-    return any([random() < probability for probability in probabilities])
-
-
-def _send(host: _Host) -> None:
-    """All verdicts of a host in one call; the kernel works them off before it returns."""
-    with suppress(BlockingIOError):
-        host.queues.send(b"".join(host.verdicts))
-    host.verdicts.clear()
-
-
-def _prepare_process() -> socket.socket:
-    """Precise sleeps, no garbage collector (nothing here is cyclic), and a socket that turns the kernel's stamps on."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-    gc.disable()
-    stamping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    stamping.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    return stamping
+    """The middle of the bucket in which the rank falls; 0 where nothing was counted."""
+    bucket = bisect_left(list(accumulate(buckets)), rank)
+    return (bucket << LATENESS_STEP_BITS) + (1 << LATENESS_STEP_BITS - 1) if rank else 0
 
 
 def main() -> None:
     """The process."""
-    stamping = _prepare_process()
-    delayer = Delayer()
-    delayer.run()
+    precise_sleep()
+    gc.disable()  # nothing here is cyclic
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stamping:
+        stamping.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # turns the kernel's stamps on, as long as it is open
+        delayer = Delayer()
+        delayer.run()
     print(json.dumps(delayer.stats()), file=sys.stderr, flush=True)
-    for host in delayer.hosts.values():
-        host.close()
-    stamping.close()
 
 
 if __name__ == "__main__":

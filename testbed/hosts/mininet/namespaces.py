@@ -1,57 +1,54 @@
-"""Sockets in other processes' network namespaces: a socket stays where it was made."""
+"""Other processes' network namespaces: sockets, which stay where they were made, and commands."""
 
 import ctypes
 import os
-import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from core.errors import MachineError
+from testbed.hosts.capabilities import tool
 
 CLONE_NEWNET = 0x40000000
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _enter(handle: int) -> None:
-    if _libc().setns(handle, CLONE_NEWNET):  # os.setns is there from Python 3.12 on
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+COMMAND_S = 20
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def network_of(pid: int) -> Iterator[None]:
     """This thread is in the network namespace of a process; other threads are where they were."""
     try:
-        own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            other = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                _enter(other)
-            finally:
-                os.close(other)
+        with open("/proc/thread-self/ns/net") as own:
+            with open(f"/proc/{pid}/ns/net") as other:
+                _enter(other.fileno())
             try:
                 yield
             finally:
-                _enter(own)
-        finally:
-            os.close(own)
+                _enter(own.fileno())
     except PermissionError:
         raise MachineError("may not enter a network namespace", "run as root") from None
 
 
-def connect_in(pid: int, address: tuple[str, int], timeout_s: float) -> socket.socket:
-    """A TCP connection to an address of another namespace; OSError as ``socket.connect`` raises it."""
-    with network_of(pid):
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _enter(handle: int) -> None:
+    if _LIBC.setns(handle, CLONE_NEWNET):  # os.setns is there from Python 3.12 on
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def entering(pid: int) -> list[str]:
+    """The words before a command that put it into the network namespace of a process."""
+    return [tool("nsenter") or "nsenter", "-t", str(pid), "-n"]
+
+
+def run_in(pid: int, program: str, *words: str, text: str = "", fix: str = "") -> None:
+    """Run a command in the network namespace of a process; MachineError with what it says if it fails."""
+    command = [*entering(pid), tool(program) or program, *words]
     try:
-        connection.settimeout(timeout_s)
-        connection.connect(address)
-    except OSError:
-        connection.close()
-        raise
-    return connection
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=COMMAND_S)
+    except subprocess.TimeoutExpired:
+        said = "no answer in time"
+    else:
+        if not done.returncode:
+            return
+        said = ((done.stderr or done.stdout).strip() or f"code {done.returncode}").splitlines()[0]
+    raise MachineError(f"{' '.join([program, *words])[:80]}: {said}", fix)

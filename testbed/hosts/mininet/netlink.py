@@ -12,7 +12,6 @@ import struct
 NETLINK_NETFILTER = 12
 SOL_NETLINK, NETLINK_NO_ENOBUFS = 270, 5
 SO_RCVBUFFORCE = 33
-ERROR = 2  # nlmsghdr.type: an answer to what we sent
 PACKET, VERDICT, CONFIG = 0x300, 0x301, 0x302
 REQUEST, ACK = 1, 4
 BIND = 1
@@ -32,6 +31,7 @@ QUEUE_AT, ID_AT, ATTRIBUTES_AT = 18, 24, 20  # in a packet's message; the packet
 _HEADER = struct.Struct("=IHHII")
 _ATTRIBUTE = struct.Struct("=HH")
 _STAMP = struct.Struct(">QQ")  # seconds, microseconds
+_PACKET = struct.pack("=H", PACKET)
 
 
 def open_queues() -> socket.socket:
@@ -58,11 +58,7 @@ def bind_message(queue: int) -> bytes:
     return (
         _config(queue, _attribute(CFG_CMD, struct.pack(">BxH", BIND, socket.AF_INET)))
         + _config(queue, _attribute(CFG_QUEUE_MAXLEN, struct.pack(">I", QUEUE_PACKETS_MAXIMUM)))
-        + _config(
-            queue,
-            _attribute(CFG_MASK, struct.pack(">I", F_GSO)),
-            _attribute(CFG_FLAGS, struct.pack(">I", F_GSO)),
-        )
+        + _config(queue, *(_attribute(each, struct.pack(">I", F_GSO)) for each in (CFG_MASK, CFG_FLAGS)))
         + copy_message(queue, IP_HEADER_BYTES)
     )
 
@@ -79,16 +75,13 @@ def verdict_prefix(queue: int, verdict: int) -> bytes:
     return _HEADER.pack(_HEADER.size + len(body) + 4, VERDICT, REQUEST, 0, 0) + body
 
 
-def message_type(message: bytes) -> int:
-    """PACKET, or ERROR: an acknowledgement or a refusal."""
-    return message[4] | message[5] << 8 if _LITTLE else message[5] | message[4] << 8
-
-
-_LITTLE = struct.pack("=H", 1) == b"\x01\x00"
+def is_packet(message: bytes) -> bool:
+    """Whether the kernel hands us a packet; otherwise it acknowledges or refuses something."""
+    return message[4:6] == _PACKET
 
 
 def error_text(message: bytes) -> str:
-    """What an ERROR message says; empty for an acknowledgement."""
+    """What a message says that is no packet; empty for an acknowledgement."""
     (number,) = struct.unpack_from("=i", message, _HEADER.size)
     return os.strerror(-number) if number else ""
 
@@ -123,5 +116,4 @@ class Stamps:
             if not at:
                 return 0
         seconds, microseconds = _STAMP.unpack_from(message, at)
-        stamp: int = seconds * 1_000_000_000 + microseconds * 1_000
-        return stamp
+        return int(seconds * 1_000_000_000 + microseconds * 1_000)

@@ -11,39 +11,53 @@ with the last process and socket in it; Mininet's shells end when the harness do
 import importlib
 import importlib.util
 import os
-import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from types import MappingProxyType, ModuleType
+from typing import Any, Protocol
 
 from core.errors import MachineError
-from testbed.hosts.capabilities import CAPABILITIES, require, tool
+from testbed.hosts.capabilities import CAPABILITIES, require
+from testbed.hosts.mininet.namespaces import entering, run_in
 from testbed.topologies.topology import SWITCH, Topology
 
 NEEDED = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip")
-PLACE = Path("/usr/lib/python3/dist-packages/mininet")  # of Debian's package, which other Pythons do not see
+DEBIAN = "/usr/lib/python3/dist-packages"  # where Debian's package is, which other Pythons do not see
 FABRIC = ""  # the one bridge of a topology whose switches are no tree
-TIMEOUT_S = 20
 FORWARDING_TIMEOUT_S = 10.0
 FORWARDING = "3"  # the state of a bridge's port
 
 
-def load_mininet() -> Any:
+class MininetNode(Protocol):
+    """A host or switch of Mininet's; ``pid``: its shell, in its namespace."""
+
+    name: str
+    pid: int
+
+    def IP(self) -> str:
+        """IPv4, of its only interface."""
+        ...
+
+    def MAC(self) -> str:
+        """The hardware address of that."""
+        ...
+
+    def defaultIntf(self) -> object:
+        """That interface; as text its name."""
+        ...
+
+
+def load_mininet() -> ModuleType:
     """The package ``mininet`` with its parts; MachineError where it or its tools are missing."""
     require(*NEEDED)
-    if importlib.util.find_spec("mininet") is None and (PLACE / "__init__.py").is_file():
-        spec = importlib.util.spec_from_file_location(
-            "mininet", PLACE / "__init__.py", submodule_search_locations=[str(PLACE)]
-        )
-        assert spec is not None and spec.loader is not None
-        package = importlib.util.module_from_spec(spec)
-        sys.modules["mininet"] = package
-        spec.loader.exec_module(package)
+    debian = PathFinder.find_spec("mininet", [DEBIAN])
+    if importlib.util.find_spec("mininet") is None and debian and debian.loader:
+        sys.modules["mininet"] = importlib.util.module_from_spec(debian)
+        debian.loader.exec_module(sys.modules["mininet"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it uses distutils
@@ -51,7 +65,7 @@ def load_mininet() -> Any:
                 importlib.import_module(f"mininet.{part}")
     except ImportError as error:
         raise MachineError(f"Mininet does not load: {error}", CAPABILITIES["mininet"].fix) from None
-    mininet: Any = sys.modules["mininet"]
+    mininet = sys.modules["mininet"]
     mininet.log.setLogLevel("error")
     mininet.net.Mininet.inited = True  # or it would change limits and sysctls of the whole machine
     return mininet
@@ -76,17 +90,16 @@ class MininetNetwork:
         self, topology: Topology, environment: Mapping[str, str], holders: Mapping[str, int] = MappingProxyType({})
     ):
         mininet = load_mininet()
-        self._held = _held_host(mininet)
+        host, bridge = (_marked(kind, environment) for kind in (mininet.node.Host, mininet.nodelib.LinuxBridge))
         self.is_tree = is_tree(topology)
-        self.net = mininet.net.Mininet(controller=None, switch=mininet.nodelib.LinuxBridge, build=False)
-        self.nodes: dict[str, Any] = {}
+        self.net = mininet.net.Mininet(controller=None, host=host, switch=bridge, build=False)
+        self.nodes: dict[str, MininetNode] = {}
         self._ports: dict[frozenset[str], dict[str, str]] = {}  # by link: end -> interface
         try:
-            with _environment(environment):
-                self._add_nodes(topology, holders)
-                self._add_links(topology)
-                self.net.build()
-                self.net.start()
+            self._add_nodes(topology, holders)
+            self._add_links(topology)
+            self.net.build()
+            self.net.start()
             self._fix_neighbours(topology)
             self._await_forwarding()
         except BaseException:
@@ -95,17 +108,15 @@ class MininetNetwork:
 
     def pid(self, host: str) -> int:
         """A process in the namespace of a machine or switch."""
-        pid: int = self.nodes[host].pid
-        return pid
+        return self.nodes[host].pid
 
     def address(self, host: str) -> str:
         """IPv4, of the host's only interface."""
-        address: str = self.nodes[host].IP()
-        return address
+        return self.nodes[host].IP()
 
     def device(self, host: str) -> str:
         """The name of the host's only interface."""
-        return str(self.nodes[host].defaultIntf().name)
+        return str(self.nodes[host].defaultIntf())
 
     def ports(self, a: str, b: str) -> tuple[str, str]:
         """The interfaces at both ends of a link that is a pair of interfaces."""
@@ -118,15 +129,13 @@ class MininetNetwork:
         The kernel may take a second before the new port forwards; this returns when it does.
         """
         port = self._ports.pop(frozenset((host, before)))
-        target = self.nodes[point]
-        ip = tool("ip") or "ip"
-        far = port[before]
+        far, target = port[before], self.nodes[point]
         name = f"{target.name}-from{self.nodes[host].name}"
-        run_in(self.pid(before), ip, "link", "set", far, "nomaster")
-        run_in(self.pid(before), ip, "link", "set", far, "netns", str(target.pid), "name", name)
-        run_in(target.pid, ip, "link", "set", name, "master", target.name, "up")
+        run_in(self.pid(before), "ip", "link", "set", far, "nomaster")
+        run_in(self.pid(before), "ip", "link", "set", far, "netns", str(target.pid), "name", name)
+        run_in(target.pid, "ip", "link", "set", name, "master", target.name, "up")
         for switch in self.net.switches:  # what bridges have learned is wrong now, all the way
-            run_in(switch.pid, ip, "link", "set", switch.name, "type", "bridge", "fdb_flush")
+            run_in(switch.pid, "ip", "link", "set", switch.name, "type", "bridge", "fdb_flush")
         self._ports[frozenset((host, point))] = {host: port[host], point: name}
         self._await_forwarding()
 
@@ -154,9 +163,8 @@ class MininetNetwork:
         for number, name in enumerate(switches, 1):
             self.nodes[name] = self.net.addSwitch(f"s{number}", inNamespace=True)
         for number, host in enumerate(topology.machines, 1):
-            mac = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}"
-            held = {"cls": self._held, "holder": holders[host.name]} if host.name in holders else {}
-            self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac, **held)
+            mac, holder = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", holders.get(host.name)
+            self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac, inNamespace=holder is None, holder=holder)
 
     def _add_links(self, topology: Topology) -> None:
         pairs = [(link.a, link.b) for link in topology.links]
@@ -168,60 +176,28 @@ class MininetNetwork:
 
     def _fix_neighbours(self, topology: Topology) -> None:
         """No host asks for another's hardware address, and none speaks IPv6: links carry what is measured."""
-        hosts = [host.name for host in topology.machines]
-        where = {name: (self.address(name), self.nodes[name].MAC()) for name in hosts}
-        for name in hosts:
+        hosts = [self.nodes[host.name] for host in topology.machines]
+        for node in hosts:
             lines = [
-                f"neighbour replace {address} lladdr {mac} dev {self.device(name)} nud permanent"
-                for other, (address, mac) in where.items()
-                if other != name
+                f"neighbour replace {other.IP()} lladdr {other.MAC()} dev {node.defaultIntf()} nud permanent"
+                for other in hosts
+                if other is not node
             ]
-            lines.append(f"address flush dev {self.device(name)} scope link")
-            run_in(self.pid(name), tool("ip") or "ip", "-batch", "-", text="\n".join(lines) + "\n")
+            lines.append(f"address flush dev {node.defaultIntf()} scope link")
+            run_in(node.pid, "ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 
-def _held_host(mininet: Any) -> Any:
-    """A class of Mininet hosts whose network is that of another process, as of a container.
+def _marked(kind: Any, environment: Mapping[str, str]) -> type[MininetNode]:
+    """A class of Mininet's nodes whose shells have ``environment``, too, and may live in another's network.
 
-    Mininet's shell is there with this machine's files and process ids: whatever the container has in it, Mininet finds
-    its tools, and can make a link between any two hosts by the ids of their shells.
+    ``holder``, a node's parameter, is a process in that network, as of a container.  Mininet's shell is there with this
+    machine's files and process ids: whatever the container has in it, Mininet finds its tools, and can make a link
+    between any two hosts by the ids of their shells.
     """
 
-    class HeldHost(mininet.node.Host):
-        def __init__(self, name: str, holder: int, **params: Any):
-            self.holder = holder
-            super().__init__(name, inNamespace=False, **params)
+    class MarkedNode(kind):
+        def _popen(self, cmd: list[str], **how: object) -> object:
+            words = entering(holder) if (holder := self.params.get("holder")) else []
+            return super()._popen([*words, *cmd], env={**os.environ, **environment}, **how)
 
-        def _popen(self, cmd: list[str], **params: Any) -> Any:
-            return super()._popen([tool("nsenter") or "nsenter", "-t", str(self.holder), "-n", *cmd], **params)
-
-    return HeldHost
-
-
-def run_in(pid: int, *words: str, text: str = "") -> None:
-    """Run a command in the network namespace of a process; MachineError with what it says if it fails."""
-    done = subprocess.run(
-        [tool("nsenter") or "nsenter", "-t", str(pid), "-n", *words],
-        input=text,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise MachineError(f"{' '.join(words)[:80]}: {said[0] if said else f'code {done.returncode}'}")
-
-
-@contextmanager
-def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Mininet gives its shells the environment of this process."""
-    before = dict(os.environ)
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name in changes:
-            if name in before:
-                os.environ[name] = before[name]
-            else:
-                del os.environ[name]
+    return MarkedNode

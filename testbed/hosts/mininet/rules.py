@@ -4,14 +4,13 @@ All rules of a host are loaded at once, in place of those before; they vanish wi
 without a listener a queue drops everything, which is seen at once, where a bypass would be a network without delay.
 """
 
-import shutil
-import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import tool
+from testbed.hosts.mininet.namespaces import COMMAND_S, run_in
 
-TIMEOUT_S = 20
 CHAIN = "PREROUTING"  # of the table mangle: before the socket, behind the sender
 
 
@@ -23,39 +22,18 @@ def rules_text(device: str, queued: Iterable[tuple[str, int]], cut: Iterable[str
     return "\n".join([*lines, "COMMIT", ""])
 
 
-def restore_tool() -> str:
-    """Legacy where there is one, for it needs no compatibility layer of nftables."""
-    program = tool("iptables-legacy-restore") or tool("iptables-restore")
-    if not program:
-        raise MachineError("there is no iptables-restore", "apt-get install iptables")
-    return program
-
-
-def load_rules(texts: dict[int, str]) -> None:
+def load_rules(texts: Mapping[int, str]) -> None:
     """Load rules into the network namespaces of processes, side by side."""
-    command = [restore_tool(), "-w", str(TIMEOUT_S)]
-    enter = shutil.which("nsenter") or "/usr/bin/nsenter"
-    running = []
-    for pid, text in texts.items():
-        words = [enter, "-t", str(pid), "-n", *command]
-        process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        assert process.stdin is not None
-        process.stdin.write(text)
-        process.stdin.close()
-        process.stdin = None
-        running.append(process)
-    problems = [problem for process in running if (problem := _problem(process))]
-    if problems:
-        raise MachineError(f"iptables: {problems[0]}", "modprobe xt_NFQUEUE nfnetlink_queue")
-
-
-def _problem(process: "subprocess.Popen[str]") -> str:
-    try:
-        _, errors = process.communicate(timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return "no answer in time"
-    return (errors.strip() or f"code {process.returncode}").splitlines()[0] if process.returncode else ""
+    # legacy where there is one, for it needs no compatibility layer of nftables
+    restore = next((name for name in ("iptables-legacy-restore", "iptables-restore") if tool(name)), None)
+    if restore is None:
+        raise MachineError("there is no iptables-restore", "apt-get install iptables")
+    with ThreadPoolExecutor() as pool:
+        running = [
+            pool.submit(
+                run_in, pid, restore, "-w", str(COMMAND_S), text=text, fix="modprobe xt_NFQUEUE nfnetlink_queue"
+            )
+            for pid, text in texts.items()
+        ]
+    for each in running:
+        each.result()

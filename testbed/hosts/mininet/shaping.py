@@ -5,6 +5,7 @@ of ``htb`` with the path's delay (netem) or rate in it.
 """
 
 from collections.abc import Mapping
+from math import prod
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
@@ -33,32 +34,27 @@ def link_lines(device: str, rate_bps: int | None) -> list[str]:
     return [f"qdisc replace dev {device} root tbf rate {rate_bps}bit burst {burst} limit {limit + burst}"]
 
 
-def needs_classes(targets: Mapping[str, PathState], *, per_path_rates: bool, netem: bool) -> bool:
-    """Whether a host's packets must be told apart by target."""
-    return netem or (per_path_rates and any(is_limited(path.rate_bps) for path in targets.values()))
-
-
 def host_lines(
     device: str,
     targets: Mapping[str, PathState],
+    rate_bps: int | None = None,
     *,
-    rate_bps: int | None,
-    per_path_rates: bool,
     netem: bool,
     has_classes: bool = False,
 ) -> list[str]:
-    """The end of a host's only link.  ``targets``: by address.  ``rate_bps``: of that link.
+    """The end of a link: its rate, and what is of the paths behind it, by address: rates, and delays for ``netem``.
 
-    ``per_path_rates``: where links between hosts are no devices of their own, a path has the rate of its narrowest
-    link, for itself.  ``has_classes``: classes are there already, and change.
+    Without either, targets need no classes; ``has_classes``: they have them all the same.
     """
-    if not (has_classes or needs_classes(targets, per_path_rates=per_path_rates, netem=netem)):
+    if not (netem or has_classes or any(is_limited(path.rate_bps) for path in targets.values())):
         return link_lines(device, rate_bps)
-    root = f"{rate_bps}bit" if is_limited(rate_bps) and not per_path_rates else OPEN_RATE
-    lines = [] if has_classes else [f"qdisc replace dev {device} root handle 1: htb default 0"]
-    lines.append(f"class replace dev {device} parent 1: classid 1:1 htb rate {root} quantum 60000")
+    root = f"{rate_bps}bit" if is_limited(rate_bps) else OPEN_RATE
+    lines = [
+        f"qdisc replace dev {device} root handle 1: htb default 0",
+        f"class replace dev {device} parent 1: classid 1:1 htb rate {root} quantum 60000",
+    ]
     for number, (address, path) in enumerate(targets.items(), 2):
-        ceiling = f"{path.rate_bps}bit" if per_path_rates and is_limited(path.rate_bps) else root
+        ceiling = f"{path.rate_bps}bit" if is_limited(path.rate_bps) else root
         lines += [
             f"class replace dev {device} parent 1:1 classid 1:{number:x} htb rate {ceiling} quantum 60000",
             f"filter replace dev {device} parent 1: protocol ip prio 1 handle 800::{number:x} u32"
@@ -81,8 +77,6 @@ def netem_words(path: PathState) -> str:
     if loss:
         words += f" loss {100 * loss:.6f}%"
     if path.duplications:
-        through = 1.0
-        for probability in path.duplications:
-            through *= 1 - probability
-        words += f" duplicate {100 * (1 - through):.6f}%"
+        single = prod(1 - probability for probability in path.duplications)
+        words += f" duplicate {100 * (1 - single):.6f}%"
     return words

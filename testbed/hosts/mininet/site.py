@@ -3,51 +3,52 @@
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, replace
 
+from collectors.procfs import read
 from core.errors import MachineError, SpecError
+from core.records import Json, Options
 from core.registry import hint
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
-from testbed.hosts.mininet.namespaces import connect_in
-from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree, run_in
+from testbed.hosts.mininet.namespaces import network_of, run_in
+from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
-from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited, link_lines, needs_classes
-from testbed.hosts.process import ProcessSite, python_agent
-from testbed.hosts.site import PathMeasure, Program
+from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited
+from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 from testbed.hosts.state import start_time
 from testbed.links import LinkStates, PathState
-from testbed.topologies.topology import SWITCH, Topology
+from testbed.topologies.topology import Topology
 from testbed.trust.link_check import check_links, raise_problems
+
+Ends = tuple[str, str]  # of a path: source, target
 
 NETEM, USER_SPACE = "netem", "user-space"
 DELAYER = "delayer"
 FIFO_PRIORITY = 10
 STATS_TIMEOUT_S = 10.0
+INTERFACE_METRICS = (  # in the order of /proc/net/dev; sent_bytes alone are those of messages
+    *("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count"),
+    *("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count"),
+)
 LEAST_DELAY_NS = 50_000  # ours: a path through the bridge takes about as long anyway
 
 
 def probe() -> list[Finding]:
     """What this testbed needs of the machine: netem or packet queues will do; the rest steadies measurements."""
     delays = ("netem",) if find_capability("netem") else ("iptables", "nfqueue")
-    return [
-        *probe_capabilities(*NEEDED, *delays),
-        *probe_beside(),
-    ]
+    return [*probe_capabilities(*NEEDED, *delays), *probe_beside()]
 
 
-def site_options(options: Mapping[str, Any], topology: Topology) -> dict[str, Any]:
+def check_options(options: Options, topology: Topology) -> None:
     """``delays``, and nothing else; SpecError otherwise."""
     for name, value in options.items():
         if name != "delays":
             raise SpecError(f"testbed mininet has no option {name!r}", hint(name, ("delays",)))
         check_mechanism(value)
-    return dict(options)
 
 
 def check_mechanism(delays: str) -> str:
@@ -57,40 +58,28 @@ def check_mechanism(delays: str) -> str:
     return delays
 
 
-class MininetSite(ProcessSite):
+class MininetSite(Site):
     """A topology in network namespaces.  MachineError where the machine lacks something; a context manager.
 
     ``delays``: who delays, loses and doubles packets: ``netem`` or ``user-space``; empty: netem if the kernel has it.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        delays: str = "",
-        seed: int = 0,
-        owns_folder: bool = False,
-    ):
-        self.delays = check_mechanism(delays) or (NETEM if find_capability("netem") else USER_SPACE)
-        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+    def _set_up(self) -> None:
+        topology = self.topology
         self.network: MininetNetwork | None = None
+        usual = NETEM if find_capability("netem") else USER_SPACE
+        self.delays = check_mechanism(self.options.get("delays") or usual)
+        require(*(("netem",) if self.delays == NETEM else ("iptables", "nfqueue")))
         self.delayer: Agent | None = None
         self.links_took_ns = 0  # to set up delays, losses and rates, on a network that is up
         self._links = LinkStates(topology)
-        self._settings: dict[tuple[str, str], PathState] = {}
-        self._queued: set[tuple[str, str]] = set()
+        self._settings: dict[Ends, PathState] = {}
+        self._queued: set[Ends] = set()
         self._changing = threading.RLock()  # faults and counters may come from different threads
         self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
-        self._classed: set[str] = set()
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
         self.notes += unmet_wishes(topology, is_tree(topology))
-        try:
-            self._build()
-        except BaseException:
-            self.close()
-            raise
+        self._build()
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -98,18 +87,16 @@ class MininetSite(ProcessSite):
         """See ``testbed.hosts.site.Site.address``."""
         return self._up.address(self.topology.host_of(host))
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
-        """Into the host's namespaces; the command keeps its id and its pipes.  Before the network is up: nowhere."""
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+        """Into the host's namespaces; before the network is up: nowhere."""
         if self.network is None:
             return ()
         return (tool("mnexec") or "mnexec", "-a", str(self.network.pid(host)))
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """See ``testbed.hosts.site.Site.connect``."""
-        try:
-            return connect_in(self._up.pid(self.topology.host_of(host)), ("127.0.0.1", port), timeout_s)
-        except OSError as error:
-            raise MachineError(f"nothing answers on port {port} of {host}: {error}", "see the logs") from None
+        with network_of(self._up.pid(self.topology.host_of(host))):
+            return super().connect(host, port, timeout_s)
 
     def close(self) -> None:
         """Stop the agents, the delayer last, then the network."""
@@ -122,25 +109,24 @@ class MininetSite(ProcessSite):
 
     def verify(self) -> list[PathMeasure]:
         """See ``testbed.hosts.site.Site.verify``.  The delayer counts anew from here on: the load's own lateness."""
-        measures = self.measure()
+        measures = check_links(self)
         raise_problems(measures)
-        self._check_delayer()
         if self.delayer is not None:
             with self._changing:
                 self.delayer.ask("stats", reset=True)
         return measures
 
-    def measure(self) -> list[PathMeasure]:
-        """Measure every path, inside its tolerance or not."""
-        return check_links(self)
-
     def apply(self, fault: Fault) -> None:
-        """See ``testbed.hosts.site.Site.apply``."""
+        """See ``testbed.hosts.site.Site.apply``.  A host that moves keeps its address.
+
+        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
+        and carries nothing for up to a second.
+        """
         with self._changing:
-            if isinstance(fault, Handover):
-                self._move(fault)
-            else:
-                self._links.apply(fault)
+            before = self._links.point_of(fault.host) if isinstance(fault, Handover) else ""
+            self._links.apply(fault)
+            if isinstance(fault, Handover) and before != fault.point and self._links_limit:
+                self._up.move(fault.host, before, fault.point)
             self._update()
 
     def set_delay(self, a: str, b: str, delay_ns: int) -> None:
@@ -149,19 +135,6 @@ class MininetSite(ProcessSite):
             self._links.set_delay(a, b, delay_ns)
             self._update()
 
-    def _move(self, fault: Handover) -> None:
-        """The host's address stays.
-
-        Seamless where links have no rates: delays and losses are of paths.  Where they have, the link itself moves,
-        and carries nothing for up to a second.
-        """
-        before = self._links.point_of(fault.host)
-        self._links.apply(fault)
-        limited = any(is_limited(link.rate_bps) for link in self.topology.links)
-        if before != fault.point and self._up.is_tree and limited:
-            self._up.move(fault.host, before, fault.point)
-            self._shape()
-
     def counters(self) -> list[tuple[str, str, float]]:
         """Of interfaces and packet queues by host, and of the delayer: how late it let packets go, what it dropped.
 
@@ -169,10 +142,10 @@ class MininetSite(ProcessSite):
         """
         rows: list[tuple[str, str, float]] = []
         for host in self.topology.machines:
-            rows += [(host.name, metric, value) for metric, value in _interface(self._up, host.name)]
-            rows += [(host.name, metric, value) for metric, value in _queues(self._up, host.name)]
+            counted = _kernel_counters(self._up.pid(host.name), self._up.device(host.name))
+            rows += [(host.name, metric, value) for metric, value in counted]
         if self.delayer is not None:
-            stats: dict[str, Any] = {"alive_count": 0}
+            stats: Json = {"alive_count": 0}
             with self._changing, suppress(MachineError):
                 stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
             rows += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
@@ -195,7 +168,9 @@ class MininetSite(ProcessSite):
         self.network = MininetNetwork(self.topology, self.state.environment, self._holders())
         try:
             for node in self.network.nodes.values():
-                self._record(node.pid, f"mininet:{node.name}")
+                number = self.state.making("process", name=f"mininet:{node.name}")
+                self.state.made(number, pid=node.pid, started=start_time(node.pid))
+                self._undo.callback(self.state.gone, number)
         finally:
             self._undo.callback(self.network.close)  # before the records say that it is gone
         if self.delayer is not None:
@@ -204,7 +179,6 @@ class MininetSite(ProcessSite):
         if self.delayer is not None:
             pids = {host.name: self.network.pid(host.name) for host in self.topology.machines}
             self.delayer.ask("attach", hosts=pids, seed=self.seed)
-        self._shape()
         self._update()
         self.links_took_ns = time.monotonic_ns() - began_ns
 
@@ -212,56 +186,46 @@ class MininetSite(ProcessSite):
         """Machines whose namespaces are made elsewhere, and a process in each."""
         return {}
 
-    def _record(self, pid: int, name: str) -> None:
-        number = self.state.making("process", name=name)
-        self.state.made(number, pid=pid, started=start_time(pid))
-        self._undo.callback(self.state.gone, number)
-
-    def _shape(self) -> None:
-        """Limit the ends of links that are switches'; hosts' ends follow with their paths."""
-        network = self._up
-        if not network.is_tree:
-            return
-        switches = {host.name for host in self.topology.hosts if host.role == SWITCH}
-        lines: dict[str, list[str]] = {}
-        for link in self._links.topology.links:
-            for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True):
-                if end in switches:
-                    lines.setdefault(end, []).extend(link_lines(device, link.rate_bps))
-        for end, text in lines.items():
-            _tc(network, end, text)
-
     def _update(self) -> None:
         """Bring the network to what the paths are now: only what has changed."""
         wanted = self._links.states()
         changed = {ends: path for ends, path in wanted.items() if self._settings.get(ends) != path}
-        self._shape_hosts(wanted, {source for source, _ in changed})
+        self.topology = self._links.topology
+        self._shape(wanted)
         if self.delays == USER_SPACE:
             self._delay(wanted, changed)
         self._settings = wanted
-        self.topology = self._links.topology
 
-    def _shape_hosts(self, wanted: Mapping[tuple[str, str], PathState], sources: set[str]) -> None:
-        network, netem, per_path = self._up, self.delays == NETEM, not self._up.is_tree
-        links = self._links.topology.links
-        for source in sorted(sources):
-            targets = {network.address(b): path for (a, b), path in wanted.items() if a == source}
-            own = [link.rate_bps for link in links if source in (link.a, link.b)]
-            lines = host_lines(
-                network.device(source),
-                targets,
-                rate_bps=None if per_path else own[0],
-                per_path_rates=per_path,
-                netem=netem,
-                has_classes=source in self._classed,
-            )
-            if needs_classes(targets, per_path_rates=per_path, netem=netem):
-                self._classed.add(source)
-            if self._shaped.get(source) != lines:
-                _tc(network, source, lines)
-            self._shaped[source] = lines
+    @property
+    def _links_limit(self) -> bool:
+        """Whether links hold their rates themselves; otherwise those are of paths."""
+        return self._up.is_tree and any(is_limited(link.rate_bps) for link in self.topology.links)
 
-    def _delay(self, wanted: Mapping[tuple[str, str], PathState], changed: Mapping[tuple[str, str], PathState]) -> None:
+    def _shape(self, wanted: Mapping[Ends, PathState]) -> None:
+        """Links that limit do so at both ends; what is of paths, rates or all of netem, is at their sources' ends."""
+        network, of_links = self._up, self._links_limit
+        ends: list[tuple[str, str, int | None]] = [(name, network.device(name), None) for name in self._queue]
+        if of_links:
+            ends = [
+                (end, device, link.rate_bps)
+                for link in self.topology.links
+                for end, device in zip((link.a, link.b), network.ports(link.a, link.b), strict=True)
+            ]
+        lines = {end: list[str]() for end, _, _ in ends}
+        for end, device, rate_bps in ends:
+            paths = {network.address(b): path for (a, b), path in wanted.items() if a == end}
+            if of_links:
+                paths = {address: replace(path, rates_bps=()) for address, path in paths.items()}
+            has_classes = not of_links and bool(self._shaped.get(end))
+            netem = self.delays == NETEM and bool(paths)
+            lines[end] += host_lines(device, paths, rate_bps, netem=netem, has_classes=has_classes)
+        for end, wanted_lines in lines.items():
+            known = self._shaped.get(end, ())
+            if text := "".join(f"{line}\n" for line in wanted_lines if line not in known):
+                run_in(network.pid(end), "tc", "-batch", "-", text=text)
+        self._shaped = lines
+
+    def _delay(self, wanted: Mapping[Ends, PathState], changed: Mapping[Ends, PathState]) -> None:
         """The delayer first, then the rules that lead packets to it.  A cut path without a queue drops by a rule."""
         assert self.delayer is not None
         network = self._up
@@ -283,10 +247,6 @@ class MininetSite(ProcessSite):
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
 
-    def _check_delayer(self) -> None:
-        if self.delayer is not None and not self.delayer.alive:
-            raise MachineError("the delayer has ended", f"see {self.delayer.log}")
-
 
 def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
     """What of the links' rates this testbed does not give."""
@@ -304,33 +264,14 @@ def _needs_queue(path: PathState) -> bool:
     return bool(path.delay_ns >= LEAST_DELAY_NS or path.loss_probability or path.duplications or path.reorderings)
 
 
-def _tc(network: MininetNetwork, host: str, lines: Sequence[str]) -> None:
-    if lines:
-        run_in(network.pid(host), tool("tc") or "tc", "-batch", "-", text="\n".join(lines) + "\n")
-
-
-def _interface(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
-    """Bytes, packets and drops of a host's interface, from /proc; sent_bytes alone are those of messages."""
-    for line in Path(f"/proc/{network.pid(host)}/net/dev").read_text().splitlines():
+def _kernel_counters(pid: int, device: str) -> Iterator[tuple[str, float]]:
+    """Of a host's interface, and of its queues to the delayer: a packet is dropped where one is full, or fails."""
+    for line in read(f"/proc/{pid}/net/dev").splitlines():
         name, _, rest = line.partition(":")
-        if name.strip() == network.device(host):
+        if name.strip() == device:
             values = [float(word) for word in rest.split()]
-            names = ("interface_received_bytes", "received_packet_count", "receive_error_count", "receive_drop_count")
-            sent = ("interface_sent_bytes", "sent_packet_count", "send_error_count", "send_drop_count")
-            return [*zip(names, values[:4], strict=True), *zip(sent, values[8:12], strict=True)]
-    return []
-
-
-def _queues(network: MininetNetwork, host: str) -> list[tuple[str, float]]:
-    """What the kernel dropped on the way to the delayer: queue full, or not delivered."""
-    try:
-        text = Path(f"/proc/{network.pid(host)}/net/netfilter/nfnetlink_queue").read_text()
-    except OSError:
-        return []
-    rows: list[list[Any]] = [line.split() for line in text.splitlines()]
-    if not rows:
-        return []
-    return [
-        ("queue_waiting_count", float(sum(int(row[2]) for row in rows))),
-        ("queue_drop_count", float(sum(int(row[5]) + int(row[6]) for row in rows))),
-    ]
+            yield from zip(INTERFACE_METRICS, values[:4] + values[8:12], strict=True)
+    queues = [line.split() for line in read(f"/proc/{pid}/net/netfilter/nfnetlink_queue").splitlines()]
+    if queues:
+        yield "queue_waiting_count", float(sum(int(row[2]) for row in queues))
+        yield "queue_drop_count", float(sum(int(row[5]) + int(row[6]) for row in queues))

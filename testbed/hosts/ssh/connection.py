@@ -1,34 +1,24 @@
 """A connection to a machine of the inventory: its host key is checked, everything has a time-out, errors are clear."""
 
-import base64
-import hashlib
 import logging
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from subprocess import CompletedProcess
 
 import paramiko
 
 from core.errors import HarnessError, MachineError
-from testbed.hosts.ssh.inventory import FINGERPRINT, Machine
+from testbed.hosts.ssh.inventory import Machine
 
 CONNECT_S = 10.0
 COMMAND_S = 30.0
 KEEP_ALIVE_S = 5
 _PART = 1 << 16
+_FULL = "No space left"
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wrong is raised, not printed
-
-
-@dataclass(frozen=True)
-class CommandResult:
-    """What a command on a machine came to."""
-
-    code: int
-    out: bytes
-    err: str
 
 
 class _Check(paramiko.MissingHostKeyPolicy):
@@ -37,20 +27,15 @@ class _Check(paramiko.MissingHostKeyPolicy):
     def __init__(self, machine: Machine):
         self._machine = machine
 
-    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
         """MachineError where the key is another, or where nobody has said which it is."""
-        shown = f"{fingerprint_of(key)} ({key.get_name()})"
+        shown = f"{key.fingerprint} ({key.get_name()})"
         if not self._machine.fingerprint:
             fix = f"if it is {shown}, add it: ssh-keyscan -p {self._machine.port} {self._machine.host}"
             raise MachineError(f"its host key is not in {self._machine.known_hosts}", fix)
-        if fingerprint_of(key) != self._machine.fingerprint:
+        if key.fingerprint != self._machine.fingerprint:
             fix = "somebody may sit in between: ask whoever runs it, then mend the inventory"
             raise MachineError(f"its host key is {shown}, and not {self._machine.fingerprint}", fix)
-
-
-def fingerprint_of(key: Any) -> str:
-    """As ``ssh-keygen -l`` prints it."""
-    return FINGERPRINT + base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
 
 
 class SshConnection:
@@ -78,7 +63,9 @@ class SshConnection:
             )
         except BaseException as error:
             self._client.close()
-            self._raise(error, timeout_s)
+            if not isinstance(error, Exception):
+                raise
+            raise self._not_connected(error, timeout_s) from None
         self._transport.set_keepalive(KEEP_ALIVE_S)
 
     @property
@@ -98,6 +85,10 @@ class SshConnection:
         """An error with the machine's name in front."""
         return MachineError(f"{self.machine.name}: {what}", fix)
 
+    def failed(self, what: str) -> MachineError:
+        """The same, of something that failed there."""
+        return self.wrong(what, f"free space in {self.machine.folder} there" if _FULL in what else "mend it there")
+
     def open(self, command: str, timeout_s: float = CONNECT_S) -> paramiko.Channel:
         """Begin a command; the channel is its input and its output."""
         try:
@@ -109,7 +100,7 @@ class SshConnection:
             raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None
         return channel
 
-    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> CommandResult:
+    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> "CompletedProcess[bytes]":
         """Run a command to its end, with ``data`` as its input; MachineError where it does not end in time."""
         until_s = time.monotonic() + timeout_s
         channel = self.open(command, timeout_s)
@@ -120,13 +111,12 @@ class SshConnection:
                     channel.settimeout(max(0.001, until_s - time.monotonic()))
                     view = view[channel.send(view[:_PART]) :]
                 channel.shutdown_write()
-            out = self._read(channel.recv, channel, until_s)
-            err = self._read(channel.recv_stderr, channel, until_s).decode(errors="replace").strip()
+            out, err = (self._read(receive, channel, until_s) for receive in (channel.recv, channel.recv_stderr))
             if not channel.status_event.wait(max(0.0, until_s - time.monotonic())):
                 raise TimeoutError
             if channel.exit_status < 0:
                 raise self.wrong(f"the connection broke while it ran {_short(command)}", "is it up?")
-            return CommandResult(channel.exit_status, out, err)
+            return CompletedProcess(command, channel.exit_status, out, err)
         except TimeoutError:
             raise self.wrong(f"{_short(command)} did not end within {timeout_s:.0f} s", "is it up?") from None
         finally:
@@ -134,13 +124,12 @@ class SshConnection:
 
     def done(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> bytes:
         """As ``run``; MachineError with what it said where it fails."""
-        said = self.run(command, data, timeout_s)
-        if said.code:
-            lines = said.err.splitlines() or [f"code {said.code}"]
-            last = next((line for line in lines if "No space left" in line), lines[-1])[:300]
-            fix = f"free space in {self.machine.folder} there" if "No space left" in said.err else "mend it there"
-            raise self.wrong(f"{_short(command)}: {last}", fix)
-        return said.out
+        done = self.run(command, data, timeout_s)
+        if done.returncode:
+            lines = lines_of(done.stderr) or [f"code {done.returncode}"]
+            last = next((line for line in lines if _FULL in line), lines[-1])[:300]
+            raise self.failed(f"{_short(command)}: {last}")
+        return done.stdout
 
     def reach(self, port: int, timeout_s: float = CONNECT_S) -> paramiko.Channel:
         """A connection to a port of the machine's loopback; as good as a socket."""
@@ -159,7 +148,7 @@ class SshConnection:
         self._client.close()
 
     @staticmethod
-    def _read(receive: Any, channel: paramiko.Channel, until_s: float) -> bytes:
+    def _read(receive: Callable[[int], bytes], channel: paramiko.Channel, until_s: float) -> bytes:
         parts: list[bytes] = []
         while True:
             channel.settimeout(max(0.001, until_s - time.monotonic()))
@@ -168,35 +157,41 @@ class SshConnection:
                 return b"".join(parts)
             parts.append(part)
 
-    def _raise(self, error: BaseException, timeout_s: float) -> NoReturn:
-        """The error of a connection that was not made, with the machine's name and what mends it."""
+    def _not_connected(self, error: Exception, timeout_s: float) -> Exception:
+        """The same with the machine's name and what mends it; the error itself, if it is a bug of ours."""
         its = self.machine
         at = f"{its.host} port {its.port}"
-        if isinstance(error, HarnessError):
-            raise self.wrong(error.args[0]) from None
-        if isinstance(error, paramiko.BadHostKeyException):
-            shown, known = fingerprint_of(error.key), fingerprint_of(error.expected_key)
-            fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
-            raise self.wrong(f"its host key is {shown}, and not {known} as in {its.known_hosts}", fix) from None
-        if isinstance(error, paramiko.PasswordRequiredException):
-            raise self.wrong(f"the key {its.key} wants a passphrase", "add it to an agent, and give no key") from None
-        if isinstance(error, paramiko.AuthenticationException):
-            what = f"the key {its.key}" if its.key else "every key of your agent and of ~/.ssh"
-            fix = "put the public key into that user's authorized_keys there"
-            raise self.wrong(f"{at} refuses {what} for user {its.user}", fix) from None
-        if isinstance(error, socket.gaierror):
-            raise self.wrong(f"nobody knows the name {its.host}", "give its address") from None
-        if isinstance(error, TimeoutError):
-            raise self.wrong(f"{at} does not answer within {timeout_s:.0f} s", "is it up?") from None
-        if isinstance(error, OSError) and error.filename:  # the key, or the file of known hosts
-            raise self.wrong(f"{error.filename}: {error.strerror}", "mend the inventory") from None
-        if isinstance(error, OSError):
-            parts = getattr(error, "errors", {}).values() or [error]
-            why = next((part.strerror for part in parts if part.strerror), str(error))
-            raise self.wrong(f"{at}: {why}", "is sshd running there, and is there a route?") from None
-        if isinstance(error, paramiko.SSHException | EOFError | ValueError):
-            raise self.wrong(f"{at}: no SSH: {str(error) or 'it hung up'}", "is that sshd's port?") from None
-        raise error
+        match error:
+            case HarnessError():
+                return self.wrong(error.args[0])
+            case paramiko.BadHostKeyException():
+                shown, known = error.key.fingerprint, error.expected_key.fingerprint
+                fix = f"somebody may sit in between: ask whoever runs it, then mend {its.known_hosts}"
+                return self.wrong(f"its host key is {shown}, and not {known} as in {its.known_hosts}", fix)
+            case paramiko.PasswordRequiredException():
+                return self.wrong(f"the key {its.key} wants a passphrase", "add it to an agent, and give no key")
+            case paramiko.AuthenticationException():
+                what = f"the key {its.key}" if its.key else "every key of your agent and of ~/.ssh"
+                fix = "put the public key into that user's authorized_keys there"
+                return self.wrong(f"{at} refuses {what} for user {its.user}", fix)
+            case socket.gaierror():
+                return self.wrong(f"nobody knows the name {its.host}", "give its address")
+            case TimeoutError():
+                return self.wrong(f"{at} does not answer within {timeout_s:.0f} s", "is it up?")
+            case OSError(filename=str(path)):  # the key, or the file of known hosts
+                return self.wrong(f"{path}: {error.strerror}", "mend the inventory")
+            case OSError():
+                parts = getattr(error, "errors", {}).values() or [error]
+                why = next((part.strerror for part in parts if part.strerror), str(error))
+                return self.wrong(f"{at}: {why}", "is sshd running there, and is there a route?")
+            case paramiko.SSHException() | EOFError() | ValueError():
+                return self.wrong(f"{at}: no SSH: {str(error) or 'it hung up'}", "is that sshd's port?")
+        return error
+
+
+def lines_of(said: bytes) -> list[str]:
+    """What a command said, for people."""
+    return said.decode(errors="replace").strip().splitlines()
 
 
 def _short(command: str) -> str:

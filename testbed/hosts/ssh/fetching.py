@@ -4,15 +4,16 @@ import os
 import re
 import shutil
 import tarfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import IO, cast
 
 from collectors.schema import MANIFEST
 from collectors.writer import PARTIAL
 from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.inventory import Machine
-from testbed.hosts.ssh.shipping import q, script
+from testbed.hosts.ssh.shipping import script
 
 SILENT_S = 60.0  # between two parts of what it sends
 _RUN = re.compile(r"[0-9a-f]{16}")
@@ -23,16 +24,13 @@ def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
 
     Each is brought whole or not at all.  MachineError names the machine and what went wrong.
     """
-    connection = SshConnection(machine)
-    try:
-        listing = f'cd {q(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
+    with closing(SshConnection(machine)) as connection:
+        listing = f'cd {quote(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
         there = connection.done(script(listing)).decode().split()
         wanted = [name for name in there if _RUN.fullmatch(name) and not (out / "runs" / name).exists()]
         if wanted:
             _bring(connection, f"{folder}/runs", wanted, out / "runs")
         return wanted
-    finally:
-        connection.close()
 
 
 def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path) -> None:
@@ -40,7 +38,7 @@ def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path)
     runs.mkdir(parents=True, exist_ok=True)
     aside = runs / f"fetched{PARTIAL}{os.getpid()}"
     shutil.rmtree(aside, ignore_errors=True)
-    channel = connection.open(script(f"cd {q(folder)}; exec tar -cf - {' '.join(names)}"), SILENT_S)
+    channel = connection.open(script(f"cd {quote(folder)}; exec tar -cf - {' '.join(names)}"), SILENT_S)
     try:
         with channel.makefile("rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
             for member in tar:

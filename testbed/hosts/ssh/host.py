@@ -1,27 +1,51 @@
 """A machine of the inventory in use: its connection, what was brought to it, its keeper, its clock, its probes."""
 
 import secrets
+import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from shlex import quote
 
 from collectors.probes import HARNESS, MACHINE
 from collectors.rows import Sample
 from core.errors import MachineError
-from testbed.hosts.ssh.clock import ROUND_TRIPS, Offset, least
+from core.records import Json
 from testbed.hosts.ssh.connection import COMMAND_S, SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.keeping import Keeping
-from testbed.hosts.ssh.shipping import Shipped, q, script, ship
+from testbed.hosts.ssh.shipping import Shipped, script, ship
 
 FILE_S = 120.0
 PROMPT_S = 5.0
 SILENCE_S = 30.0  # for so long a keeper waits for a word of ours
+ROUND_TRIPS = 60
+
+
+@dataclass(frozen=True)
+class Offset:
+    """The other's clock less ours, in ns; it is certain to ``doubt_ns`` either way: half of the round trip."""
+
+    offset_ns: int
+    doubt_ns: int
+
+    def doubt_until_ns(self, later: "Offset") -> int:
+        """How wrong this offset may be at any instant until ``later`` was measured, if the clocks drift evenly."""
+        return max(self.doubt_ns, abs(later.offset_ns - self.offset_ns) + later.doubt_ns)
+
+
+def least(round_trips: Iterable[tuple[int, int, int]]) -> Offset:
+    """What the shortest of (sent, the other's instant, answered) shows: it is the least wrong (NTP's way)."""
+    sent_ns, there_ns, came_ns = min(round_trips, key=lambda trip: trip[2] - trip[0])
+    return Offset(there_ns - (sent_ns + came_ns) // 2, (came_ns - sent_ns + 1) // 2)
 
 
 class RemoteHost:
-    """Made in steps: connected, shipped, kept.  MachineError names the machine in each."""
+    """Made in steps: connected, shipped, kept.  MachineError names the machine in each.
+
+    It is a ``collectors.probes.Seen``, too: its keeper's probes, asked when somebody wants to know.
+    """
 
     shipped: Shipped
     keeping: Keeping
@@ -39,10 +63,7 @@ class RemoteHost:
 
     def keep(self, token: str, silence_s: float = SILENCE_S) -> None:
         """Start the keeper, and measure the clock."""
-        words = (
-            f"exec {q(self.shipped.python)} -m testbed.hosts.ssh.keeper {q(self._run_folder)} {q(token)} {silence_s}"
-        )
-        self.keeping = Keeping(self.connection, script(f"cd {q(self.shipped.code)}; {self._path()} {words}"))
+        self.keeping = Keeping(self.connection, self._keeper(self._run_folder, token, str(silence_s)))
         has = self.keeping.ready["cores"]
         if has < self.machine.cores:
             self.keeping.close()
@@ -52,8 +73,13 @@ class RemoteHost:
 
     def clean_command(self) -> str:
         """What removes all that a keeper of this run has left, should it have been killed."""
-        words = f"{q(self.shipped.python)} -m testbed.hosts.ssh.keeper --clean {q(self._run_folder)}"
-        return script(f"cd {q(self.shipped.code)}; {self._path()} {words}")
+        return self._keeper("--clean", self._run_folder)
+
+    def _keeper(self, *words: str) -> str:
+        """The command of a keeper."""
+        command = shlex.join([self.shipped.python, "-m", "testbed.hosts.ssh.keeper", *words])
+        code = quote(self.shipped.code)
+        return script(f"cd {code}; PYTHONPATH={code} PYTHONDONTWRITEBYTECODE= exec {command}")
 
     def place(self, relative: str) -> str:
         """What it calls a file of the run's folder."""
@@ -63,15 +89,15 @@ class RemoteHost:
         """Write a file there, whole or not at all; returns its path."""
         path = self.place(relative)
         self._check()
-        folder, part = q(path.rpartition("/")[0]), q(f"{path}.part")
-        text = f"umask 077; mkdir -p {folder}; cat > {part} || {{ rm -f {part}; exit 1; }}; mv {part} {q(path)}"
+        folder, part = quote(path.rpartition("/")[0]), quote(f"{path}.part")
+        text = f"umask 077; mkdir -p {folder}; cat > {part} || {{ rm -f {part}; exit 1; }}; mv {part} {quote(path)}"
         self.connection.done(script(text), data, FILE_S)
         return path
 
     def fetch(self, relative: str) -> bytes:
         """Read a file there, and remove it."""
         self._check()
-        path = q(self.place(relative))
+        path = quote(self.place(relative))
         return self.connection.done(script(f"cat {path}; rm -f {path}"), timeout_s=FILE_S)
 
     def measured_offset(self) -> Offset:
@@ -80,7 +106,7 @@ class RemoteHost:
         for _ in range(ROUND_TRIPS):
             sent_ns = time.time_ns()
             answer = self.keeping.ask("clock")
-            trips.append((sent_ns, int(answer["at_ns"]), int(answer["came_ns"])))
+            trips.append((sent_ns, answer["at_ns"], answer["came_ns"]))
         return least(trips)
 
     def answers(self) -> bool:
@@ -91,55 +117,41 @@ class RemoteHost:
             return False
         return True
 
-    def disconnect(self) -> None:
-        """Close the connection."""
-        self.connection.close()
-
-    def _path(self) -> str:
-        return f"PYTHONPATH={q(self.shipped.code)} PYTHONDONTWRITEBYTECODE="
-
     def _check(self) -> None:
         if self.keeping.lost:
             raise self.connection.wrong(f"it is lost: {self.keeping.lost}", "is it up?")
 
-
-class RemoteSeen:
-    """``collectors.probes.Seen`` of a machine: its keeper's probes, asked when somebody wants to know."""
-
-    def __init__(self, remote: RemoteHost):
-        self._remote = remote
-        self._step_ns = 0
+    # --- what its keeper has seen ----------------------------------------------------------------------------
 
     def samples(self, epoch_ns: int) -> list[Sample]:
         """By our clock; rows of the machine itself bear its name.  None of one that is lost meanwhile."""
-        answer = self._asked(rows=True)
-        name, shift_ns = self._remote.machine.name, self._remote.offset.offset_ns + epoch_ns
+        name, shift_ns = self.machine.name, self.offset.offset_ns + epoch_ns
         own = {MACHINE: name, HARNESS: f"keeper-{name}"}
-        rows = answer["rows"] if answer else ()
+        rows = self._seen(rows=True).get("rows", ())
         return [(at_ns - shift_ns, own.get(node, node), metric, value) for at_ns, node, metric, value in rows]
 
     def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """See ``Seen``."""
-        return self._share(0, from_ns, until_ns)
+        return self._shares(from_ns, until_ns)[0]
 
     def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """See ``Seen``."""
-        return self._share(1, from_ns, until_ns)
+        return self._shares(from_ns, until_ns)[1]
 
     @property
     def clock_step_ns(self) -> int:
         """See ``Seen``."""
-        answer = self._asked()
-        return int(answer["clock_step_ns"]) if answer else 0
+        return int(self._seen().get("clock_step_ns", 0))
 
-    def _share(self, which: int, from_ns: int, until_ns: int | None) -> float | None:
-        offset_ns = self._remote.offset.offset_ns
-        span = [from_ns + offset_ns, None if until_ns is None else until_ns + offset_ns]
-        answer = self._asked([span])
-        return answer["shares"][0][which] if answer else None
+    def _shares(self, from_ns: int, until_ns: int | None) -> tuple[float | None, float | None]:
+        offset_ns = self.offset.offset_ns
+        span = (from_ns + offset_ns, None if until_ns is None else until_ns + offset_ns)
+        busy, steal = self._seen(span).get("shares", (None, None))
+        return busy, steal
 
-    def _asked(self, spans_ns: Sequence[Any] = (), rows: bool = False) -> dict[str, Any] | None:
+    def _seen(self, span_ns: tuple[int, int | None] = (0, 0), rows: bool = False) -> Json:
+        """Nothing of one that is lost meanwhile."""
         try:
-            return self._remote.keeping.ask("seen", COMMAND_S, spans_ns=list(spans_ns), rows=rows)
+            return self.keeping.ask("seen", COMMAND_S, span_ns=span_ns, rows=rows)
         except MachineError:
-            return None
+            return {}

@@ -24,13 +24,33 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Json, Options
 from core.registry import configure
+from testbed.hosts.capabilities import Finding, probe_capabilities, require
+from testbed.topologies.topology import Topology
 
 KNOWN_HOSTS = "~/.ssh/known_hosts"
 FINGERPRINT = "SHA256:"
+
+
+def probe() -> list[Finding]:
+    """What this machine needs to command others; of those, only an inventory tells.  Connects to nobody."""
+    return [
+        *probe_capabilities("linux", "paramiko"),
+        Finding("hosts", True, "as an inventory says: --inventory FILE"),
+        *probe_capabilities("brokerd", "sshd", needed=False),
+    ]
+
+
+def check_options(options: Options, topology: Topology) -> None:
+    """The inventory; SpecError where there is none, or one that cannot be; MachineError without paramiko."""
+    if set(options) != {"inventory"}:
+        fix = "name them: --inventory FILE (see testbed/hosts/ssh/inventory.py)"
+        raise SpecError("the testbed ssh has no hosts", fix)
+    read_inventory(Path(options["inventory"]))
+    require("paramiko")
 
 
 @dataclass(frozen=True)
@@ -63,8 +83,8 @@ def read_inventory(path: Path) -> list[Machine]:
     if content or not isinstance(defaults, dict) or not isinstance(hosts, list) or not hosts:
         what = f"unknown {', '.join(content)}" if content else "no [[host]]"
         raise SpecError(f"inventory {path}: {what}", "give [[host]] tables and perhaps [defaults]")
-    machines = [_machine(f"inventory {path}, host {number}", defaults, each, path.parent)
-                for number, each in enumerate(hosts, 1)]  # fmt: skip
+    numbered = {f"inventory {path}, host {number}": each for number, each in enumerate(hosts, 1)}
+    machines = [_machine(where, defaults, each, path.parent) for where, each in numbered.items()]
     for field in ("name", "address"):
         twice = [value for value, count in Counter(getattr(each, field) for each in machines).items() if count > 1]
         if twice:
@@ -72,7 +92,7 @@ def read_inventory(path: Path) -> list[Machine]:
     return machines
 
 
-def _machine(where: str, defaults: dict[str, Any], own: Any, folder: Path) -> Machine:
+def _machine(where: str, defaults: Json, own: object, folder: Path) -> Machine:
     if not isinstance(own, dict) or "host" not in own:
         raise SpecError(f"{where}: it does not say where SSH answers", 'give host = "name or address"')
     if "fingerprint" in own and "known_hosts" not in own:

@@ -1,19 +1,21 @@
 """The harness' end of a keeper: its processes, as agents see them, and what it answers."""
 
+import itertools
 import json
 import signal
-import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import paramiko
 
-from testbed.hosts.ssh.connection import CONNECT_S, SshConnection
+from core.records import Json
+from testbed.hosts.pipes import KILL_S
+from testbed.hosts.site import Program
+from testbed.hosts.ssh.connection import CONNECT_S, SshConnection, lines_of
 
 ALIVE_S = 2.0  # how often the keeper hears of us
 LOST_S = 10.0  # a keeper says something every second: after such a silence it is gone
@@ -29,80 +31,57 @@ class RemoteProcess:
     def __init__(self, keeper: "Keeping", number: int, log: Path):
         self._keeper, self.number, self._log = keeper, number, log
         self.pid = 0  # there; 0 until the keeper has told it
-        self.returncode: int | None = None
-        self.refused: list[str] = []
-        self.problem = ""  # why it did not start
+        self.exit_code: int | None = None  # ``LOST`` where its machine is lost
         self._said = b""
         self._input_open = True
         self._changed = threading.Condition()
-        self._code: int | None = None
-
-    @property
-    def exit_code(self) -> int | None:
-        """As of ``Popen``; ``LOST`` where its machine is lost."""
-        return self._code
 
     def send(self, data: bytes, until_s: float) -> None:
         """To its standard input; the keeper keeps what it does not take."""
-        if not self._input_open or self._code is not None:
+        if not self._input_open or self.exit_code is not None:
             raise BrokenPipeError
         self._keeper.tell("write", id=self.number, text=data.decode(errors="surrogateescape"))
 
     def receive(self, until_s: float) -> bytes:
         """What it said; empty once it has ended, or is lost."""
         with self._changed:
-            while not self._said and self._code is None:
-                if not self._changed.wait(max(0.0, until_s - time.monotonic())):
-                    raise TimeoutError
+            left_s = max(0.0, until_s - time.monotonic())
+            if not self._changed.wait_for(lambda: self._said or self.exit_code is not None, left_s):
+                raise TimeoutError
             said, self._said = self._said, b""
             return said
 
-    def close_input(self) -> None:
-        """End its standard input."""
-        if self._input_open:
-            self._input_open = False
-            self._keeper.tell("close", id=self.number)
-
     def terminate(self) -> None:
         """SIGTERM."""
-        self.send_signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """SIGKILL."""
-        self.send_signal(signal.SIGKILL)
+        self._signal(signal.SIGKILL)
 
-    def send_signal(self, number: int) -> None:
-        """Any signal."""
-        if self._code is None:
-            self._keeper.tell("signal", id=self.number, number=int(number))
-
-    def kill_group(self) -> None:
-        """The keeper has done it when it said that the process has ended."""
+    def _signal(self, number: int) -> None:
+        if self.exit_code is None:
+            self._keeper.tell("signal", id=self.number, signal=int(number))
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._code is not None, timeout):
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-        assert self._code is not None
-        self.returncode = self._code
-        return self._code
+            self._changed.wait_for(lambda: self.exit_code is not None, timeout)
+        if self.exit_code is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        return self.exit_code
 
-    def close(self) -> None:
-        """Nothing more is taken from it."""
-
-    def wait_started(self, timeout_s: float) -> None:
-        """Until the keeper has started it, or has said why not, or is lost."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.pid or self._code is not None, timeout_s)
+    def end(self, timeout_s: float) -> int:
+        """See ``Process``; the keeper ends its session."""
+        if self._input_open:
+            self._input_open = False
+            self._keeper.tell("close", id=self.number)
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(timeout_s)
+        self.kill()
+        return self.wait(KILL_S)
 
     # --- what the keeper says of it ------------------------------------------------------------------------
-
-    def started(self, pid: int, refused: list[str]) -> None:
-        """It lives."""
-        with self._changed:
-            self.pid, self.refused = pid, refused
-            self._changed.notify_all()
 
     def said(self, text: str) -> None:
         """Something on its standard output."""
@@ -118,46 +97,40 @@ class RemoteProcess:
     def ended(self, code: int, problem: str = "") -> None:
         """It has ended, or is lost."""
         with self._changed:
-            if self._code is None:
-                self._code, self.problem = code, problem
+            if self.exit_code is None:
                 if problem:
                     self.logged(f"{problem}\n")
+                self.exit_code = code
             self._changed.notify_all()
 
 
 class Keeping:
     """A keeper that was started over a connection.  ``lost`` says why it is not there any more; empty: it is."""
 
-    def __init__(self, connection: SshConnection, command: str, on_lost: Callable[[], None] = lambda: None):
-        self.connection, self._on_lost = connection, on_lost
+    def __init__(self, connection: SshConnection, command: str):
+        self.connection = connection
         self.lost = ""
         self._processes: dict[int, RemoteProcess] = {}
-        self._answers: dict[int, dict[str, Any]] = {}
-        self._last = 0
+        self._answers: dict[int, Json] = {}
+        self._numbers = itertools.count(1)
         self._closing = False
         self._changed, self._sending = threading.Condition(), threading.Lock()
         self._channel = connection.open(command)
-        self.ready = self._first_line()
-        self._heard_s = time.monotonic()
         self._channel.settimeout(LOST_S / 2)
-        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._listen, self._keep_alive)]
-        for thread in self._threads:
-            thread.start()
+        self._heard_s = time.monotonic() + START_S  # so long it may take before it says something
+        for each in (self._listen, self._keep_alive):
+            threading.Thread(target=each, daemon=True).start()
+        self.ready = self._answer(0, f"its keeper does not start within {START_S:.0f} s", START_S)
 
-    def start(self, name: str, log: Path, **how: Any) -> RemoteProcess:
-        """Start a process (``how``: see the keeper); MachineError where it cannot be."""
-        with self._changed:
-            self._last += 1
-            process = self._processes[self._last] = RemoteProcess(self, self._last, log)
-            number = self._last
-        self.tell("start", id=number, name=name, **how)
-        process.wait_started(START_S)
-        if not process.pid:
-            what = process.problem or f"no word of it within {START_S:.0f} s"
-            raise self.connection.wrong(f"cannot start {name}: {what}", "see the logs")
-        return process
+    def start(self, program: Program, log: Path) -> tuple[RemoteProcess, list[str]]:
+        """Start a program's process; also returns which of its wishes are refused.  MachineError where it cannot be."""
+        number = next(self._numbers)
+        process = self._processes[number] = RemoteProcess(self, number, log)
+        answer = self.ask("start", START_S, id=number, **asdict(program))
+        process.pid = answer["pid"]
+        return process, answer["refused"]
 
-    def tell(self, command: str, **arguments: Any) -> None:
+    def tell(self, command: str, /, **arguments: object) -> None:
         """Send a command; what is told to one that is lost is told to nobody."""
         line = json.dumps({"do": command, **arguments}).encode() + b"\n"
         try:
@@ -167,73 +140,53 @@ class Keeping:
         except OSError as error:  # a time-out, too: the machine takes nothing any more
             self._lose(f"it takes no commands: {error or 'time-out'}")
 
-    def ask(self, command: str, timeout_s: float = ANSWER_S, **arguments: Any) -> dict[str, Any]:
+    def ask(self, command: str, /, timeout_s: float = ANSWER_S, **arguments: object) -> Json:
         """Send a command and wait for its answer; MachineError where there is none, or an error."""
-        with self._changed:
-            self._last += 1
-            number = self._last
+        number = next(self._numbers)
         self.tell(command, number=number, **arguments)
+        return self._answer(number, f"no answer to {command!r} in time", timeout_s)
+
+    def _answer(self, number: int, otherwise: str, timeout_s: float) -> Json:
         with self._changed:
             self._changed.wait_for(lambda: number in self._answers or bool(self.lost), timeout_s)
             answer = self._answers.pop(number, None)
         if answer is None:
-            raise self.connection.wrong(self.lost or f"no answer to {command!r} in time", "is it up?")
+            raise self.connection.wrong(self.lost or otherwise, "is it up?")
         if "error" in answer:
-            raise self.connection.wrong(answer["error"], "mend it there")
+            raise self.connection.failed(answer["error"])
         return answer
 
-    def close(self, timeout_s: float = CONNECT_S) -> bool:
+    def close(self) -> bool:
         """End the keeper, and so all that it made; whether it has said that it did."""
         self._closing = True
         if self.lost:
             return False
         with suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
-        done = bool(self._channel.status_event.wait(timeout_s)) and int(self._channel.exit_status) == 0
+        done = bool(self._channel.status_event.wait(CONNECT_S)) and int(self._channel.exit_status) == 0
         self._channel.close()
         return done
 
     # --- threads -------------------------------------------------------------------------------------------
-
-    def _first_line(self) -> dict[str, Any]:
-        """What the keeper says first; MachineError with what was said instead."""
-        until_s, data = time.monotonic() + START_S, b""
-        try:
-            while not data.endswith(b"\n"):
-                self._channel.settimeout(max(0.001, until_s - time.monotonic()))
-                part = self._channel.recv(_PART)
-                if not part:
-                    break
-                data += part
-            said = json.loads(data)
-        except TimeoutError:
-            raise self.connection.wrong(f"its keeper does not start within {START_S:.0f} s", "is it busy?") from None
-        except ValueError:
-            err = self._channel.recv_stderr(_PART).decode(errors="replace").strip() or data.decode(errors="replace")
-            last = (err.splitlines() or ["it said nothing"])[-1][:300]
-            raise self.connection.wrong(f"its keeper did not start: {last}", "mend it there") from None
-        if "error" in said:
-            raise self.connection.wrong(said["error"], f"free space in {self.connection.machine.folder} there")
-        return dict(said)
 
     def _listen(self) -> None:
         rest = b""
         while not self.lost:
             try:
                 part = self._channel.recv(_PART)
+                last_words = [] if part else lines_of(self._channel.recv_stderr(_PART))
             except TimeoutError:
                 continue
             except OSError as error:
                 self._lose(f"the connection broke: {error}")
                 return
             if not part:
-                self._lose("its keeper has ended")
+                self._lose(": ".join(["its keeper has ended", *last_words[-1:]]))
                 return
             self._heard_s, came_ns = time.monotonic(), time.time_ns()
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:
-                with suppress(socket.error):
-                    self._take({**json.loads(line), "came_ns": came_ns})
+                self._take({**json.loads(line), "came_ns": came_ns})
 
     def _keep_alive(self) -> None:
         while not self.lost and not self._closing:
@@ -242,7 +195,7 @@ class Keeping:
             self.tell("alive")
             time.sleep(ALIVE_S)
 
-    def _take(self, line: dict[str, Any]) -> None:
+    def _take(self, line: Json) -> None:
         match line:
             case {"answer": number}:
                 with self._changed:
@@ -250,10 +203,6 @@ class Keeping:
                     self._changed.notify_all()
             case {"broken": error}:
                 self._lose(f"its keeper broke: {error}")
-            case {"started": number, "pid": pid, "refused": refused}:
-                self._processes[number].started(pid, refused)
-            case {"failed": number, "error": error}:
-                self._processes[number].ended(LOST, error)
             case {"said": number, "text": text}:
                 self._processes[number].said(text)
             case {"logged": number, "text": text}:
@@ -273,4 +222,3 @@ class Keeping:
             process.ended(LOST, "" if self._closing else f"host {name} is lost: {why}")
         if not self._closing:
             threading.Thread(target=self.connection.close, daemon=True).start()  # it may wait for the machine
-            self._on_lost()

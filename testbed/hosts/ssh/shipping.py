@@ -3,16 +3,15 @@
 import hashlib
 import io
 import json
-import shlex
 import tarfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 
 from testbed.hosts.capabilities import CHECKOUT
-from testbed.hosts.ssh.connection import SshConnection
+from testbed.hosts.ssh.connection import SshConnection, lines_of
 
 FOLDERS = ("core", "systems", "workloads", "testbed", "studies", "collectors")
 SUFFIXES = (".py", ".toml", ".csv")
@@ -44,33 +43,23 @@ class Shipped:
     code: str
     brokerd: str  # "" where none was brought
     python: str
-    notes: tuple[str, ...] = ()
+    notes: list[str]  # what is different there, and no harm
 
 
 @cache
 def code_bundle() -> Bundle:
     """What agents need of the project."""
     paths = [path for folder in FOLDERS for path in (CHECKOUT / folder).rglob("*") if path.suffix in SUFFIXES]
-    return _bundle("code", ((path.relative_to(CHECKOUT).as_posix(), path) for path in sorted(paths)))
+    return bundle("code", CHECKOUT, *sorted(paths))
 
 
 @cache
-def environment_bundle() -> Bundle:
-    """What makes the Python environment."""
-    return _bundle("environment", ((name, CHECKOUT / name) for name in ENVIRONMENT))
-
-
-@cache
-def broker_bundle(program: Path) -> Bundle:
-    """The broker's program."""
-    return _bundle("brokerd", [(program.name, program)])
-
-
-def _bundle(kind: str, files: Iterable[tuple[str, Path]]) -> Bundle:
+def bundle(kind: str, root: Path, *paths: Path) -> Bundle:
+    """Files by their names below a folder."""
     digest, buffer = hashlib.sha256(), io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
-        for name, path in files:
-            data = path.read_bytes()
+        for path in paths:
+            name, data = path.relative_to(root).as_posix(), path.read_bytes()
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), path.stat().st_mode & 0o777
             digest.update(f"{name}\0{entry.mode}\0{len(data)}\0".encode() + data)
@@ -80,55 +69,48 @@ def _bundle(kind: str, files: Iterable[tuple[str, Path]]) -> Bundle:
 
 def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped:
     """Bring what is not there yet; MachineError says what is wrong with the machine's disk or Python."""
-    wanted = q(connection.machine.folder)
+    wanted = quote(connection.machine.folder)
     home = connection.done(script(f"umask 077; mkdir -p {wanted}; cd {wanted}; pwd -P")).decode().strip()
-    code = bring(connection, home, code_bundle(), token)
-    program = "" if brokerd is None else f"{bring(connection, home, broker_bundle(brokerd), token)}/{brokerd.name}"
-    python = connection.machine.python or _environment(connection, home, token)
-    return Shipped(home, code, program, python, tuple(_check_python(connection, python)))
 
+    def bring(what: Bundle) -> str:
+        """The bundle's folder, unpacked aside and renamed where it was not there."""
+        path, part = f"{home}/{what.name}", quote(f"{home}/.{what.name}.{token}")
+        if connection.run(f"test -d {quote(path)}").returncode:
+            unpack = f"trap 'rm -rf {part}' EXIT; umask 077; mkdir {part}; tar -xzf - -C {part}"
+            there = f"mv -T {part} {quote(path)} || test -d {quote(path)}"  # another run may have been faster
+            connection.done(script(f"{unpack}; {there}"), what.data, SHIP_S)
+        return path
 
-def bring(connection: SshConnection, folder: str, bundle: Bundle, token: str) -> str:
-    """The bundle's folder, unpacked aside and renamed where it was not there."""
-    path, part = f"{folder}/{bundle.name}", f"{folder}/.{bundle.name}.{token}"
-    if connection.run(f"test -d {q(path)}").code:
-        unpack = f"trap 'rm -rf {q(part)}' EXIT; umask 077; mkdir {q(part)}; tar -xzf - -C {q(part)}"
-        there = f"mv -T {q(part)} {q(path)} || test -d {q(path)}"  # another run may have been faster
-        connection.done(script(f"{unpack}; {there}"), bundle.data, SHIP_S)
-    return path
-
-
-def _environment(connection: SshConnection, folder: str, token: str) -> str:
-    """The Python of an environment of the machine's own, made where it is not there."""
-    path = bring(connection, folder, environment_bundle(), token)
-    connection.done(f"{q(path)}/bootstrap.sh packages", timeout_s=ENVIRONMENT_S)
-    return f"{path}/.venv/bin/python"
+    code, program, python = bring(code_bundle()), "", connection.machine.python
+    if brokerd is not None:
+        program = f"{bring(bundle('brokerd', brokerd.parent, brokerd))}/{brokerd.name}"
+    if not python:  # that of an environment of the machine's own, made where it is not there
+        path = bring(bundle("environment", CHECKOUT, *(CHECKOUT / name for name in ENVIRONMENT)))
+        connection.done(f"{quote(path)}/bootstrap.sh packages", timeout_s=ENVIRONMENT_S)
+        python = f"{path}/.venv/bin/python"
+    return Shipped(home, code, program, python, _check_python(connection, python))
 
 
 def _check_python(connection: SshConnection, python: str) -> list[str]:
     """MachineError where agents cannot run with it; what is merely different is returned."""
-    said = connection.run(f"{q(python)} -c {q(_ASK)} {' '.join(MODULES)}")
-    if said.code:
+    said = connection.run(f"{quote(python)} -c {quote(_ASK)} {' '.join(MODULES)}")
+    if said.returncode:
         fix = "name one that is there in the inventory, python = …, or none: then one is made"
-        raise connection.wrong(f"no Python at {python}: {(said.err.splitlines() or [''])[-1]}", fix)
-    told = json.loads(said.out)
+        raise connection.wrong(f"no Python at {python}: {(lines_of(said.stderr) or [''])[-1]}", fix)
+    told = json.loads(said.stdout)
     if tuple(told["version"][:2]) < OLDEST:
         raise connection.wrong(f"{python} is {'.'.join(map(str, told['version']))}", "name one of at least 3.11")
     missing = [name for name, release in told["found"].items() if not release]
     if missing:
         fix = f"install them there, as in: {python} -m pip install {' '.join(missing)}; or name no python"
         raise connection.wrong(f"{python} has no {', '.join(missing)}", fix)
-    other = [
-        f"{name} {release}, here {version(name)}" for name, release in told["found"].items() if release != version(name)
+    return [
+        f"{connection.machine.name} has {name} {release}, here {version(name)}"
+        for name, release in told["found"].items()
+        if release != version(name)
     ]
-    return [f"{connection.machine.name} has {text}" for text in other]
 
 
 def script(text: str) -> str:
     """A command that runs a script, whatever the user's shell is."""
-    return f"sh -ec {q(text)}"
-
-
-def q(text: str) -> str:
-    """As one word of a shell."""
-    return shlex.quote(text)
+    return f"sh -ec {quote(text)}"

@@ -2,24 +2,22 @@
 
 import socket
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import cast
 
 from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT, Agent
-from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure, Program
-from testbed.hosts.ssh.host import RemoteHost, RemoteSeen
+from testbed.hosts.mininet.shaping import host_lines, is_limited
+from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
+from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
-from testbed.hosts.ssh.shape import shape, shaped_machines
 from testbed.links import LinkStates
 from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
@@ -28,50 +26,42 @@ from testbed.trust.observed import CLOCK_DOUBT
 _SILENT = "no answer of"
 AS_THEY_ARE_NS = 1_000_000  # ours: a path that differs from the topology by so much is worth a note
 
-Answer = TypeVar("Answer")
 
-
-class SshSite(ProcessSite):
+class SshSite(Site):
     """Agents on other machines.  MachineError names the machine that cannot be used, and why; a context manager.
 
     The topology's machines are dealt out to those of the inventory in turn, so that several may share one: what that
     means for their paths is said in ``notes``.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        seed: int = 0,
-        owns_folder: bool = False,
-        inventory: str = "",
-    ):
-        self.machines = read_inventory(Path(inventory))
-        names = [host.name for host in topology.machines]
+    def _set_up(self) -> None:
+        self.machines = read_inventory(Path(self.options["inventory"]))
+        names = [host.name for host in self.topology.machines]
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
-        self._shaped = shaped_machines(topology, self.machines, self._machine_of)
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
-        self._opening = threading.Lock()
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
+        used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
+        self._shaped = [machine for machine in used if machine.shape and _is_shaping(self.topology)]
+        if self._shaped and len(names) > len(self.machines):  # tc tells paths by address
+            what = f"{len(names)} hosts of {self.topology.name} on {len(self.machines)} machines"
+            raise SpecError(f"{what}: paths inside of a machine cannot be shaped", "add machines, or leave out shape")
+        brokerd = brokerd_path() if self.topology.node_names("broker") else None
+        _together(lambda machine: self._open(machine, brokerd), used)
+        self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
+        for name, remote in self.hosts.items():
+            self.notes += remote.shipped.notes
+            shared = [host for host, machine in self._machine_of.items() if machine == name]
+            if len(shared) > 1:
+                self.notes.append(f"{', '.join(shared)} share the machine {name}")
+        _together(self._shape, self._shaped)
 
     # --- hosts -------------------------------------------------------------------------------------------
 
     def address(self, host: str) -> str:
         """See ``testbed.hosts.site.Site.address``."""
-        return self.machine(host).address
-
-    def machine(self, host: str) -> Machine:
-        """The machine that carries a host of the topology."""
-        return self.remote(host).machine
+        return self.remote(host).machine.address
 
     def remote(self, host: str) -> RemoteHost:
-        """The same, as what is connected."""
+        """The machine that carries a host of the topology."""
         return self.hosts[self._machine_of[self.topology.host_of(host)]]
 
     def start(self, host: str, program: Program) -> Agent:
@@ -87,22 +77,14 @@ class SshSite(ProcessSite):
                 file.write(f"{COMMENT}on {host}, {remote.machine.name}: {' '.join(words)}\n")
         except OSError as error:
             raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
-        process = remote.keeping.start(
-            name,
-            log,
-            words=words,
-            environment=dict(program.environment),
-            cores=list(program.cores),
-            fifo_priority=program.fifo_priority,
-        )
-        self.notes += [f"{name}: {text}" for text in process.refused if f"{name}: {text}" not in self.notes]
-        agent = Agent(name, process, log, host)
-        self.agents[name], self._host_of[name] = agent, host
-        return agent
+        process, refused = remote.keeping.start(replace(program, command=words), log)
+        self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
+        self.agents[name] = Agent(name, process, log, host)
+        return self.agents[name]
 
-    def processes(self) -> list[tuple[str, int]]:
-        """None that live on this machine: the keepers' probes see to them."""
-        return []
+    def watched(self) -> SiteWatch:
+        """Agents are seen by the keepers' probes, where they live."""
+        return SiteWatch(elsewhere=self.probes)
 
     def connect(self, host: str, port: int, timeout_s: float = 5.0) -> socket.socket:
         """Through the SSH connection; a channel of it behaves as a socket does."""
@@ -132,9 +114,9 @@ class SshSite(ProcessSite):
         """As measured when the connection was made."""
         return self.remote(host).offset.offset_ns
 
-    def probes(self) -> Sequence[RemoteSeen]:
-        """Of the machines that are not lost."""
-        return [RemoteSeen(remote) for remote in self.hosts.values() if not remote.keeping.lost]
+    def probes(self) -> Sequence[RemoteHost]:
+        """The machines that are not lost."""
+        return [remote for remote in self.hosts.values() if not remote.keeping.lost]
 
     def explained(self, error: HarnessError) -> HarnessError:
         """See ``testbed.hosts.site.Site.explained``; takes some seconds where a host is silent."""
@@ -142,8 +124,8 @@ class SshSite(ProcessSite):
             return error
         silent = [name for name, remote in self.hosts.items() if not remote.answers()]
         if not silent:
-            named = [agent for agent in self._host_of if f"agent {agent}," in error.what]
-            where = f"{self.machine(self._host_of[named[0]]).name}: " if named else ""
+            named = [agent for agent in self.agents.values() if f"agent {agent.name}," in error.what]
+            where = f"{self.remote(named[0].host).machine.name}: " if named else ""
             return error if error.what.startswith(where) else MachineError(where + error.what, error.fix)
         return MachineError(f"{_SILENT} {', '.join(silent)} any more: {error.what}", "is it up, and the network?")
 
@@ -151,11 +133,12 @@ class SshSite(ProcessSite):
 
     def verify(self) -> list[PathMeasure]:
         """Measure every path; where nobody can set a delay, what was measured is what counts."""
-        self.check_alive()
+        self._check_alive()
         measures = [self._judged(measure) for measure in check_links(self)]
-        far = [measure for measure in measures if self._is_other(measure)]
+        unshaped = [measure for measure in measures if not self._is_shaped(measure.source)]
+        far = [measure for measure in unshaped if _off_ns(measure) > AS_THEY_ARE_NS]
         if far:
-            worst = max(far, key=lambda measure: abs(measure.measured_delay_ns - measure.requested_delay_ns))
+            worst = max(far, key=_off_ns)
             self.notes.append(
                 f"{len(far)} of {len(measures)} paths are as the machines have them: {worst.source} to {worst.target} "
                 f"takes {worst.measured_delay_ns / 1e6:.2f} ms, {self.topology.name} wants "
@@ -188,58 +171,41 @@ class SshSite(ProcessSite):
 
     # --- inside ------------------------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        """Connect, bring what is missing, start the keepers: all machines at once."""
-        used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
-        brokerd = brokerd_path() if self.topology.node_names("broker") else None
-        self._together(used, lambda machine: self._open_one(machine, brokerd))
-        self.hosts = {machine.name: self.hosts[machine.name] for machine in used}  # in the inventory's order
-        shared = {name: [host for host, machine in self._machine_of.items() if machine == name] for name in self.hosts}
-        for name, remote in self.hosts.items():
-            self.notes += remote.shipped.notes
-            if len(shared[name]) > 1:
-                self.notes.append(f"{', '.join(shared[name])} share the machine {name}")
-        self._together(self._shaped, self._shape)
-
-    def _shape(self, machine: Machine) -> None:
-        """What leaves a machine, which carries one host, takes the topology's paths."""
-        (own,) = (host for host, name in self._machine_of.items() if name == machine.name)
-        paths = {ends: path for ends, path in LinkStates(self.topology).states().items() if ends[0] == own}
-        shape(self.hosts[machine.name], {self.address(target): path for (_, target), path in paths.items()})
-
-    def _open_one(self, machine: Machine, brokerd: Path | None) -> None:
+    def _open(self, machine: Machine, brokerd: Path | None) -> None:
+        """Connect, bring what is missing, start the keeper."""
         remote = RemoteHost(machine)
-        with self._opening:
-            self._undo.callback(remote.disconnect)
+        self._undo.callback(remote.connection.close)
         remote.ship(brokerd, self.state.token)
-        with self._opening:
-            number = self.state.making(
-                "remote", name=machine.name, machine=asdict(machine), clean=remote.clean_command()
-            )
+        clean = remote.clean_command()
+        number = self.state.making("remote", name=machine.name, machine=asdict(machine), clean=clean)
         try:
             remote.keep(f"{self.state.token}-{machine.name}")
         except BaseException:
             with suppress(MachineError):  # where it cannot be asked, it stays on record
-                remote.connection.done(remote.clean_command())
-                with self._opening:
-                    self.state.gone(number)
+                remote.connection.done(clean)
+                self.state.gone(number)
             raise
-        with self._opening:
-            self._undo.callback(self._close_one, remote, number)
-            self.hosts[machine.name] = remote
+        self._undo.callback(self._close_keeper, remote, number)
+        self.hosts[machine.name] = remote
 
-    def _close_one(self, remote: RemoteHost, number: int) -> None:
+    def _close_keeper(self, remote: RemoteHost, number: int) -> None:
         """What a lost machine still has is left to its keeper, and stays on record for ``ratebed clean``."""
         if remote.keeping.close():
             self.state.gone(number)
 
-    def _together(self, machines: Sequence[Machine], what: Callable[[Machine], Answer]) -> list[Answer]:
-        """Do something to machines at once; the first error is raised after all have ended."""
-        if not machines:
-            return []
-        with ThreadPoolExecutor(len(machines)) as pool:
-            work = [pool.submit(what, machine) for machine in machines]
-        return [each.result() for each in work]
+    def _shape(self, machine: Machine) -> None:
+        """What leaves a machine, which carries one host, takes the topology's paths; its keeper takes that back."""
+        wanted = LinkStates(self.topology).states().items()
+        paths = {self.address(b): path for (a, b), path in wanted if self._machine_of[a] == machine.name}
+        keeping = self.hosts[machine.name].keeping
+        device = keeping.ask("device", address=machine.address)["device"]
+        netem = any(path.delay_ns or path.loss_probability for path in paths.values())
+        if lines := host_lines(device, paths, netem=netem):
+            try:
+                keeping.ask("shape", device=device, lines=lines)
+            except MachineError as error:
+                fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
+                raise MachineError(error.what, fix) from None
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
@@ -253,14 +219,24 @@ class SshSite(ProcessSite):
             return measure
         if self._is_shaped(measure.source):
             doubt_ns = sum(self.remote(host).offset.doubt_ns for host in (measure.source, measure.target))
-            off_ns = abs(measure.measured_delay_ns - measure.requested_delay_ns)
-            if not measure.problem.startswith("median") or off_ns > TOLERANCE_NS + doubt_ns:
+            if not measure.problem.startswith("median") or _off_ns(measure) > TOLERANCE_NS + doubt_ns:
                 return measure
         return replace(measure, problem="")
 
     def _is_shaped(self, host: str) -> bool:
-        return self.machine(host) in self._shaped
+        return self.remote(host).machine in self._shaped
 
-    def _is_other(self, measure: PathMeasure) -> bool:
-        off_ns = abs(measure.measured_delay_ns - measure.requested_delay_ns)
-        return not self._is_shaped(measure.source) and off_ns > AS_THEY_ARE_NS
+
+def _is_shaping(topology: Topology) -> bool:
+    paths = LinkStates(topology).states().values()
+    return any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
+
+
+def _off_ns(measure: PathMeasure) -> int:
+    return abs(measure.measured_delay_ns - measure.requested_delay_ns)
+
+
+def _together(what: Callable[[Machine], None], machines: Collection[Machine]) -> None:
+    """Do something to machines at once; the first error is raised after all have ended."""
+    with ThreadPoolExecutor(len(machines) or 1) as pool:
+        list(pool.map(what, machines))

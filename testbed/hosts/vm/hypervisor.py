@@ -1,19 +1,16 @@
-"""libvirt with QEMU, private to a process: Vagrant makes its machines there, and the host keeps its network as it is.
-
-Files, processes and network are in namespaces of their own, so bridges, firewall rules, dnsmasq and machines go when
-the first process in there goes; ``ratebed clean`` ends that of a harness which was killed.
-"""
+"""libvirt with QEMU, private to a process: Vagrant makes its machines there; the host keeps its network as it is."""
 
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from core.errors import MachineError
-from testbed.hosts.capabilities import tool, tries
+from testbed.hosts.capabilities import CHECKOUT, tool, tries
 from testbed.hosts.private import PrivateServer
 
 NEEDED = ("root", "unshare", "ip", "iptables", "libvirtd", "qemu", "vagrant")
@@ -37,6 +34,47 @@ while :; do sleep 3600 & wait; done
 """
 
 
+def run_logged(
+    words: Sequence[str],
+    log: Path,
+    timeout_s: float,
+    prefix: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a command in this checkout; what it printed, which ``log`` has as well.  Nothing of its session is left.
+
+    ``prefix``: words before it that end in an exec.  MachineError where it fails, or takes too long.
+    """
+    name, before_bytes = " ".join(words[:4]), log.stat().st_size if log.exists() else 0
+    with log.open("ab") as file, tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(
+            [*prefix, *words], stdin=subprocess.DEVNULL, stdout=printed, stderr=file, env=environment,
+            start_new_session=True, cwd=CHECKOUT,
+        )  # fmt: skip
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise MachineError(f"{name} did not end within {timeout_s:.0f} s", f"see {log}") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            printed.seek(0)
+            text = printed.read()
+            file.write(text)
+    if code:
+        said = log.read_bytes()[before_bytes:].decode(errors="replace")
+        raise MachineError(f"{name}: {_problem(said)}", f"see {log}")
+    return text.decode(errors="replace")
+
+
+def _problem(said: str) -> str:
+    """The last line, of those that tell of a failure of Ratebed's if there are any."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if "FAILED" in line or "ratebed:" in line] or lines or ["it says nothing"]
+    return told[-1][:500]
+
+
 class Hypervisor(PrivateServer):
     """A libvirt of our own, with the machines in it; see ``PrivateServer``."""
 
@@ -57,28 +95,10 @@ class Hypervisor(PrivateServer):
             "LIBVIRT_DEFAULT_URI": f"qemu:///system?socket={self.folder / _SOCKET}",
         }
 
-    def inside(self, words: Sequence[str]) -> list[str]:
-        """The command on the network of the machines; its files and its process id are those of out here."""
-        return [str(tool("nsenter")), f"--net=/proc/{self._inner}/ns/net", "--", *words]
-
-    def run(
-        self, words: Sequence[str], log: Path, timeout_s: float, more: Mapping[str, str] | None = None, **how: Any
-    ) -> int:
-        """Run a command in there, what it says appended to ``log``; its code.  MachineError where it takes too long."""
-        with log.open("ab") as file:
-            process = subprocess.Popen(
-                self.inside(words), stdin=subprocess.DEVNULL, stdout=how.pop("stdout", file), stderr=file,
-                env={**self.environment, **(more or {})}, start_new_session=True, **how,
-            )  # fmt: skip
-            try:
-                return process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                what = f"{' '.join(words[:4])} did not end within {timeout_s:.0f} s"
-                raise MachineError(what, f"see {log}") from None
-            finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, 9)
-                process.wait()
+    def run(self, words: Sequence[str], log: Path, timeout_s: float) -> str:
+        """``run_logged`` on the network of the machines; files and the process id are those of out here."""
+        enter = [str(tool("nsenter")), f"--net=/proc/{self._inner}/ns/net", "--"]
+        return run_logged(words, log, timeout_s, enter, self.environment)
 
     # --- inside ------------------------------------------------------------------------------------------
 

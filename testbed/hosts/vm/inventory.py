@@ -7,9 +7,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from core.errors import HarnessError, MachineError
+from testbed.hosts.capabilities import CHECKOUT
 
 PROJECT = "/home/vagrant/ratebed"  # as in the Vagrantfile
 BETWEEN = "192.168.56."  # the network between machines, where there are several: the same
@@ -20,11 +20,9 @@ Vagrant = Callable[[Sequence[str]], str]  # what ``vagrant WORDS`` prints
 
 def ask_vagrant(words: Sequence[str]) -> str:
     """Ask the Vagrant of this checkout; MachineError with what it said where it fails."""
-    checkout = Path(__file__).resolve().parents[3]
+    command = ["vagrant", *words]
     try:
-        done = subprocess.run(
-            ["vagrant", *words], cwd=checkout, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
+        done = subprocess.run(command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     except OSError as error:
         raise MachineError(f"vagrant: {error.strerror}", "install Vagrant, or ./bootstrap.sh vm") from None
     if done.returncode:

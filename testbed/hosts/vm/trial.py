@@ -11,21 +11,21 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 from core.errors import HarnessError, MachineError
+from core.records import Json
 from testbed.hosts.capabilities import CHECKOUT, require, tool
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.private import host_settings
-from testbed.hosts.vm.hypervisor import NEEDED, Hypervisor
+from testbed.hosts.vm.hypervisor import NEEDED, Hypervisor, run_logged
 from testbed.hosts.vm.inventory import inventory_text
 
 FIGURE = ("run", "link-accuracy", "--scale", "tiny")
@@ -49,41 +49,41 @@ _BOX_OF = (
 class MachineTrial:
     """The steps, and what became of them."""
 
+    vm: Hypervisor
+
     def __init__(self, out: Path):
         self.out, self.log, self.file = out, out / "log", out / "result.json"
         self.results = out / "results"  # runs and figures
-        self.result: dict[str, Any] = {"exit_code": None, "seconds": 0.0, "steps": []}
+        self.result: Json = {"exit_code": None, "seconds": 0.0, "steps": []}
         self._began_s = time.monotonic()
 
     def run(self) -> int:
         """All steps; what was made is removed even where one fails.  Returns the exit code."""
-        code = 0
-        before = host_settings()
-        try:
-            with ExitStack() as undo:
-                with self._step("tools"):
-                    require(*NEEDED, "debootstrap")
-                box = self.out / "ratebed.box"
-                with self._step("box"):
-                    if not _is_current(box):
-                        self._run([str(CHECKOUT / "testbed/hosts/vm/box.sh"), str(self.out)], BOX_S)
-                    self.result["box_bytes"] = box.stat().st_size
-                with self._step("hypervisor"):
-                    self.vm = undo.enter_context(Hypervisor())
-                self._use(box)
-        except (HarnessError, OSError, KeyboardInterrupt, ValueError, KeyError) as error:
-            print(f"ratebed: {error or type(error).__name__}", file=sys.stderr)
-            code = 1
-        try:
-            with self._step("nothing is left"):
-                self._check_nothing_left(before)
-        except MachineError as error:
-            print(f"ratebed: {error}", file=sys.stderr)
-            code = 1
+        code, before = 0, host_settings()
+        for part in (self._try, partial(self._check_nothing_left, before)):
+            try:
+                part()
+            except (HarnessError, OSError, KeyboardInterrupt, ValueError, KeyError) as error:
+                print(f"ratebed: {error or type(error).__name__}", file=sys.stderr)
+                code = 1
         self.result["exit_code"] = code
         self._write()
         print(f"test-vm: {'passed' if code == 0 else 'failed'} in {self.result['seconds']:.0f} s: {self.file}")
         return code
+
+    def _try(self) -> None:
+        with self._step("tools"):
+            require(*NEEDED, "debootstrap")
+        box = self.out / "ratebed.box"
+        with self._step("box"):
+            if not _is_current(box):  # what making it has mounted ends with it, and it with us
+                dying = [str(tool("setpriv")), "--pdeathsig", "KILL"]
+                run_logged([str(CHECKOUT / "testbed/hosts/vm/box.sh"), str(self.out)], self.log, BOX_S, dying)
+            self.result["box_bytes"] = box.stat().st_size
+        with ExitStack() as undo:
+            with self._step("hypervisor"):
+                self.vm = undo.enter_context(Hypervisor())
+            self._use(box)
 
     # --- with a hypervisor ---------------------------------------------------------------------------------
 
@@ -119,17 +119,7 @@ class MachineTrial:
             self._vagrant(["destroy", "--force", "--no-tty"], SHORT_S)
 
     def _vagrant(self, words: Sequence[str], timeout_s: float) -> str:
-        command = [str(tool("vagrant")), *words]
-        said = self.out / "said"
-        with said.open("wb") as file:
-            code = self.vm.run(command, self.log, timeout_s, _CHOICES, cwd=CHECKOUT, stdout=file)
-        text = said.read_text(errors="replace")
-        said.unlink()
-        with self.log.open("a") as log:
-            log.write(text)
-        if code:
-            raise MachineError(f"vagrant {' '.join(words)}: {self._last()}", f"see {self.log}")
-        return text
+        return self.vm.run([str(tool("vagrant")), *words], self.log, timeout_s)
 
     def _inside(self, command: str, timeout_s: float) -> str:
         return self._vagrant(["ssh", MACHINE, "--no-tty", "-c", command], timeout_s)
@@ -137,8 +127,7 @@ class MachineTrial:
     def _ratebed(self, words: Sequence[str], timeout_s: float) -> None:
         """On this machine, with the way to the virtual one."""
         command = [sys.executable, "-m", "ratebed", *words, "--out", str(self.results)]
-        if self.vm.run(command, self.log, timeout_s, cwd=CHECKOUT):
-            raise MachineError(f"ratebed {' '.join(words)}: {self._last('FAILED', 'ratebed:')}", f"see {self.log}")
+        self.vm.run(command, self.log, timeout_s)
 
     # --- steps -------------------------------------------------------------------------------------------
 
@@ -163,38 +152,19 @@ class MachineTrial:
         part.write_text(json.dumps(self.result, indent=2) + "\n")
         part.replace(self.file)
 
-    def _run(self, words: list[str], timeout_s: float) -> None:
-        with self.log.open("ab") as log:
-            # It ends with us; what it has mounted ends with it.
-            words = [str(tool("setpriv")), "--pdeathsig", "KILL", *words]
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            try:
-                code = process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                raise MachineError(f"{words[3]} did not end within {timeout_s:.0f} s", f"see {self.log}") from None
-            finally:
-                process.kill()  # the first process of its namespaces goes with it, and so do all in there
-                process.wait()
-        if code:
-            raise MachineError(f"{words[3]}: {self._last()}", f"see {self.log}")
-
-    def _last(self, *marks: str) -> str:
-        """The last line of the log, of those with one of the marks if there are any."""
-        lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        marked = [line for line in lines if any(mark in line for mark in marks)] or lines or ["it says nothing"]
-        return marked[-1][:500]
-
     def _check_nothing_left(self, before: dict[str, list[str]]) -> None:
-        vm = getattr(self, "vm", None)
-        left = [f"process {process['pid']}" for process in marked_processes(vm.state.token)] if vm else []
-        left += [f"folder {vm.folder}"] if vm and vm.folder.exists() else []
-        now = host_settings()
-        left += [f"{name} is {now[name]!r}, was {was!r}" for name, was in before.items() if now[name] != was]
-        if left:
-            raise MachineError(f"left: {'; '.join(left)}", "ratebed clean")
+        with self._step("nothing is left"):
+            left = []
+            if hasattr(self, "vm"):
+                left += [f"process {process['pid']}" for process in marked_processes(self.vm.state.token)]
+                left += [f"folder {self.vm.folder}"] if self.vm.folder.exists() else []
+            now = host_settings()
+            left += [f"{name} is {now[name]!r}, was {was!r}" for name, was in before.items() if now[name] != was]
+            if left:
+                raise MachineError(f"left: {'; '.join(left)}", "ratebed clean")
 
 
-def round_trips(results: Path) -> list[dict[str, Any]]:
+def round_trips(results: Path) -> list[Json]:
     """Of every pair of hosts and run that was measured: what was asked for, and the medians of both ways together."""
     trips = []
     for path in sorted(results.glob("runs/*/paths.parquet")):
@@ -222,6 +192,7 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / "results", ignore_errors=True)
     (out / "log").unlink(missing_ok=True)
+    os.environ |= _CHOICES
     return MachineTrial(out).run()
 
 

@@ -72,16 +72,16 @@ def test_an_agent_that_is_killed_in_the_middle_is_in_the_tables_as_unknown(tmp_p
     with MininetSite(topology, tmp_path / "run", tmp_path) as site:
 
         def kill() -> None:
-            while "serf-n2" not in dict(site.processes()):
+            while "serf-n2" not in dict(site.processes):
                 time.sleep(0.05)
             time.sleep(2.5)
-            os.kill(dict(site.processes())["serf-n2"], signal.SIGKILL)
+            os.kill(dict(site.processes)["serf-n2"], signal.SIGKILL)
 
         killer = threading.Thread(target=kill)
         killer.start()
         found = locate_live(site, Locating(("n1", "n2", "n3"), 5, (1, 5)))
         killer.join()
-        assert [name for name, _ in site.processes() if name.startswith("serf")] == []
+        assert [name for name, _ in site.processes if name.startswith("serf")] == []
     early, late = found.coordinates
     assert np.isfinite(early.vec).all()
     assert np.isnan(late.vec[1]).all() and np.isnan(late.height[1]) and np.isfinite(late.vec[[0, 2]]).all()

@@ -198,7 +198,7 @@ def test_what_cannot_be_run_is_said_before_the_load(tmp_path: Path) -> None:
             run({}, (Crash(1, "n9"),))
         with pytest.raises(SpecError, match="no links to change"):
             run({}, (Partition(1, ("n1",)),))
-        assert site.processes() == []  # all that was started is gone
+        assert site.processes == []  # all that was started is gone
 
 
 @pytest.mark.parametrize("victim", ["node-n2", "users-b"])
@@ -220,7 +220,7 @@ def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str)
             run_requests_live(site, system, system.config(), TOPOLOGY, REQUESTS, 60 * SECOND_NS, 1)
         assert time.monotonic() - began_s < 30
         killer.join()
-        assert site.processes() == []
+        assert site.processes == []
 
 
 def test_skewed_clocks_are_the_nodes_own(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from core.records import Int64
 from testbed.brokers import nsq
 from testbed.brokers.brokerd.build import brokerd_path
-from testbed.brokers.brokerd.client import BrokerClient
+from testbed.brokers.brokerd.client import BrokerClient, read_rows
 
 TOKEN = "of-this-test"
 TIMEOUT_S = 20.0
@@ -93,7 +94,7 @@ class Client:
         self.send(nsq.sub(topic, "sub") + nsq.rdy(ready))
         assert self.frame() == (nsq.RESPONSE, nsq.OK)
 
-    def receive(self, count: int) -> list[nsq.Message]:
+    def receive(self, count: int) -> list[nsq.Delivered]:
         """The next messages, finished at once."""
         found = []
         while len(found) < count:
@@ -115,6 +116,12 @@ class Client:
         return data
 
 
+def recorded(commands: BrokerClient, path: Path, topic: str = "") -> tuple[dict[str, Int64], int]:
+    """The rows that a broker of this machine has kept, and how many messages had no room."""
+    row_count, dropped_rows = commands.write_rows(str(path.resolve()), topic)
+    return read_rows(path, row_count), dropped_rows
+
+
 def subscriber(its: Broker, topic: str, ready: int = 1000) -> Client:
     """A subscriber that gets each message at once."""
     client = Client(its.connect("nsqd"), output_buffer_size=-1, feature_negotiation=True)
@@ -127,12 +134,12 @@ def numbered(number: int, publisher: int = 0) -> bytes:
     return nsq.HEADER.pack(number, publisher, 0, time.time_ns())
 
 
-def number_of(message: nsq.Message) -> int:
+def number_of(message: nsq.Delivered) -> int:
     """The number in the head of a message."""
     number: int = nsq.HEADER.unpack_from(message.body)[0]
     return number
 
 
-def message_data(whole: nsq.Message) -> bytes:
+def message_data(whole: nsq.Delivered) -> bytes:
     """The data of a ``MESSAGE`` frame as a broker puts it together."""
     return nsq._MESSAGE.pack(whole.timestamp_ns, whole.attempts, whole.id) + whole.body

@@ -19,7 +19,7 @@ from testbed.brokers.brokerd import build
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.trust.accounts import exact_releases_ns
 from tests.live import needs
-from tests.testbed.brokers.running import TOKEN, Broker, Client, broker, number_of, numbered, subscriber
+from tests.testbed.brokers.running import TOKEN, Broker, Client, broker, number_of, numbered, recorded, subscriber
 
 pytestmark = [needs("go"), pytest.mark.slow]
 
@@ -106,7 +106,7 @@ def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
             time.sleep(0.3)
             its.process.send_signal(signal.SIGCONT)
             assert publisher.frame().data == nsq.OK
-            rows, _ = commands.collect(tmp_path / f"{stamps}.rows")
+            rows, _ = recorded(commands, tmp_path / f"{stamps}.rows")
             stamp_delays_ns[stamps] = int(rows["stamp_ns"][1]) - sent_at_ns
             assert rows["read_at_ns"][1] - sent_at_ns > 250_000_000
             assert rows["arrived_at_ns"][1] - sent_at_ns < 100_000_000  # recorded, whatever the bucket goes by
@@ -133,7 +133,7 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
     received = [number_of(message) for message in reader.receive(800)]
     for thread in threads:
         thread.join()
-    rows, dropped = commands.collect(tmp_path / "rows", topic)
+    rows, dropped = recorded(commands, tmp_path / "rows", topic)
     reader.close()
     assert dropped == 0
     assert received == rows["message"].tolist()  # what took its token first came first
@@ -197,7 +197,7 @@ def test_move_loses_and_doubles_nothing(tmp_path):
             threading.Thread(target=publish_and_follow, args=(brokers, first, publisher, count, sent))
             for publisher in range(3)
         ]
-        received: dict[Broker, list[nsq.Message]] = {its: [] for its in readers}
+        received: dict[Broker, list[nsq.Delivered]] = {its: [] for its in readers}
         collectors = [
             threading.Thread(target=receive_all, args=(readers[its], received[its]), daemon=True) for its in readers
         ]
@@ -251,7 +251,7 @@ def publish_and_follow(
     client.close()
 
 
-def receive_all(reader: Client, into: list[nsq.Message]) -> None:
+def receive_all(reader: Client, into: list[nsq.Delivered]) -> None:
     """Until the connection ends."""
     try:
         while True:
@@ -260,7 +260,7 @@ def receive_all(reader: Client, into: list[nsq.Message]) -> None:
         pass
 
 
-def check_streams(received: dict[Broker, list[nsq.Message]], sent: dict[int, list[str]], count: int) -> None:
+def check_streams(received: dict[Broker, list[nsq.Delivered]], sent: dict[int, list[str]], count: int) -> None:
     """Each message came once, where it was sent, and each broker's in their order."""
     for publisher, where in sent.items():
         everything = []
@@ -323,10 +323,10 @@ def test_rows_beyond_the_room_are_counted(running, commands, tmp_path):
     commands.record("narrow", 5)
     publisher = Client(running.connect("ingress"), 9)
     publisher.publish("narrow", *(b"x" for _ in range(8)))
-    rows, dropped = commands.collect(tmp_path / "rows", "narrow")
+    rows, dropped = recorded(commands, tmp_path / "rows", "narrow")
     assert (rows["publisher"].tolist(), rows["message"].tolist(), dropped) == ([9] * 5, [-1] * 5, 3)
     commands.record("narrow", 0)
-    assert commands.collect(tmp_path / "rows", "narrow")[0]["message"].tolist() == []
+    assert recorded(commands, tmp_path / "rows", "narrow")[0]["message"].tolist() == []
     publisher.close()
 
 

@@ -98,7 +98,7 @@ def test_every_message_once_and_in_order_over_moves_there_and_back(scene: Scene)
             assert numbers(consumer, producer) == list(range(count))
     for producer in scene.producers:
         rows = np.array(producer.rows)
-        assert producer.is_done and (rows[:, 3] >= rows[:, 2]).all() and (rows[:, 1] >= rows[:, 0]).all()
+        assert (rows[:, 3] >= rows[:, 2]).all() and (rows[:, 1] >= rows[:, 0]).all()
         assert not rows[:, 5].any(), "every answer came"
     assert sum(row[4] for producer in scene.producers for row in producer.rows), "the fence was met by traffic"
 
@@ -114,7 +114,7 @@ def test_a_fenced_broker_refuses_for_ever_until_somebody_says_where_to_go(scene:
     for producer in scene.producers:
         accepted = [row[3] >= 0 for row in producer.rows]
         assert accepted == sorted(accepted, reverse=True), "what was refused is the end of what was sent"
-        assert not producer.is_done
+        assert not accepted[-1]
 
 
 def test_a_broker_that_dies_takes_with_it_only_what_it_had(scene: Scene) -> None:
@@ -133,7 +133,7 @@ def test_a_broker_that_dies_takes_with_it_only_what_it_had(scene: Scene) -> None
     scene.run({MOVE_NS: die, 2 * MOVE_NS: go_on}, SPAN_NS + SECOND_NS)
     for producer in (0, 1):
         rows = np.array(scene.producers[producer].rows)
-        assert scene.producers[producer].is_done and (rows[:, 3] >= 0).all()
+        assert (rows[:, 3] >= 0).all()
         later = {number for number, row in enumerate(rows) if row[3] > 2 * MOVE_NS}
         for consumer in scene.consumers:
             got = numbers(consumer, producer)

@@ -13,7 +13,7 @@ from core.records import Block
 from core.units import MILLISECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.publish_engine import Engine
-from testbed.brokers.publish_load import Load
+from testbed.brokers.publish_load import PreparedLoad
 from testbed.brokers.publisher import State
 from testbed.trust.accounts import ABSENT
 from tests.live import needs
@@ -83,10 +83,9 @@ class Script:
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    found = Engine(tries_maximum=2)
-    found.start()
-    yield found
-    found.stop()
+    engine = Engine(tries_maximum=2)
+    yield engine
+    engine.stop()
 
 
 @pytest.fixture
@@ -102,11 +101,11 @@ def scripts() -> Iterator[Callable[[], Script]]:
         script.close()
 
 
-def play(engine: Engine, count: int, size_bytes: int = 60) -> Load:
+def play(engine: Engine, count: int, size_bytes: int = 60) -> PreparedLoad:
     """A millisecond between messages of publisher 7."""
     at_ns = np.arange(count, dtype=np.int64) * MILLISECOND_NS
     block = Block(at_ns, np.full(count, 7, np.int32), np.ones(count, np.int32), size_bytes)
-    load = Load(block, "t", time.time_ns(), [7])
+    load = PreparedLoad(block, "t", time.time_ns(), [7])
     engine.call(lambda: engine.offer(load))
     return load
 
@@ -116,7 +115,7 @@ def connect(engine: Engine, address: str) -> None:
     until(lambda: engine.publishers[7].state is State.OPEN, "the connection")
 
 
-def acknowledged(load: Load) -> int:
+def acknowledged(load: PreparedLoad) -> int:
     return sum(at_ns != ABSENT for at_ns in load.acknowledged_at_ns)
 
 
@@ -148,9 +147,11 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
             peer.sendall(nsq.OK_FRAME)
             load = play(engine, 100, size_bytes=200_000)
             until(lambda: engine.publishers[7].is_partial, "a full socket")
+            connection = engine.publishers[7].connection
+            read_at_ns = connection.read_at_ns
             peer.sendall(HEARTBEAT)
-            until(lambda: engine.publishers[7].connection.heartbeat_count == 1, "the heartbeat")
-            commands = [bytes(load.frame(index)) for index in range(100)]
+            until(lambda: connection.read_at_ns != read_at_ns, "the heartbeat")
+            commands = load.frames
             found = stream.read(sum(map(len, commands)) + len(nsq.NOP))
             assert found.count(b"NOP\n") == 1
             assert found.replace(b"NOP\n", b"") == b"".join(commands)

@@ -1,4 +1,4 @@
-"""The commands of a load, made all at once by NumPy, beside the same made one by one."""
+"""The commands of a load, beside the same made one by one."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.records import Block
 from core.units import SECOND_NS
 from testbed.brokers import nsq
-from testbed.brokers.publish_load import Load, read_block, save_block
+from testbed.brokers.publish_load import PreparedLoad, read_block, save_block
 from testbed.trust.accounts import ABSENT
 from workloads import load as load_workload
 
@@ -45,8 +45,8 @@ def blocks(draw: st.DrawFn) -> Block:
 
 @given(block=blocks(), mine=st.sets(st.integers(0, 5)), tag=st.integers(-(2**31), 2**31 - 1))
 def test_commands_are_those_made_one_by_one(block: Block, mine: set[int], tag: int) -> None:
-    load = Load(block, "topic", EPOCH_NS, mine, tag)
-    assert [bytes(load.frame(index)) for index in range(load.count)] == one_by_one(block, "topic", mine, tag)
+    load = PreparedLoad(block, "topic", EPOCH_NS, mine, tag)
+    assert load.frames == one_by_one(block, "topic", mine, tag)
     assert load.message_count == sum(
         block.count[index] for index, publisher in enumerate(block.publisher) if publisher in mine
     )
@@ -54,7 +54,7 @@ def test_commands_are_those_made_one_by_one(block: Block, mine: set[int], tag: i
 
 @given(block=blocks(), split=st.sets(st.integers(0, 5)))
 def test_numbers_are_the_whole_blocks_whoever_sends(block: Block, split: set[int]) -> None:
-    parts = [Load(block, "t", EPOCH_NS, mine).columns() for mine in (split, set(range(6)) - split)]
+    parts = [PreparedLoad(block, "t", EPOCH_NS, mine).columns() for mine in (split, set(range(6)) - split)]
     at_ns, publisher, _ = block.messages()
     numbers = np.concatenate([part["message"] for part in parts])
     assert sorted(numbers) == list(range(block.message_count))
@@ -71,14 +71,14 @@ def test_a_virtual_runs_block_by_file(tmp_path: Path) -> None:
     block = schedule.block(0, SECOND_NS)
     assert block.message_count > 100
     save_block(tmp_path / "block.npz", block)
-    found = read_block(tmp_path / "block.npz")
+    read = read_block(tmp_path / "block.npz")
     mine = range(schedule.population.count)
-    ours, its = (Load(one, "t", EPOCH_NS, mine) for one in (block, found))
-    assert bytes(ours.frame(ours.count - 1)) == bytes(its.frame(its.count - 1))
+    ours, its = (PreparedLoad(one, "t", EPOCH_NS, mine) for one in (block, read))
+    assert ours.frames == its.frames
     assert (its.columns()["message"] == np.arange(block.message_count)).all()
 
 
 def test_batches_beyond_the_protocols_limits_are_refused() -> None:
     block = Block(np.zeros(1, np.int64), np.zeros(1, np.int32), np.full(1, 60, np.int32), 100_000)
     with pytest.raises(ValueError, match="too many for one command"):
-        Load(block, "t", EPOCH_NS, [0])
+        PreparedLoad(block, "t", EPOCH_NS, [0])

@@ -55,7 +55,7 @@ def test_sizes_and_kinds_that_cannot_be_are_refused(size: int, kind: int) -> Non
     body=st.binary(max_size=100),
 )
 def test_messages_come_apart_as_they_were(stamp_ns: int, attempts: int, its_id: bytes, body: bytes) -> None:
-    whole = nsq.Message(stamp_ns, attempts, its_id, body)
+    whole = nsq.Delivered(stamp_ns, attempts, its_id, body)
     assert nsq.message(message_data(whole)) == whole
     with pytest.raises(nsq.ProtocolError, match="too short"):
         nsq.message(message_data(whole)[:25])
@@ -101,7 +101,7 @@ def test_batches_that_nsq_refuses(bodies: list[bytes]) -> None:
 
 
 def test_addresses() -> None:
-    assert nsq.migrate_target(b"MIGRATE 10.0.0.7:4150") == ("10.0.0.7", 4150)
+    assert nsq.address(" 10.0.0.7:4150\n") == ("10.0.0.7", 4150)
     for text in ("10.0.0.7", ":4150", "10.0.0.7:", "10.0.0.7:0", "10.0.0.7:65536", "10.0.0.7:٣", "a:-1"):
         with pytest.raises(nsq.ProtocolError, match="no address"):
             nsq.address(text)

@@ -18,8 +18,7 @@ from testbed.brokers.brokerd.client import BrokerClient
 from testbed.brokers.publish_load import save_block
 from testbed.hosts.agent import Agent
 from testbed.hosts.local import LocalSite
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.topologies.topology import srtm_lan
 from testbed.trust.accounts import DeliveryAccount, account
 

@@ -8,8 +8,7 @@ from core.errors import MachineError, SpecError
 from testbed.faults import Handover, Heal
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.local import LocalSite, probe, unmet_wishes
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.topologies.topology import full_mesh, srtm_lan, star
 from tests.live import needs
 

@@ -32,8 +32,7 @@ from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.local import LocalSite
 from testbed.hosts.lock import machine_lock
 from testbed.hosts.loop import Loop
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.hosts.state import RunState, read_state
 from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.frames import FrameSocket

@@ -15,11 +15,11 @@ from systems.api import StandIn, System
 from systems.loader import load_system
 from testbed.hosts.capabilities import capability
 from testbed.hosts.local import LocalSite
-from testbed.servers import SERVERS, check_servers, load_server, servers_of
+from testbed.servers import SERVERS
 from testbed.servers.program import ServerProgram
 from testbed.servers.redis import SERVER as REDIS
 from testbed.servers.redis import packed
-from testbed.servers.server import Server
+from testbed.servers.server import Server, check_servers, load_server, servers_of
 from testbed.topologies.topology import mesh
 from tests.live import needs
 
@@ -121,7 +121,7 @@ def test_a_server_keeps_its_place_and_forgets_what_it_held(tmp_path: Path) -> No
             server.wait()
             assert server.reached_at() == at
             assert server.ask(hello + packed("GET", "key"), b"$-1\r\n") == b"+OK\r\n$-1\r\n"
-        assert not server.process.alive and site.processes() == []
+        assert not server.process.alive and site.processes == []
 
 
 def program(**changes: Any) -> ServerProgram:

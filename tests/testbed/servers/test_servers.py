@@ -67,7 +67,7 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back_knowing_nothing(far: S
         pid = cluster.servers["n1"].process.pid
         cluster.servers["n1"].kill()
         assert start_time(pid) is None
-        assert [name for name, _ in far.processes() if name.startswith("serf")] == ["serf-n2", "serf-n3"]
+        assert [name for name, _ in far.processes if name.startswith("serf")] == ["serf-n2", "serf-n3"]
         with pytest.raises(MachineError, match="serf-n1 does not run"):
             _ = cluster.servers["n1"].process.pid
         with pytest.raises(MachineError, match="nothing answers on port 7373 of n1"):
@@ -77,7 +77,7 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back_knowing_nothing(far: S
         wait_until(lambda: cluster.servers["n2"].rpc.alive() == NAMES, 20)
         found = cluster.servers["n1"].rpc.coordinate("n1")
         assert found is not None and found.error > 0.9, "it begins anew: no snapshot keeps coordinates"
-    assert [name for name, _ in far.processes() if name.startswith("serf")] == []
+    assert [name for name, _ in far.processes if name.startswith("serf")] == []
 
 
 @needs("serf")
@@ -126,7 +126,7 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site) -
         other.stop()
         wait_until(lambda: client.exists("/theirs") is None, 5)
         client.stop(), client.close(), other.close()
-    assert not server.process.alive and [name for name, _ in far.processes() if "zoo" in name] == []
+    assert not server.process.alive and [name for name, _ in far.processes if "zoo" in name] == []
 
 
 _CLIENT = """
@@ -172,7 +172,7 @@ from testbed.topologies.topology import mesh
 site = LocalSite(mesh("near", ["n1", "n2"], 0), Path(sys.argv[1]), Path(sys.argv[2]), owns_folder=True)
 cluster, server = SerfCluster(site, ["n1", "n2"]), ZooKeeperServer(site, "n1")
 cluster.start(), server.start()
-print(*(pid for _, pid in site.processes()), flush=True)
+print(*(pid for _, pid in site.processes), flush=True)
 time.sleep(60)
 """
 

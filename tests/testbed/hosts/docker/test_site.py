@@ -22,9 +22,9 @@ from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import marked_processes, remove_left
 from testbed.hosts.docker import image
-from testbed.hosts.docker.daemon import PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
-from testbed.hosts.docker.groups import groups_of
+from testbed.hosts.docker.daemon import CHOICE, PRIVATE, RUNNING, PrivateDaemon, running_daemon, use_daemon
 from testbed.hosts.docker.site import DockerSite
+from testbed.hosts.groups import groups_of
 from testbed.hosts.places import Place
 from testbed.hosts.private import host_settings
 from testbed.hosts.site import Program, explained
@@ -70,9 +70,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
         def build(name: str = "star", options: dict[str, Any] | None = None, **more: Any) -> DockerSite:
             state = tmp_path / "state"
             state.mkdir(exist_ok=True)
-            site = DockerSite(
-                load_topology(name, more or {"nodes": 1}), tmp_path / "run", state, options=options, daemon=PRIVATE
-            )
+            site = DockerSite(load_topology(name, more or {"nodes": 1}), tmp_path / "run", state, **(options or {}))
             return stack.enter_context(site)
 
         yield build
@@ -215,7 +213,9 @@ def test_a_container_over_its_memory_is_killed_and_the_run_says_so(make: Make) -
     site = make(options={"n1.memory": "64MB"})
     agent, other = start(site, "n1"), start(site, "hub")
     agent.ask("take", megabytes=10)
-    assert site.cause() == "" and not any(metric == "out_of_memory_count" for _, metric, _ in site.counters())
+    unknown = MachineError("it does not answer")
+    assert site.explained(unknown) is unknown
+    assert not any(metric == "out_of_memory_count" for _, metric, _ in site.counters())
     with (
         pytest.raises(MachineError, match=r"host n1 was over its memory limit of 64MB and was killed \(agent agent-n1"),
         explained(site),
@@ -264,12 +264,12 @@ def test_another_state_of_the_code_is_another_image(monkeypatch: pytest.MonkeyPa
 OWNER = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.docker.groups import groups_of
+from testbed.hosts.groups import groups_of
 from testbed.hosts.docker.daemon import use_daemon
 from testbed.hosts.docker.site import DockerSite
 from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
-site = DockerSite(load_topology("star", {"nodes": 1}), Path(sys.argv[1]), daemon=sys.argv[2], owns_folder=True)
+site = DockerSite(load_topology("star", {"nodes": 1}), Path(sys.argv[1]), owns_folder=True)
 site.start("n1", Program("sleeper", ["/bin/sh", "-c", "exec sleep 1000"]))
 print(site._daemon.url.removeprefix("unix://"), site.containers["n1"].pid, flush=True)
 time.sleep(100)
@@ -283,9 +283,7 @@ def test_nothing_is_left_of_a_killed_owner_once_it_is_cleaned_up(
     state.mkdir(mode=0o700)
     monkeypatch.setenv("RATEBED_STATE", str(state))
     before = host_settings()
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path / "run"), PRIVATE], stdout=subprocess.PIPE, text=True
-    )
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     url, pid = owner.stdout.readline().split()
     tokens = [read_state(path).token for path in state.iterdir()]
@@ -312,7 +310,8 @@ def test_of_a_running_daemon_exactly_the_containers_of_the_killed_run_go(
     state.mkdir(mode=0o700)
     monkeypatch.setenv("RATEBED_STATE", str(state))
     monkeypatch.setenv("DOCKER_HOST", daemon.url)
-    words = [sys.executable, "-c", OWNER, str(tmp_path / "run"), RUNNING]
+    monkeypatch.setenv(CHOICE, RUNNING)
+    words = [sys.executable, "-c", OWNER, str(tmp_path / "run")]
     owner = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None and owner.stdout.readline()
     assert len(daemon.client.containers.list()) == 3

@@ -10,8 +10,9 @@ from harness.experiment import RunSpec
 from harness.matrix import testbed_options as options_of
 from harness.run import check_all
 from testbed.hosts.docker.daemon import CHOICE, check_choice, chosen
-from testbed.hosts.docker.groups import hierarchies, kills_count
-from testbed.hosts.docker.wishes import Wish, archives, read_wishes
+from testbed.hosts.docker.wishes import Wish, read_wishes
+from testbed.hosts.groups import hierarchies, kills_count
+from testbed.hosts.places import DOCKER
 from testbed.topologies.topology import load_topology
 from testbed.trust.fidelity import Observation, judge, spread_of
 
@@ -70,7 +71,8 @@ def test_options_are_part_of_a_run_and_archives_of_its_inputs() -> None:
 
     assert spec(cpus=1).run_id("x") != spec().run_id("x") != spec(cpus=0.5).run_id("x")
     assert spec(cpus=1).factors() == {"testbed.cpus": "1"}
-    assert archives({"image": "a.tar", "n1.image": "b.tar", "n2.image": "redis:7", "cpus": 1}) == ("a.tar", "b.tar")
+    options = {"image": "a.tar", "n1.image": "b.tar", "n2.image": "redis:7", "cpus": 1}
+    assert DOCKER.input_files(options) == ("a.tar", "b.tar")
     words = ["testbed.cpus=0.5", "workload.publishers=3", "testbed.broker.memory=64MB"]
     assert options_of(words) == ({"cpus": 0.5, "broker.memory": "64MB"}, ["workload.publishers=3"])
 

@@ -1,34 +1,23 @@
 """A further testbed in one file: a pod a host.  Nothing outside of this folder knows of it but its line in TESTBEDS."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from core.errors import SpecError
 from testbed.faults import Fault
 from testbed.hosts.capabilities import Finding
 from testbed.hosts.places import Place
-from testbed.hosts.process import ProcessSite
-from testbed.hosts.site import PathMeasure
-from testbed.topologies.topology import Topology
+from testbed.hosts.site import PathMeasure, Site
 from tests.testbed.hosts.kubernetes.cluster import FakeCluster
 
 CLUSTER = FakeCluster()
 
 
-class KubernetesSite(ProcessSite):
+class KubernetesSite(Site):
     """A topology whose machines are pods; the cluster's network is as it is."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        folder: Path,
-        state_folder: Path | None = None,
-        seed: int = 0,
-        owns_folder: bool = False,
-    ):
-        super().__init__(topology, folder, state_folder, seed, owns_folder)
+    def _set_up(self) -> None:
         self._addresses: dict[str, str] = {}
-        for host in topology.machines:
+        for host in self.topology.machines:
             self._addresses[host.name] = CLUSTER.create_pod(host.name)
             self._undo.callback(CLUSTER.delete_pod, host.name)
 
@@ -36,13 +25,13 @@ class KubernetesSite(ProcessSite):
         """The pod's."""
         return self._addresses[self.topology.host_of(host)]
 
-    def prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
+    def _prefix(self, host: str, is_limited: bool = True) -> Sequence[str]:
         """Into the pod."""
         return CLUSTER.exec_words(host)
 
     def verify(self) -> list[PathMeasure]:
         """A cluster's paths are nobody's wish."""
-        self.check_alive()
+        self._check_alive()
         return []
 
     def apply(self, fault: Fault) -> None:

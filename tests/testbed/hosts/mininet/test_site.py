@@ -18,10 +18,10 @@ from testbed.faults import Crash, Handover, Heal, LinkDuplication, LinkLoss, Lin
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, python_agent
 from testbed.hosts.state import read_state
 from testbed.topologies.topology import Host, Link, Topology, load_topology
+from testbed.trust.link_check import check_links
 from tests.live import needs
 from tests.testbed.hosts.mininet.ends import PORT, one_way_ns, pid_of, pump, received_numbers, send_numbers, tcp, udp
 
@@ -38,7 +38,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
             made = topology if isinstance(topology, Topology) else load_topology(topology, options)
             state = tmp_path / "state"
             state.mkdir(exist_ok=True)
-            return stack.enter_context(MininetSite(made, tmp_path / made.name, state, USER_SPACE))
+            return stack.enter_context(MininetSite(made, tmp_path / made.name, state, delays=USER_SPACE))
 
         yield build
 
@@ -53,7 +53,7 @@ def test_every_pair_has_its_delay(make: Make) -> None:
         assert found.requested_delay_ns == wanted_ns and found.lost_count == 0
         assert wanted_ns - MILLISECOND_NS < found.measured_p05_ns < wanted_ns + 5 * MILLISECOND_NS
     assert isinstance(site, MininetSite)
-    site.measure()
+    check_links(site)
     counts = {metric: value for host, metric, value in site.counters() if host == "delayer"}
     assert counts["packet_count"] >= 12 * 200 and counts["error_count"] == counts["unstamped_count"] == 0
     assert counts["lateness_max_ns"] >= counts["lateness_p99_ns"] >= counts["lateness_p50_ns"] > 0
@@ -67,7 +67,7 @@ def test_tcp_moves_bulk_over_20_ms(make: Make) -> None:
 
 def test_jitter_spreads_and_tcp_keeps_its_order(make: Make) -> None:
     site = make("full-mesh", nodes=2, delay="10ms", jitter="5ms")
-    (there, _) = site.measure()
+    (there, _) = check_links(site)
     assert there.measured_p05_ns < 8 * MILLISECOND_NS and there.measured_p95_ns > 12 * MILLISECOND_NS
     with udp(site, "n1", "n2") as (sender, receiver):
         send_numbers(sender, site.address("n2"), 300)
@@ -274,7 +274,7 @@ def test_agents_run_on_their_hosts_and_are_reached_on_their_loopback(make: Make)
 def test_twenty_hosts_all_pairs(make: Make) -> None:
     site = make("full-mesh", nodes=20, delay="20ms")
     assert 0 < site.links_took_ns < 30 * SECOND_NS
-    measures = site.measure()
+    measures = check_links(site)
     assert len(measures) == 380
     assert all(found.lost_count == 0 and found.measured_p05_ns > 19 * MILLISECOND_NS for found in measures)
     assert sum(value for _, metric, value in site.counters() if metric == "queue_drop_count") == 0
@@ -298,24 +298,24 @@ def test_netem_where_there_is_netem(tmp_path: Path) -> None:
     topology = load_topology("full-mesh", {"nodes": 2, "delay": "20ms"})
     if find_capability("netem") is None:
         with pytest.raises(MachineError, match="no netem"):
-            MininetSite(topology, tmp_path / "run", tmp_path, NETEM)
+            MininetSite(topology, tmp_path / "run", tmp_path, delays=NETEM)
         assert not list(tmp_path.glob("run-*"))
     else:
-        with MininetSite(topology, tmp_path / "run", tmp_path, NETEM) as site:
+        with MininetSite(topology, tmp_path / "run", tmp_path, delays=NETEM) as site:
             assert site.delayer is None
-            assert all(found.measured_p05_ns > 19 * MILLISECOND_NS for found in site.measure())
+            assert all(found.measured_p05_ns > 19 * MILLISECOND_NS for found in check_links(site))
     with pytest.raises(SpecError, match="delays 'magic'"):
-        MininetSite(topology, tmp_path / "run", tmp_path, "magic")
+        MininetSite(topology, tmp_path / "run", tmp_path, delays="magic")
 
 
 OWNER = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.process import python_agent
+from testbed.hosts.site import python_agent
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Program
 from testbed.topologies.topology import load_topology
-site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), "user-space")
+site = MininetSite(load_topology("tree", {"delay": "3ms"}), Path(sys.argv[1]), Path(sys.argv[2]), delays="user-space")
 site.start("n1", Program("probe", python_agent("testbed.trust.link_probe", site.address("n1")))).ready()
 places = {str(Path(f"/proc/{node.pid}/ns/net").readlink()) for node in site.network.nodes.values()}
 print(site.state.token, *places, flush=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from testbed.hosts.ssh.clock import Offset, least
+from testbed.hosts.ssh.host import Offset, least
 
 
 @pytest.mark.parametrize("true_ns", [0, 3_600 * 10**9, -1_234_567])

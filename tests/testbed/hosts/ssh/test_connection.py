@@ -37,7 +37,7 @@ def test_a_fingerprint_or_a_file_of_known_hosts_lets_us_in(machines: Lab, tmp_pa
         connection = SshConnection(machine)
         try:
             assert connection.done("cat; echo $0 >&2", b"as it is\0") == b"as it is\0"
-            assert connection.run("exit 7").code == 7
+            assert connection.run("exit 7").returncode == 7
             assert connection.done(script("ls /run")).split() == [DISK.split("/")[-1].encode(), b"sshd"]
         finally:
             connection.close()

@@ -14,8 +14,7 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.hosts.agent import Agent
-from testbed.hosts.process import python_agent
-from testbed.hosts.site import Program
+from testbed.hosts.site import Program, python_agent
 from testbed.hosts.ssh import keeping
 from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.host import RemoteHost
@@ -149,7 +148,7 @@ def test_processes_and_machines_are_sampled_there(make: Make) -> None:
     agent.ready()
     time.sleep(1.5)
     epoch_ns = time.time_ns()
-    seen = {its._remote.machine.name: its for its in site.probes()}
+    seen = {its.machine.name: its for its in site.probes()}
     rows = {(node, metric): (at_ns, value) for at_ns, node, metric, value in seen["h1"].samples(epoch_ns)}
     assert rows["busy", "rss_bytes"][1] > 1e6 and rows["busy", "cpu_ns"][1] > 0
     assert rows["h1", "core_count"][1] == os.cpu_count() and ("keeper-h1", "rss_bytes") in rows
@@ -170,10 +169,10 @@ def test_nothing_but_code_is_left(make: Make, machines: Lab, tmp_path: Path) -> 
 
 
 def test_options_and_shared_machines(machines: Lab, tmp_path: Path) -> None:
-    from testbed.hosts.ssh.needs import site_options
+    from testbed.hosts.ssh.inventory import check_options
 
     with pytest.raises(SpecError, match="--inventory FILE"):
-        site_options({}, load_topology("star"))
+        check_options({}, load_topology("star"))
     inventory = machines.inventory(tmp_path / "hosts.toml", 1, 2, shape=True)
     with pytest.raises(SpecError, match="paths inside of a machine cannot be shaped"):
         SshSite(load_topology("full-mesh", {"nodes": 3}), tmp_path / "run", tmp_path, inventory=str(inventory))
@@ -202,7 +201,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
             site.fetch("n2", site.folder / "x")
         assert agents["n1"].ask("heard", address="", port=1, number=0)["heard_count"] == 0
         assert ("h2", "alive_count", 0.0) in site.counters()
-        assert [seen._remote.machine.name for seen in site.probes()] == ["h1"]
+        assert [seen.machine.name for seen in site.probes()] == ["h1"]
         site.close()
         (state,) = all_states(site.state.path.parent)  # what h2 still has is on record
         assert [thing["name"] for thing in state.things.values()] == ["h2"]
@@ -213,7 +212,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from testbed.hosts.process import python_agent
+from testbed.hosts.site import python_agent
 from testbed.hosts.site import Program
 from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import load_topology
@@ -286,18 +285,18 @@ def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> Non
     remote.keep("silent-h2", silence_s=2.0)
     try:
         path = Path(remote.put("load/1", b"x"))
-        remote.keeping.start("sleeper", path.parent, words=["sleep", "1000"], environment={}, cores=[], fifo_priority=0)
+        remote.keeping.start(Program("sleeper", ["sleep", "1000"]), path.parent)
         device = remote.keeping.ask("device", address=machines.address(2))["device"]
-        remote.keeping.ask("shape", device=device, lines=[f"qdisc replace dev {device} root tbf {TBF}"], first=True)
+        remote.keeping.ask("shape", device=device, lines=[f"qdisc replace dev {device} root tbf {TBF}"])
         assert "tbf" in machines.queues(2)
         with pytest.raises(MachineError, match=r"h2: eth0 has a tbf of somebody else's"):
-            remote.keeping.ask("shape", device=device, lines=[], first=True)
+            remote.keeping.ask("shape", device=device, lines=[])
         machines.cut(2)
         until(lambda: not ours(machines, 2), "the keeper's end", 15)
         assert "tbf" not in machines.queues(2) and not left(machines)
     finally:
         machines.cut(2, on=False)
-        remote.disconnect()
+        remote.connection.close()
 
 
 def test_a_keeper_that_breaks_says_so_and_leaves_nothing(make: Make, machines: Lab) -> None:

@@ -38,9 +38,9 @@ def state(tmp_path: Path) -> Path:
 def test_it_answers_and_the_host_stays_as_it_is(tmp_path: Path, state: Path) -> None:
     before, log = host_settings(), tmp_path / "log"
     with Hypervisor(state) as vm:
-        assert vm.run(["virsh", "net-list", "--all"], log, 30) == 0 and "default" in log.read_text()
-        assert vm.run(["virsh", "net-start", "default"], log, 30) == 0, log.read_text()
-        assert vm.run(["ip", "link", "show", "virbr0"], log, 10) == 0
+        assert "default" in vm.run(["virsh", "net-list", "--all"], log, 30) and "default" in log.read_text()
+        vm.run(["virsh", "net-start", "default"], log, 30)
+        assert "virbr0" in vm.run(["ip", "link", "show", "virbr0"], log, 10)
         assert host_settings() == before, "bridge, dnsmasq and firewall rules are in there"
         with pytest.raises(MachineError, match="did not end within"):
             vm.run(["sleep", "60"], log, 0.2)

@@ -9,6 +9,7 @@ from core.errors import MachineError
 from core.units import MILLISECOND_NS
 from testbed.hosts.private import host_settings
 from testbed.hosts.vm import trial
+from testbed.hosts.vm.hypervisor import run_logged
 
 
 def write_paths(folder, *rows):
@@ -46,3 +47,13 @@ def test_a_box_is_old_once_what_is_in_it_changes(tmp_path):
     assert not trial._is_current(box)
     box.touch()
     assert trial._is_current(box)
+
+
+def test_what_a_command_prints_is_told_and_logged_and_a_failure_is_named(tmp_path):
+    log = tmp_path / "log"
+    assert run_logged(["echo", "fine"], log, 10, ["env"]) == "fine\n"
+    with pytest.raises(MachineError, match=r"sh -c .*: ratebed: no disk; see "):
+        run_logged(["sh", "-c", "echo 'ratebed: no disk' >&2; echo bye; exit 3"], log, 10)
+    with pytest.raises(MachineError, match="sleep 60 did not end within"):
+        run_logged(["sleep", "60"], log, 0.1)
+    assert log.read_text() == "fine\nratebed: no disk\nbye\n"
