@@ -23,6 +23,8 @@ from testbed import load_testbed
 from testbed.hosts.cleaning import remove_left
 from testbed.hosts.lock import machine_lock
 
+Work = tuple[RunSpec, str, Path]  # a run, its id, and the folder of all runs
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -38,7 +40,7 @@ class Finished:
 class Executor(Protocol):
     """Where the runs of a campaign are executed."""
 
-    def map(self, work: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+    def map(self, work: list[Work]) -> Iterator[Finished]:
         """Execute all, in any order; yield each as it finishes."""
         ...
 
@@ -53,13 +55,10 @@ class Campaign:
 
     def add(self, specs: Iterable[RunSpec]) -> list[str]:
         """Ask for these runs, which are a group; returns their ids."""
-        ids = []
-        for spec in specs:
-            run_id = spec.run_id(code_hash())
-            self.wanted[run_id] = spec
-            ids.append(run_id)
-        self.groups.append(ids)
-        return ids
+        wanted = [(spec.run_id(code_hash()), spec) for spec in specs]
+        self.wanted.update(wanted)
+        self.groups.append([run_id for run_id, _ in wanted])
+        return self.groups[-1]
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet."""
@@ -74,9 +73,8 @@ class Campaign:
         missing = self.missing()
         failures = []
         try:
-            for finished in executor.map(
-                [(missing[run_id], run_id, self.runs) for run_id in in_order(missing, self.groups)]
-            ):
+            ordered = in_order(missing, self.groups)
+            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in ordered]):
                 if finished.fatal:
                     raise MachineError(finished.error)
                 notify(finished)
@@ -126,14 +124,12 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
 
     try:
         seconds = execute(spec, run_id, runs / run_id)
-    except MachineError as error:
-        if load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
-            record_failure(runs / run_id, spec.to_json(), error)
-        return Finished(spec, run_id, 0.0, str(error), fatal=True)
     except Exception as error:
-        record_failure(runs / run_id, spec.to_json(), error)
+        fatal = isinstance(error, MachineError)
+        if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
+            record_failure(runs / run_id, spec.to_json(), error)
         text = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
-        return Finished(spec, run_id, 0.0, text)
+        return Finished(spec, run_id, 0.0, text, fatal)
     return Finished(spec, run_id, seconds)
 
 
@@ -156,7 +152,7 @@ class LocalExecutor:
     def __init__(self, jobs: int):
         self.jobs = jobs
 
-    def map(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+    def map(self, work_list: list[Work]) -> Iterator[Finished]:
         """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
         live = [item for item in work_list if load_testbed(item[0].testbed).real_time]
         yield from self._together([item for item in work_list if item not in live])
@@ -166,7 +162,7 @@ class LocalExecutor:
                 yield from self._one_by_one(live)
 
     @staticmethod
-    def _one_by_one(live: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+    def _one_by_one(live: list[Work]) -> Iterator[Finished]:
         """In real time a process may fail to come up; when that happens twice in a row, the machine is at fault."""
         failed_before = False
         for item in live:
@@ -174,7 +170,7 @@ class LocalExecutor:
             yield replace(finished, fatal=finished.fatal and failed_before)
             failed_before = finished.fatal
 
-    def _together(self, work_list: list[tuple[RunSpec, str, Path]]) -> Iterator[Finished]:
+    def _together(self, work_list: list[Work]) -> Iterator[Finished]:
         if self.jobs == 1 or len(work_list) < 2:
             for item in work_list:
                 yield work(*item)

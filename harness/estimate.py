@@ -21,10 +21,7 @@ def expected_seconds(spec: RunSpec) -> float:
 
 def campaign_seconds(specs: Iterable[RunSpec], jobs: int) -> float:
     """Seconds of the clock for all of them: runs in real time are alone, the others ``jobs`` at a time."""
-    live, modelled = 0.0, 0.0
+    seconds = {True: 0.0, False: 0.0}  # in real time, or not
     for spec in specs:
-        if load_testbed(spec.testbed).real_time:
-            live += expected_seconds(spec)
-        else:
-            modelled += expected_seconds(spec)
-    return live + modelled / jobs
+        seconds[load_testbed(spec.testbed).real_time] += expected_seconds(spec)
+    return seconds[True] + seconds[False] / jobs

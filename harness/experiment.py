@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from core.records import Options
 from core.seeds import child_seed
 from studies.spec import CALIBRATED, ROUND, SLO, RunSpec
 
@@ -53,7 +54,7 @@ class Option:
 
     name: str
     help: str
-    default: Any = None
+    default: object = None
     type: type = str
 
 
@@ -68,15 +69,15 @@ class Experiment:
     key: str
     title: str
     source: str  # paper, section, figure
-    points: Callable[[Scale, Mapping[str, Any]], list[RunSpec]]
+    points: Callable[[Scale, Options], list[RunSpec]]
     options: tuple[Option, ...] = ()
-    skip_reason: Callable[[Mapping[str, Any]], str] | None = None
+    skip_reason: Callable[[Options], str] | None = None
     open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
     # By scale, where not the scale's own: runs that take real time, or on which no claim hangs.
     repetitions: Mapping[str, int] = field(default_factory=dict)
     analytic: bool = False  # its tables are computed from formulas alone: no points, and yet not skipped
 
-    def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
+    def runs(self, scale: Scale, options: Options, seed: int) -> list[RunSpec]:
         """All runs: the grid times the repetitions."""
         return repeated(self.points(scale, options), self.repetitions.get(scale.name, scale.repetitions), seed)
 

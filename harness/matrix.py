@@ -15,11 +15,11 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from core.errors import SpecError
+from core.records import Json
 from core.registry import hint
 from harness.experiment import RunSpec, repeated
 from studies import STUDIES, load_study
@@ -31,7 +31,7 @@ _INPUT_FILES = (
     *(("workload_options", "path"), ("workload_options", "towers")),
     *(("topology_options", "table"), ("topology_options", "servers")),
 )
-_OPTIONS = ("system_options", "workload_options", "topology_options", "testbed_options", "study_options")
+_OPTIONS = tuple(f"{axis}_options" for axis in ("system", "workload", "topology", "testbed", "study"))
 
 
 def read_matrix(path: Path, seed: int) -> list[RunSpec]:
@@ -58,8 +58,8 @@ def ad_hoc(
     system: str, workload: str, topology: str, settings: Sequence[str], repetitions: int, seed: int
 ) -> list[RunSpec]:
     """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``."""
-    axes: dict[str, Any] = {"system": system, "workload": workload, "topology": topology}
-    options: dict[str, dict[str, Any]] = {name: {} for name in _OPTIONS}
+    axes: Json = {"system": system, "workload": workload, "topology": topology}
+    options: dict[str, Json] = {name: {} for name in _OPTIONS}
     for word in settings:
         key, equals, text = word.partition("=")
         axis, dot, name = key.partition(".")
@@ -77,14 +77,14 @@ def ad_hoc(
     return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
 
 
-def testbed_options(settings: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:
     """The options of the testbed among ``settings``, and the other words: they hold for figures too."""
     own = [word for word in settings if word.startswith("testbed.") and "=" in word]
     pairs = [word.removeprefix("testbed.").partition("=") for word in own]
     return {name: _value(text) for name, _, text in pairs}, [word for word in settings if word not in own]
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """A number, true, false, a JSON list, or else the text itself."""
     try:
         return msgspec.json.decode(text)
@@ -92,7 +92,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
+def _points(grid: Json, where: str) -> Iterator[RunSpec]:
     if not isinstance(grid, dict):
         raise SpecError(f"{where}: {grid!r} is no table", "write [[grid]] and its keys below")
     for key in grid:
@@ -103,23 +103,18 @@ def _points(grid: dict[str, Any], where: str) -> Iterator[RunSpec]:
     for key in ("system", "workload"):
         if key not in grid:
             raise SpecError(f"{where}: {key} is missing", f'write {key} = "…"')
-    choices: list[tuple[tuple[str, ...], list[Any]]] = []
-    for key, value in grid.items():
-        if key in _OPTIONS:
-            choices += [((key, name), each if isinstance(each, list) else [each]) for name, each in value.items()]
-        else:
-            choices.append(((key,), value if isinstance(value, list) else [value]))
-    for path, values in choices:
-        if not values:
-            raise SpecError(f"{where}: {'.'.join(path)} is an empty list", "give at least one value")
-    for combination in product(*(values for _, values in choices)):
-        fields: dict[str, Any] = {name: {} for name in _OPTIONS}
-        for (path, _), value in zip(choices, combination, strict=True):
-            if len(path) == 2:
-                fields[path[0]][path[1]] = value
-            else:
-                fields[path[0]] = value
-        yield _spec(fields, where)
+    choices = {key: _each(value, f"{where}: {key}.") if key in _OPTIONS else value for key, value in grid.items()}
+    for fields in _each(choices, f"{where}: "):
+        yield _spec({**{name: {} for name in _OPTIONS}, **fields}, where)
+
+
+def _each(table: Json, where: str) -> list[Json]:
+    """Every combination of the values of a table, those that are lists being axes."""
+    for name, values in table.items():
+        if values == []:
+            raise SpecError(f"{where}{name} is an empty list", "give at least one value")
+    axes = (values if isinstance(values, list) else [values] for values in table.values())
+    return [dict(zip(table, combination, strict=True)) for combination in product(*axes)]
 
 
 def _study(system: str, workload: str) -> str:
@@ -132,7 +127,7 @@ def _study(system: str, workload: str) -> str:
     return next((name for name in STUDIES if load_study(name).fits(chosen)), "limiting")
 
 
-def _spec(fields: dict[str, Any], where: str) -> RunSpec:
+def _spec(fields: Json, where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import check_all
 

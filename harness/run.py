@@ -3,28 +3,29 @@
 import platform
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import msgspec
 
 from collectors.schema import SCHEMA_VERSION
-from collectors.writer import write_run
+from collectors.writer import Columns, write_run
 from core.errors import SpecError
 from core.registry import changed, configure
 from harness.code_version import code_hash, commit
 from harness.experiment import RunSpec
 from studies import load_study
-from studies.api import Journal, Point, Study, point_slo_ns, round_ns
+from studies.api import Asked, Journal, Point, Study, point_slo_ns, round_ns
+from studies.tables import sample_rows
 from systems import SYSTEMS
 from systems.loader import load_system
 from testbed import load_testbed
 from testbed.topologies.topology import load_topology
 from workloads import WORKLOADS
 from workloads import load as load_workload
+
+LIBRARIES = ("numpy", "numba", "pyarrow")  # that results may depend on
 
 
 def check_all(specs: Iterable[RunSpec]) -> None:
@@ -43,7 +44,7 @@ def check_point(point: Point) -> None:
     study.check(point.testbed, asked)
 
 
-def asked_of(point: Point) -> tuple[Study[Any, Any, Any], Any]:
+def asked_of(point: Point) -> tuple[Study[object, Asked, object], Asked]:
     """The study of a point, and what it asks of the testbed; SpecError where they do not fit together."""
     spec = point.spec
     point_slo_ns(spec), round_ns(spec)
@@ -90,17 +91,19 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     point = resolve(spec)
     journal = carried_out(point)
     seconds = perf_counter() - began
-    tables = {"runs": _run_row(point, journal), **_with_evidence(journal)}
-    for columns in tables.values():
-        length = len(next(iter(columns.values())))
-        columns["run_id"] = [run_id] * length
+    tables = {
+        name: {"run_id": [run_id] * len(next(iter(columns.values()))), **columns}
+        for name, columns in {"runs": _run_row(point, journal), **_with_evidence(journal)}.items()
+        if columns
+    }
+    fidelity = journal.evidence.fidelity
     manifest = {
         "run_id": run_id,
         "spec": msgspec.to_builtins(spec),
         "outcome": journal.outcome,
-        "validity": journal.evidence.fidelity.validity,
-        "validity_reasons": list(journal.evidence.fidelity.reasons),
-        "fidelity": dict(journal.evidence.fidelity.numbers),
+        "validity": fidelity.validity,
+        "validity_reasons": list(fidelity.reasons),
+        "fidelity": dict(fidelity.numbers),
         "epoch_ns": journal.evidence.epoch_ns,
         "started_at": started.isoformat(),
         "wall_seconds": round(seconds, 3),
@@ -108,10 +111,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "platform": platform.platform(),
         "code_hash": code_hash(),
         "commit": commit(),
-        "versions": {
-            "python": platform.python_version(),
-            **_versions(),
-        },
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),
@@ -120,39 +120,26 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     return seconds
 
 
-@cache
-def _versions() -> dict[str, str]:
-    """Of the libraries that results may depend on."""
-    return {name: version(name) for name in ("numpy", "numba", "pyarrow")}
-
-
-def _with_evidence(journal: Journal) -> dict[str, dict[str, Any]]:
+def _with_evidence(journal: Journal) -> dict[str, Columns]:
     """The tables of a journal, and what the testbed adds to them."""
     tables = dict(journal.tables)
     if journal.evidence.paths:
         tables["paths"] = journal.evidence.path_columns()
     if journal.evidence.samples:
-        names = ("at_ns", "node", "metric", "value")
-        before = tables.get("samples", {name: [] for name in names})
-        more = zip(*journal.evidence.samples, strict=True)
-        tables["samples"] = {name: [*before[name], *column] for name, column in zip(names, more, strict=True)}
+        more = sample_rows(journal.evidence.samples)
+        tables["samples"] = {name: [*tables.get("samples", {}).get(name, ()), *more[name]] for name in more}
     return tables
 
 
-def _run_row(point: Point, journal: Journal) -> dict[str, Any]:
+def _run_row(point: Point, journal: Journal) -> Columns:
     """The run's line in the ``runs`` table."""
     spec = point.spec
-    variant = ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items()))
+    as_asked = ("workload", "topology", "testbed", "calibration", "seed", "repetition")
     row = {
+        **{name: getattr(spec, name) for name in as_asked},
         "system": point.system.key,
-        "variant": variant,
-        "workload": spec.workload,
-        "topology": spec.topology,
-        "testbed": spec.testbed,
-        "calibration": spec.calibration,
+        "variant": ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items())),
         "factors": sorted(spec.factors().items()),
-        "seed": spec.seed,
-        "repetition": spec.repetition,
         "workload_id": point.workload_id,
         "validity": journal.evidence.fidelity.validity,
         "outcome": journal.outcome,

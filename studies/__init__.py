@@ -1,12 +1,12 @@
 """What is asked of a testbed.  Registry: ``STUDIES``, name -> "module:OBJECT", imported on use."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import SpecError
 from core.registry import lookup
 
 if TYPE_CHECKING:
-    from studies.api import Study
+    from studies.api import Asked, Study
 
 STUDIES = {
     "distribution": "studies.distribution.study:STUDY",
@@ -21,7 +21,7 @@ STUDIES = {
 }
 
 
-def load_study(name: str) -> "Study[Any, Any, Any]":
+def load_study(name: str) -> "Study[object, Asked, object]":
     """The study called ``"limiting"`` or ``"path.py:STUDY"`` (``:STUDY`` may be left out).
 
     SpecError names the file, line or attribute that is wrong, or the closest registered name.

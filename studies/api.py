@@ -6,17 +6,18 @@ means that the study does not run there.  ``study.py`` has the STUDY object, ``a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
+from collectors.writer import Columns
 from core.errors import SpecError
-from core.units import duration_ns
+from core.units import SECOND_NS, duration_ns
 from studies.spec import RunSpec
 from systems.api import System
+from systems.parts.options import span_ns
 from testbed.api import Testbed
 from testbed.brokers.model import slo_ns
-from testbed.hosts.site import Site
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, RunEvidence
 from workloads.api import Offer
@@ -41,7 +42,7 @@ class Point:
 class Journal:
     """What a study brings home: rows of the tables and the run's outcome."""
 
-    tables: dict[str, dict[str, Any]]
+    tables: dict[str, Columns]
     outcome: str = "done"
     bucket_rate_rps: float | None = None
     bucket_burst_count: float | None = None
@@ -49,17 +50,15 @@ class Journal:
 
 
 class Asked(Protocol):
-    """What every request says: the hosts and links that it needs, and the seed of what they draw."""
+    """What every request says: the hosts and links that a site is made of, and the seed of what they draw."""
 
     @property
     def topology(self) -> Topology:
-        """The topology that a site is made of."""
-        ...
+        """Of a site."""
 
     @property
     def seed(self) -> int:
         """The run's."""
-        ...
 
 
 C = TypeVar("C")  # a study's options
@@ -67,78 +66,59 @@ A = TypeVar("A", bound=Asked)  # what it asks
 R = TypeVar("R")  # what it gets back
 
 
-def takes_all(*_: object) -> None:
-    """The check of a body that can do whatever the study can ask."""
-
-
-@dataclass(frozen=True)
-class VirtualBody(Generic[A, R]):
-    """How a study runs in virtual time.  ``check``: SpecError for what it cannot do."""
-
-    run: Callable[[A], R]
-    check: Callable[[A], None] = takes_all
-
-
-@dataclass(frozen=True)
-class LiveBody(Generic[A, R]):
-    """How a study runs on a site.  ``check``: SpecError for what it, or this testbed, cannot do."""
-
-    run: Callable[[Site, A], R]
-    check: Callable[[Testbed, A], None] = takes_all
+def any_system(system: System) -> bool:
+    """No system runs: any may be named."""
+    return True
 
 
 @dataclass(frozen=True)
 class Study(Generic[C, A, R]):
     """One kind of study.
 
-    ``fits``: is a system made for it?  ``asked``: the typed request of a point, SpecError where system, workload and
-    topology do not fit together.  ``journal``: what came back, as tables.  ``expected_seconds(spec, real_time)``: of
-    one core, in real time of the clock.  ``virtual``, ``live``: the bodies, or "module:OBJECT", imported on use.
+    ``asked``: the typed request of a point, SpecError where system, workload and topology do not fit together.
+    ``journal``: what came back, as tables.  ``expected_seconds(spec, real_time)``: of one core, in real time of the
+    clock.  ``fits``: is a system made for it?
+
+    ``virtual``, ``live``: the bodies.  A body is a module, or the name of one, with ``run(asked)``, live
+    ``run(site, asked)``, and where it, or a testbed, cannot do all that can be asked, ``check(testbed, asked)``, a
+    SpecError.
     """
 
     key: str
     summary: str
     config: Callable[..., C]
-    offer: Offer | None  # what its workloads offer; None: it looks at none
-    fits: Callable[[System], bool]
     asked: Callable[[Point, C], A]
     journal: Callable[[Point, A, R], Journal]
     expected_seconds: Callable[[RunSpec, bool], float]
-    virtual: VirtualBody[A, R] | str = field(default="")
-    live: LiveBody[A, R] | str = field(default="")
+    fits: Callable[[System], bool] = any_system
+    offer: Offer | None = None  # what its workloads offer; None: it looks at none
+    virtual: object = None
+    live: object = None
 
-    def virtual_body(self) -> VirtualBody[A, R]:
-        """SpecError where the study does not run in virtual time."""
-        body: VirtualBody[A, R] = self._body(self.virtual, "virtual", "--testbed mininet, or local")
-        return body
-
-    def live_body(self, testbed: str) -> LiveBody[A, R]:
-        """SpecError where the study does not run on real hosts."""
-        body: LiveBody[A, R] = self._body(self.live, testbed, "--testbed virtual")
-        return body
-
-    def _body(self, body: Any, testbed: str, instead: str) -> Any:
-        if not body:
-            raise SpecError(f"study {self.key} does not run on testbed {testbed}", f"use {instead}")
-        if isinstance(body, str):
-            module, _, name = body.partition(":")
-            return getattr(import_module(module), name)
-        return body
+    def body(self, testbed: Testbed) -> Any:
+        """SpecError where the study does not run there."""
+        body = self.live if testbed.real_time else self.virtual
+        if body is None:
+            instead = "use --testbed virtual" if testbed.real_time else "use --testbed mininet, or local"
+            raise SpecError(f"study {self.key} does not run on testbed {testbed.name}", instead)
+        return import_module(body) if isinstance(body, str) else body
 
     def check(self, testbed: Testbed, asked: A) -> None:
         """SpecError where the testbed cannot do what is asked."""
-        if testbed.real_time:
-            self.live_body(testbed.name).check(testbed, asked)
-        else:
-            self.virtual_body().check(asked)
+        body = self.body(testbed)
+        if hasattr(body, "check"):
+            body.check(testbed, asked)
 
     def carry_out(self, testbed: Testbed, asked: A) -> R:
         """Run on the testbed: on a site that is made for it, or in virtual time."""
-        if not testbed.real_time:
-            return self.virtual_body().run(asked)
-        body = self.live_body(testbed.name)
-        with testbed.site(asked.topology, asked.seed) as site:
-            return body.run(site, asked)
+        body = self.body(testbed)
+        answer: R
+        if testbed.real_time:
+            with testbed.site(asked.topology, asked.seed) as site:
+                answer = body.run(site, asked)
+        else:
+            answer = body.run(asked)
+        return answer
 
 
 def point_slo_ns(spec: RunSpec) -> int:
@@ -148,15 +128,16 @@ def point_slo_ns(spec: RunSpec) -> int:
 
 def round_ns(spec: RunSpec) -> int:
     """Length of one measurement round in nanoseconds."""
-    return length_ns(spec.round, "round")
+    return span_ns("spec", "round", spec.round)
 
 
-def length_ns(text: str, name: str) -> int:
-    """A span above zero in nanoseconds; SpecError names the field."""
-    try:
-        span_ns = duration_ns(text)
-    except ValueError as error:
-        raise SpecError(f"{name}: {error}") from None
-    if span_ns <= 0:
-        raise SpecError(f"{name} = {text!r}", "give a length above zero")
-    return span_ns
+def check_least(study: str, config: object, **least: float) -> None:
+    """SpecError for an option of a study that is less than it may be."""
+    for name, smallest in least.items():
+        if getattr(config, name) < smallest:
+            raise SpecError(f"study {study}: {name} = {getattr(config, name)!r}", f"give at least {smallest}")
+
+
+def expected_s(spec: RunSpec, config: object, span: str) -> float:
+    """A span among the study's options, or its default in ``config``, in seconds."""
+    return duration_ns(str(spec.study_options.get(span, getattr(config, span)))) / SECOND_NS

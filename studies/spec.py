@@ -5,13 +5,11 @@ Two figures that ask for the same point share its run.
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from core.errors import SpecError
-
-Options = dict[str, Any]  # plain JSON values
+from core.records import Json
 
 SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
 CALIBRATED = "calibrated"  # as the SLO of a spec: the one that the calibration gives
@@ -23,15 +21,15 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 
     system: str
     workload: str
-    system_options: Options = {}
-    workload_options: Options = {}
+    system_options: Json = {}
+    workload_options: Json = {}
     topology: str = "srtm-lan"
-    topology_options: Options = {}
+    topology_options: Json = {}
     testbed: str = "virtual"
-    testbed_options: Options = {}  # where its hosts are; files among them are in ``inputs`` as well
+    testbed_options: Json = {}  # where its hosts are; files among them are in ``inputs`` as well
     calibration: str = "srtm-paper"
     study: str = "distribution"  # what is asked of the testbed: see studies/
-    study_options: Options = {}
+    study_options: Json = {}
     slo: str = SLO
     round: str = ROUND
     seed: int = 1
@@ -59,8 +57,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 
     def factors(self) -> dict[str, str]:
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
-        found: dict[str, str] = {}
-        for axis in ("system", "workload", "topology", "testbed", "study"):
-            for name, value in sorted(getattr(self, f"{axis}_options").items()):
-                found[f"{axis}.{name}"] = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        return found
+        return {
+            f"{axis}.{name}": value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            for axis in ("system", "workload", "topology", "testbed", "study")
+            for name, value in sorted(getattr(self, f"{axis}_options").items())
+        }

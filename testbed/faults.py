@@ -1,6 +1,6 @@
 """What goes wrong in a run, and when: data that every backend reads."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from core.errors import SpecError
@@ -101,7 +101,7 @@ class ClockSkew:
 Fault = Crash | Restart | Partition | Heal | LinkLoss | LinkDuplication | LinkReordering | Handover | ClockSkew
 EVERY = "*"
 
-KINDS: dict[str, type[Fault]] = {
+KINDS: dict[str, Callable[..., Fault]] = {
     "crash": Crash,
     "restart": Restart,
     "partition": Partition,

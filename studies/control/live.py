@@ -1,36 +1,67 @@
-"""A controller's nodes as processes beside real brokers, while the topic's messages come."""
+"""A controller's nodes (TB Adaptor) as processes beside real brokers: reports up, new buckets down."""
 
-from studies.api import LiveBody
+from contextlib import closing
+
+from core.records import Sample
+from core.units import SECOND_NS
 from studies.control.asked import Controlled, Controlling
-from studies.control.controllers import Controllers
-from studies.distribution.live import check_real, deployed
+from studies.distribution.live import LiveDeployment
+from studies.distribution.live import check as check_topic
+from systems.api import SetBucket
 from testbed.api import Testbed
 from testbed.hosts.site import Site
+from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.planes import ControlAt, Surroundings
 from testbed.servers.server import check_servers
+
+LEAD_NS = 4 * SECOND_NS  # to introduce the nodes to each other and to their brokers
 
 
 def run(site: Site, asked: Controlling) -> Controlled:
-    """One window as long as the run, with the controller's nodes at work."""
-    with deployed(site, asked.deployed) as deployment:
+    """One window as long as the run, with a node at each broker and those that the system adds at work."""
+    assert asked.system.nodes is not None
+    with closing(LiveDeployment(site, asked)) as deployment:
+        names, brokers = deployment.names, deployment.brokers_up
         envelope, config = asked.begin(deployment)
-        controllers = Controllers(site, deployment.brokers_up, asked.system, config, deployment.topic, asked.seed)
+        fleet = NodeFleet(site, asked.system, config, asked.seed, list(asked.system.nodes(names, config, asked.seed)))
+
+        def begin(begin_ns: int) -> None:
+            at = {broker.name: ControlAt(broker.control_port, brokers.token) for broker in brokers}
+            fleet.surroundings = Surroundings(brokers=at, topic=deployment.topic)
+            fleet.connect()
+            fleet.go(begin_ns, {})
+
         try:
-            window = deployment.play(0, asked.duration_ns, deployment.faults, None, controllers)
-            samples, commands = controllers.take_home(asked.duration_ns)
+            fleet.start()
+            window = deployment.play(0, asked.duration_ns, deployment.faults, begin, LEAD_NS)
+            samples, commands = _told(fleet, deployment.topic, asked.duration_ns)
         finally:
-            controllers.stop()
+            fleet.stop()
         windows = []
         for start_ns in asked.starts_ns(0):
-            counts = window.counts(start_ns, start_ns + asked.window_ns, len(deployment.names))
+            counts = window.counts(start_ns, start_ns + asked.window_ns, len(names))
             windows.append((counts.latency, counts.access_delay))
-        messages, evidence = deployment.messages(), deployment.evidence()
-        return Controlled(deployment.names, envelope, windows, samples, commands, messages, evidence)
+        return Controlled(names, envelope, windows, samples, commands, deployment.messages(), deployment.evidence())
+
+
+def _told(fleet: NodeFleet, topic: str, until_ns: int) -> tuple[list[Sample], list[tuple[int, str, SetBucket]]]:
+    """Samples, and the commands that brokers were given; what nodes did while the load drained is left out."""
+    fleet.statuses("finish")
+    rows, commands = [], []
+    for name in fleet.names:
+        told = [sample for sample in fleet.records(name).samples if sample[0] < until_ns]
+        rows += [(at_ns, name, metric, value) for at_ns, metric, value in told]
+        # A broker's node tells of each limit that it has set, its rate first.
+        rates = [sample for sample in told if sample[1] == "bucket_rate_rps"]
+        bursts = [sample for sample in told if sample[1] == "bucket_burst_count"]
+        for (at_ns, _, rate_rps), (_, _, burst_count) in zip(rates, bursts, strict=False):
+            commands.append((at_ns, name, SetBucket(topic, rate_rps, burst_count)))
+    rows.sort(key=lambda row: row[:3])
+    commands.sort(key=lambda row: row[:2])
+    return rows, commands
 
 
 def check(testbed: Testbed, asked: Controlling) -> None:
     """SpecError for what real brokers cannot do."""
-    check_real(testbed, asked.deployed)
+    check_topic(testbed, asked)
     check_servers(asked.system, testbed.name, is_real=True, commands=True)
-
-
-BODY = LiveBody(run, check)

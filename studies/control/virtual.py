@@ -2,10 +2,11 @@
 
 from core.errors import SpecError
 from core.units import SECOND_NS
-from studies.api import VirtualBody
 from studies.control.asked import Controlled, Controlling
-from studies.distribution.far import far_of
-from studies.distribution.virtual import check_modelled, deployment_of
+from studies.distribution.deployment import far_of
+from studies.distribution.virtual import check as check_topic
+from studies.distribution.virtual import deployment_of
+from testbed.api import Testbed
 from testbed.trust.evidence import NOTHING
 from testbed.virtual.fleet import FleetPlane
 from testbed.virtual.scheduler import event_loop
@@ -13,7 +14,7 @@ from testbed.virtual.scheduler import event_loop
 
 def run(asked: Controlling) -> Controlled:
     """Histograms are taken window by window, by the messages' intended instants."""
-    deployment = deployment_of(asked.deployed)
+    deployment = deployment_of(asked)
     envelope, config = asked.begin(deployment)
     fleet, names = deployment.fleet, deployment.names
     plane, begin_ns = FleetPlane(fleet, names), fleet.now_ns
@@ -30,11 +31,8 @@ def run(asked: Controlling) -> Controlled:
     return Controlled(names, envelope, windows, journal.samples, journal.commands, deployment.messages(), NOTHING)
 
 
-def check(asked: Controlling) -> None:
+def check(testbed: Testbed, asked: Controlling) -> None:
     """SpecError for what modelled brokers cannot do under a controller."""
-    check_modelled(asked.deployed)
+    check_topic(testbed, asked)
     if far_of(asked.topology, 1) is not None:
         raise SpecError("TB Adaptor's virtual brokers have no long paths", "use srtm-lan, or --testbed mininet")
-
-
-BODY = VirtualBody(run, check)

@@ -14,8 +14,8 @@ from math import nan
 from collectors import procfs
 from collectors.probes import ALL_EVERY_S
 from core.errors import MachineError, SpecError
+from core.records import Sample
 from core.units import SECOND_NS, duration_text
-from studies.api import LiveBody
 from studies.coordinates.asked import Located, Locating
 from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
@@ -25,7 +25,6 @@ from testbed.hosts.site import Site
 from testbed.play import Observer, Play
 from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
 from testbed.trust.fidelity import SCALE_NS
-from testbed.trust.observed import Row
 
 UNKNOWN = Coordinate((nan,) * SERF.dimensions, nan, nan, nan)
 JOIN_S = 60.0
@@ -78,7 +77,7 @@ class _Reader:
     play: Play
     lateness_ns: list[int] = field(default_factory=list)
     # At each read, of each agent: health_score (above 0 it probes less often), and the memory that is its alone.
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Sample] = field(default_factory=list)
 
     def read(self, at_ns: int) -> Coordinates:
         """Where every agent is at an instant, by its own account."""
@@ -106,6 +105,3 @@ def check(testbed: Testbed, plan: Plan) -> None:
     if not testbed.has_links:
         fix = "use --testbed mininet, or virtual"
         raise SpecError(f"{testbed.name} has no links whose delays coordinate agents could estimate", fix)
-
-
-BODY = LiveBody(run, check)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from core.errors import SpecError
-from core.units import duration_ns
+from studies.api import check_least
 from studies.coordinates.asked import Locating
+from systems.parts.options import span_ns
 from systems.placement.cast import AGENT
 from testbed.faults import Handover
 from testbed.topologies.places import sites
@@ -30,19 +30,14 @@ class Config:
 
     def __post_init__(self) -> None:
         """SpecError for numbers and spans that make no sense."""
-        if min(self.rounds - 1, self.every, self.first, self.clients, self.still) < 0:
-            raise SpecError(f"study coordinates: {self}", "give counts from 0 on, and at least 1 round")
+        check_least("coordinates", self, rounds=1, every=0, first=0, clients=0, still=0)
         for option in ("interval", "access", "handover"):
-            text = getattr(self, option)
-            if (text or option != "handover") and self.span_ns(option) <= 0:
-                raise SpecError(f"study coordinates: {option} = {text!r}", "give a length above zero")
+            if getattr(self, option) or option != "handover":
+                self.span_ns(option)
 
     def span_ns(self, option: str) -> int:
-        """A duration among the options, in nanoseconds."""
-        try:
-            return duration_ns(getattr(self, option))
-        except ValueError as error:
-            raise SpecError(f"study coordinates: {option}: {error}", "") from None
+        """A span among the options, in nanoseconds."""
+        return span_ns("study coordinates", option, getattr(self, option))
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,6 @@ class Plan:
     config: Config
     topology: Topology
     seed: int
-    clients: tuple[str, ...]
     homes: Mapping[str, str]  # client -> the site, a switch, where it begins
     handovers: tuple[Handover, ...]
 
@@ -60,7 +54,7 @@ class Plan:
     def locating(self) -> Locating:
         """What the testbed is asked for."""
         config = self.config
-        mobile = () if config.proxied else self.clients
+        mobile = () if config.proxied else tuple(self.homes)
         every = range(config.first, config.rounds + 1, config.every) if config.every else ()
         reads = tuple(sorted({*config.reads, *every, config.rounds}))
         return Locating(

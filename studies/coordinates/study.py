@@ -5,20 +5,20 @@ clients, if there are any, are paired with the brokers, else every agent with ev
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from itertools import pairwise
+from math import isfinite
 
 import numpy as np
 
+from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Int64
+from core.records import Float64, Int64
 from core.seeds import generator
-from core.units import SECOND_NS, duration_ns
-from studies.api import SECONDS_PER_NODE, Journal, Point, Study
+from core.units import SECOND_NS
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study, expected_s
 from studies.coordinates.asked import Located, TripTable, check_locating
 from studies.coordinates.plan import Config, Plan, agents
-from studies.coordinates.tables import PairRead, pair_rows, shift_rows
 from studies.spec import RunSpec
-from systems.api import System
 from systems.parts.coordinates import Coordinates, distances_s, raised
 from systems.placement.cast import AGENT
 from testbed.faults import Handover
@@ -40,9 +40,8 @@ def asked(point: Point, config: Config) -> Plan:
     topology = with_clients(point.topology, homes, config.span_ns("access")) if homes else point.topology
     names = [site.name for site in places]
     moves = sorted(_handovers(config, homes, names, point.spec.seed), key=lambda move: move.at_ns)
-    plan = Plan(
-        config, topology, point.spec.seed, tuple(homes), {client: names[n] for client, n in homes.items()}, tuple(moves)
-    )
+    begins = {client: names[n] for client, n in homes.items()}
+    plan = Plan(config, topology, point.spec.seed, begins, tuple(moves))
     check_locating(topology, plan.locating)
     return plan
 
@@ -63,35 +62,48 @@ def _handovers(config: Config, homes: Mapping[str, int], places: list[str], seed
 
 def journal(point: Point, plan: Plan, located: Located) -> Journal:
     """The tables of a run: every read."""
-    pairs, reads = _pairs(plan, located)
-    tables: dict[str, dict[str, Any]] = {"coordinates": pair_rows(pairs, reads), "agents": shift_rows(located)}
-    return Journal(tables, evidence=located.evidence)
+    return Journal({"coordinates": pair_rows(plan, located), "agents": shift_rows(located)}, evidence=located.evidence)
 
 
-def _pairs(plan: Plan, found: Located) -> tuple[list[tuple[str, str]], Iterator[PairRead]]:
-    """The pairs, and the estimate and truth of each at every read."""
-    nodes = [*plan.clients, *agents(plan.topology)]
+def pair_rows(plan: Plan, located: Located) -> Columns:
+    """Columns of ``coordinates``, read by read: estimates and truths; null where an agent was lost."""
+    nodes = [*plan.homes, *agents(plan.topology)]
     here, there = np.triu_indices(len(nodes), 1)
-    if plan.clients:
+    if plan.homes:
         brokers = [nodes.index(name) for name in plan.topology.node_names("broker") if name.endswith(AGENT)]
-        here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.clients)), brokers, indexing="ij"))
-    return [(nodes[i], nodes[j]) for i, j in zip(here, there, strict=True)], _reads(plan, found, nodes, here, there)
+        here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.homes)), brokers, indexing="ij"))
+    rows: dict[str, list[int | float | str | None]] = {
+        name: [] for name in ("at_ns", "a", "b", "estimated_rtt_ns", "true_rtt_ns")
+    }
+    for at_ns, estimated_ns, true_ns in _reads(plan, located, nodes):
+        rows["at_ns"] += [at_ns] * len(here)
+        rows["a"] += [nodes[i] for i in here]
+        rows["b"] += [nodes[j] for j in there]
+        rounded = np.rint(estimated_ns[here, there]).tolist()
+        rows["estimated_rtt_ns"] += [value if isfinite(value) else None for value in rounded]
+        rows["true_rtt_ns"] += true_ns[here, there].tolist()
+    return rows
 
 
-def _reads(plan: Plan, found: Located, nodes: list[str], here: Int64, there: Int64) -> Iterator[PairRead]:
-    """Of the pairs of ``nodes`` by number; ``here`` and ``there``: int64 (pairs,)."""
-    moves = list(plan.handovers)
-    attached: dict[str, str] = {}
-    table = TripTable(plan.topology, nodes)
-    truth_ns = table.trips(attached).rtt_ns
-    for at_ns, coordinates in zip(found.at_ns, found.coordinates, strict=True):
-        due = [move for move in moves if move.at_ns < at_ns]
-        if due:
-            moves = moves[len(due) :]
-            attached |= {move.host: move.point for move in due}
-            truth_ns = table.trips(attached).rtt_ns
-        where = _coordinates_of(plan, nodes, coordinates, attached)
-        yield PairRead(at_ns, distances_s(where, where)[here, there] * SECOND_NS, truth_ns[here, there])
+def shift_rows(located: Located) -> Columns:
+    """Columns of ``agents``: how far each coordinate is from where it was at the read before; without lost agents."""
+    rows: dict[str, list[int | str]] = {"at_ns": [], "agent": [], "shift_ns": []}
+    for at_ns, (before, now) in zip(located.at_ns[1:], pairwise(located.coordinates), strict=True):
+        shift_s = np.linalg.norm(now.vec - before.vec, axis=1) + np.abs(now.height - before.height)
+        known = np.flatnonzero(np.isfinite(shift_s))
+        rows["at_ns"] += [at_ns] * len(known)
+        rows["agent"] += [located.nodes[i] for i in known]
+        rows["shift_ns"] += np.rint(shift_s[known] * SECOND_NS).astype(np.int64).tolist()
+    return rows
+
+
+def _reads(plan: Plan, located: Located, nodes: list[str]) -> Iterator[tuple[int, Float64, Int64]]:
+    """Of each read the instant, and the round trips between all ``nodes``, estimated and true: (n, n)."""
+    table = TripTable(plan.topology, nodes, plan.handovers)
+    for at_ns, coordinates in zip(located.at_ns, located.coordinates, strict=True):
+        truth_ns = table.before(at_ns).rtt_ns
+        where = _coordinates_of(plan, nodes, coordinates, table.attached)
+        yield at_ns, distances_s(where, where) * SECOND_NS, truth_ns
 
 
 def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: Mapping[str, str]) -> Coordinates:
@@ -106,19 +118,13 @@ def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: 
     return raised(Coordinates(*(part[rows] for part in found)), above_s)
 
 
-def fits(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
-
-
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     """Live its rounds and its agents' processes, else its probes."""
     rounds = float(spec.study_options.get("rounds") or Config.rounds)
     options = {"nodes": 10, **spec.topology_options}
     nodes = float(options.get("fanout") or options["nodes"]) + float(spec.study_options.get("clients", 0))
     if real_time:
-        interval_ns = duration_ns(str(spec.study_options.get("interval", Config.interval)))
-        return rounds * interval_ns / SECOND_NS + nodes * SECONDS_PER_NODE
+        return rounds * expected_s(spec, Config, "interval") + nodes * SECONDS_PER_NODE
     return rounds * nodes * SECONDS_PER_PROBE
 
 
@@ -126,11 +132,9 @@ STUDY = Study(
     "coordinates",
     "coordinate agents that estimate round trips",
     Config,
-    None,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.coordinates.virtual:BODY",
-    "studies.coordinates.live:BODY",
+    virtual="studies.coordinates.virtual",
+    live="studies.coordinates.live",
 )

@@ -7,7 +7,6 @@ import numpy as np
 
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.api import VirtualBody
 from studies.coordinates.asked import PROBE_TIMEOUT_NS, Located, Locating, Trips, TripTable
 from studies.coordinates.plan import Plan
 from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds
@@ -18,21 +17,14 @@ def located(topology: Topology, seed: int, locating: Locating) -> Located:
     """The agents' own coordinates at every read."""
     rng = generator(seed, "coordinates")
     state = begin(len(locating.nodes), rng)
-    attached: dict[str, str] = {}
-    moves, found, done = list(locating.handovers), [], 0
-    table = TripTable(topology, locating.nodes)
-    now = table.trips(attached)
+    table = TripTable(topology, locating.nodes, locating.handovers)
+    read, done = [], 0
     for until in sorted({*_rounds_of(locating), *locating.reads, locating.rounds}):
-        _advance(state, now, until - done, rng)
+        _advance(state, table.before(done * locating.interval_ns + 1), until - done, rng)
         done = until
         if until in locating.reads:
-            found.append(coordinates(state))
-        due = [move for move in moves if move.at_ns <= until * locating.interval_ns]
-        if due:
-            moves = moves[len(due) :]
-            attached |= {move.host: move.point for move in due}
-            now = table.trips(attached)
-    return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(found))
+            read.append(coordinates(state))
+    return Located(locating.nodes, tuple(k * locating.interval_ns for k in locating.reads), tuple(read))
 
 
 def _rounds_of(locating: Locating) -> set[int]:
@@ -49,6 +41,3 @@ def _advance(state: ClusterState, now: Trips, rounds: int, rng: np.random.Genera
 def run(plan: Plan) -> Located:
     """See ``located``."""
     return located(plan.topology, plan.seed, plan.locating)
-
-
-BODY = VirtualBody(run)

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.records import Envelope, Float64, Int32, Int64, Json, Schedule
 from core.seeds import child_seed
-from core.units import duration_ns
+from studies.api import check_least
 from systems.api import Distribution, Measured, System
+from systems.parts.options import choice, span_ns
 from testbed.brokers.model import load_calibration
 from testbed.faults import read_faults
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
 
 TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
-ENVELOPES = ("profiled", "conformant", "poisson-model")
 
 
 @dataclass(frozen=True)
@@ -35,28 +35,22 @@ class DeploymentConfig:
     mcap_batch: int = 0  # capacities: 0 = the calibration's number, n = benchmarked with batches of n (footnote 6)
     stamps: str = "kernel"  # V-B: conformance by the kernel's arrival stamps, or by when the broker "read" the message
     gc: str = "friendly"  # V-C: garbage collection of live brokers: "default", "friendly" or "off"
-    faults: tuple[
-        dict[str, Any], ...
-    ] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round
+    faults: tuple[Json, ...] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round
 
     def __post_init__(self) -> None:
         """SpecError for an unknown rule, a margin below 1, a profile of no length or a negative load."""
         read_faults(self.faults)
-        known_values = {
-            "envelope": ENVELOPES,
+        known = {
+            "envelope": ("profiled", "conformant", "poisson-model"),
             "non_conformant": ("delay", "drop"),
             "stamps": ("kernel", "read"),
             "gc": ("default", "friendly", "off"),
         }
-        for name, known in known_values.items():
-            if getattr(self, name) not in known:
-                raise SpecError(f"study: {name} = {getattr(self, name)!r}", f"use one of {', '.join(known)}")
-        for name, least in (("margin", 1), ("model_batch", 1), ("initial_batch", 1), ("mcap_batch", 0)):
-            if getattr(self, name) < least:
-                raise SpecError(f"study: {name} = {getattr(self, name)}", f"give at least {least}")
-        if duration_ns(self.profile) <= 0:
-            raise SpecError(f"study: profile = {self.profile!r}", "give a length, as in 70s")
-        if any(load < 0 for load in self.initial_loads_rps):
+        for name, words in known.items():
+            choice("study distribution", name, getattr(self, name), words)
+        check_least("distribution", self, margin=1, model_batch=1, initial_batch=1, mcap_batch=0)
+        span_ns("study distribution", "profile", self.profile)
+        if min(self.initial_loads_rps, default=0) < 0:
             raise SpecError(f"study: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
 
 
@@ -81,8 +75,12 @@ class Deployed:
 
     def other_topics(self) -> list[Schedule | None]:
         """The Poisson load that each broker carries already; None where it carries none."""
-        loads = self.rule.initial_loads_rps or (0.0,) * len(self.names)
-        return [_other_topic(load, self.rule.initial_batch, self.seed, n) for n, load in enumerate(loads)]
+        loads: list[Schedule | None] = [None] * len(self.names)
+        for broker, load_rps in enumerate(self.rule.initial_loads_rps):
+            if load_rps:
+                publishers, seed = max(1, round(load_rps / 10)), child_seed(self.seed, "other topics", broker)
+                loads[broker] = poisson_topic(publishers, load_rps / publishers, self.rule.initial_batch, seed)
+        return loads
 
 
 def check_deployed(asked: Deployed) -> None:
@@ -95,35 +93,21 @@ def check_deployed(asked: Deployed) -> None:
         raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
 
 
-def _other_topic(load_rps: float, batch: int, seed: int, broker: int) -> Schedule | None:
-    if load_rps == 0:
-        return None
+def poisson_topic(publishers: int, rate_rps: float, batch: int, seed: int) -> Schedule:
+    """A topic of publishers that send so many messages a second each."""
     from workloads import load
 
     workload = load("poisson")
-    publishers = max(1, round(load_rps / 10))
-    config = workload.config(publishers=publishers, rate_rps=load_rps / publishers, batch=batch)
-    schedule: Schedule = workload.make(config, child_seed(seed, "other topics", broker))
+    schedule: Schedule = workload.make(workload.config(publishers=publishers, rate_rps=rate_rps, batch=batch), seed)
     return schedule
 
 
-@dataclass(frozen=True)
-class Searching:
+@dataclass(frozen=True, kw_only=True)
+class Searching(Deployed):
     """A search for an assignment of publishers to brokers, judged on fresh traffic."""
 
     system: System
-    config: Any  # of the system's class
-    deployed: Deployed
-
-    @property
-    def topology(self) -> Topology:
-        """See ``studies.api.Asked``."""
-        return self.deployed.topology
-
-    @property
-    def seed(self) -> int:
-        """See ``studies.api.Asked``."""
-        return self.deployed.seed
+    config: object  # of the system's class
 
 
 @dataclass(frozen=True)
@@ -137,7 +121,7 @@ class Searched:
     names: list[str]
     loads_rps: list[float]
     mcap_rps: float
-    messages: Mapping[str, Any]  # columns of ``messages`` for the fresh round, where they are kept
+    messages: Columns  # columns of ``messages`` for the fresh round, where they are kept
     evidence: RunEvidence
 
 

@@ -14,15 +14,14 @@ One broker, one topic without a limit, publishers of whom only some send: so one
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
-from typing import Any
 
 import numpy as np
 
-from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.records import Int64
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.distribution.asked import Deployed, DeploymentConfig
+from studies.distribution.asked import Deployed, DeploymentConfig, poisson_topic
 from studies.distribution.live import LiveDeployment
 from studies.distribution.window import Window
 from studies.distribution.windows import measured
@@ -61,38 +60,20 @@ class Measures:
 
     def toml(self, provenance: str) -> str:
         """A calibration file."""
-        broker = [f"{name} = {getattr(self, name)}" for name in
-                  ("network_ns", "wakeup_ns", "message_ns", "pump_ns", "cores", "mcap_rps")]  # fmt: skip
+        broker = ("network_ns", "wakeup_ns", "message_ns", "pump_ns", "cores", "mcap_rps")
         beside = ("base_p50_ns", "base_p99_ns", "topic_p99_ns", "overshoot_p50_ns", "overshoot_p99_ns")
-        return "\n".join(
-            [
-                "# Written by `ratebed calibrate`: one real broker of one machine.  For --calibration.",
-                "[broker]",
-                *broker,
-                f'slo = "{self.slo_ns // MILLISECOND_NS}ms"',
-                "read_time_stamps = false",
-                "",
-                "[origin]",
-                "fitted_on = []",
-                f'provenance = """\n{provenance}\n"""',
-                "",
-                "[measured]  # beside the model; read by people only",
-                *(f"{name} = {getattr(self, name)}" for name in beside),
-                "",
-            ]
+        lines = {name: f"{name} = {value}\n" for name, value in asdict(self).items()}
+        return (
+            "# Written by `ratebed calibrate`: one real broker of one machine.  For --calibration.\n"
+            f"[broker]\n{''.join(lines[name] for name in broker)}"
+            f'slo = "{self.slo_ns // MILLISECOND_NS}ms"\nread_time_stamps = false\n\n'
+            f'[origin]\nfitted_on = []\nprovenance = """\n{provenance}\n"""\n\n'
+            f"[measured]  # beside the model; read by people only\n{''.join(lines[name] for name in beside)}"
         )
 
 
 class Bench(LiveDeployment):
     """A deployment whose topic has no limit."""
-
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
-        """Only the publishers."""
-        self._place(assignment, start_ns)
-        for number in range(len(self.names)):
-            self.brokers_up.set_bucket(number, self.topic, None)
-        self._parts = (None,) * len(self.names)
-        return self._parts
 
     def offer(self, rate_rps: float, span_ns: int) -> Window:
         """One window with as many publishers as make the rate."""
@@ -100,8 +81,9 @@ class Bench(LiveDeployment):
         assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         assignment[:count] = 0
         start_ns, self.now_ns = self.now_ns, self.now_ns + span_ns
-        self.start(start_ns, assignment, Envelope(1.0, 1.0))
-        return self.play(start_ns, start_ns + span_ns, (), self._parts)
+        self._place(assignment, start_ns)
+        self.brokers_up.set_bucket(0, self.topic, None)
+        return self.play(start_ns, self.now_ns)
 
 
 def measure(
@@ -142,31 +124,22 @@ def measure(
 
 def timer_overshoot_ns() -> Int64:
     """How much later than asked this process wakes up from short sleeps."""
-    found = []
+    late_ns = []
     for _ in range(SLEEPS):
         began_ns = time.monotonic_ns()
         time.sleep(SLEEP_NS / SECOND_NS)
-        found.append(time.monotonic_ns() - began_ns - SLEEP_NS)
-    return np.array(found, np.int64)
+        late_ns.append(time.monotonic_ns() - began_ns - SLEEP_NS)
+    return np.array(late_ns, np.int64)
 
 
 @contextmanager
 def _bench(testbed: Testbed, batch: int, rate_rps: int, seed: int) -> Iterator[Bench]:
     """One broker, and publishers for the largest rate."""
     topology = srtm_lan(brokers=1)
-    schedule = _poisson(rate_rps, batch, seed)
+    schedule = poisson_topic(round(rate_rps / PUBLISHER_RPS), PUBLISHER_RPS, batch, seed)
     asked = Deployed(topology, schedule, DeploymentConfig(), "small", seed, SECOND_NS, SECOND_NS)
     with testbed.site(topology, seed) as site, closing(Bench(site, asked)) as bench:
         yield bench
-
-
-def _poisson(rate_rps: float, batch: int, seed: int) -> Schedule:
-    from workloads import load
-
-    workload = load("poisson")
-    options: dict[str, Any] = {"publishers": round(rate_rps / PUBLISHER_RPS), "rate_rps": PUBLISHER_RPS, "batch": batch}
-    made: Schedule = workload.make(workload.configure(options), seed)
-    return made
 
 
 def _largest_rate(bench: Bench, slo_ns: int, span_ns: int, most_rps: int, say: Say) -> int:
@@ -186,9 +159,8 @@ def _largest_rate(bench: Bench, slo_ns: int, span_ns: int, most_rps: int, say: S
 def _p99_ns(window: Window, span_ns: int) -> int:
     """Of all but the first sixth; what never came is beyond any."""
     counts = window.counts(window.start_ns + span_ns // 6, window.start_ns + span_ns, 1)
-    rates: Float64 = np.ones(1)
     assert counts.lost_count is not None
-    return measured(counts.latency, rates, counts.lost_count).p99_ns
+    return measured(counts.latency, np.ones(1), counts.lost_count).p99_ns
 
 
 def _latency_ns(window: Window) -> Int64:

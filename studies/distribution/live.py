@@ -7,23 +7,23 @@ access delay from the broker's arrival stamp.  Publishers that are assigned to n
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 
+from collectors.writer import Columns
 from core.errors import MachineError, SpecError
 from core.records import Block, Envelope, Int32
 from core.units import SECOND_NS
-from studies.api import LiveBody
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
 from studies.distribution.search import searched
-from studies.distribution.window import Window, Written, put_together
-from studies.distribution.windows import TopicWindows, sub_buckets
+from studies.distribution.window import Window, put_together
+from studies.distribution.windows import SubBuckets, TopicWindows
 from systems.api import UNASSIGNED
-from systems.parts.assignment import rates_of
 from testbed.api import Testbed
 from testbed.brokers.counts import Counts
 from testbed.brokers.launcher import Brokers
@@ -32,7 +32,6 @@ from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
 from testbed.hosts.site import Site, explained
 from testbed.play import Observer, Play, Progress
-from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.evidence import RunEvidence
 
 ROLES = ("broker", "publisher", "subscriber")
@@ -56,29 +55,23 @@ class LiveDeployment(TopicWindows):
         self.findings = self.observer.findings
         self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
         self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
-        self._parts: tuple[Envelope | None, ...] = (None,) * len(self.names)
+        self._parts: SubBuckets = (None,) * len(self.names)
         self._last: Window | None = None
         self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
         self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc)
-        topology = site.topology
-        of_role = {
-            role: [host.name for host in topology.hosts if host.role == role] for role in ("publisher", "subscriber")
-        }
-        self.publishers = Publishers(site, of_role["publisher"])
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
         rows = int((self.schedule.population.total_rps + sum(self.loads_rps)) * span_s * 2) + 50_000
-        subscribers = [host.name for host in topology.hosts if host.role == "subscriber"]
-        self.subscribers = Subscribers(site, subscribers, rows)
+        self.publishers = Publishers(site, site.topology.node_names("publisher"))
+        self.subscribers = Subscribers(site, site.topology.node_names("subscriber"), rows)
         self._introduce()
         self.observer.watch.start()
 
     # --- rounds ------------------------------------------------------------------------------------------
 
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Full sub-buckets in proportion to the assigned load, and the publishers where they belong."""
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
-        parts = sub_buckets(envelope, rates, self.schedule.population.total_rps, 1)
+        parts = self.split(envelope, assignment)
         with explained(self.site):
             self._place(assignment, start_ns)
             for broker, part in enumerate(parts):
@@ -90,7 +83,7 @@ class LiveDeployment(TopicWindows):
         """See ``TopicWindows``.  MachineError where a process was lost during a search."""
         judged = start_ns >= self.judge_at_ns
         with explained(self.site):
-            window = self.play(start_ns, end_ns, self.faults if judged else (), self._parts)
+            window = self.play(start_ns, end_ns, self.faults if judged else ())
             lost = self._lost()
             if lost and not judged:
                 raise MachineError(f"ended during the search: {', '.join(lost)}", "see the logs")
@@ -98,7 +91,7 @@ class LiveDeployment(TopicWindows):
 
     # --- what is taken home --------------------------------------------------------------------------------
 
-    def messages(self) -> dict[str, Any]:
+    def messages(self) -> Columns:
         """Columns of ``messages`` for the last window."""
         return self._last.columns(self.topic) if self._last else {}
 
@@ -161,43 +154,45 @@ class LiveDeployment(TopicWindows):
         self,
         start_ns: int,
         end_ns: int,
-        faults: Sequence[Fault],
-        parts: tuple[Envelope | None, ...] | None,
-        controllers: Any = None,
+        faults: Sequence[Fault] = (),
+        control: Callable[[int], None] | None = None,
+        control_lead_ns: int = 0,
     ) -> Window:
-        """Replay a window, wait for what is under way, and put the records together."""
+        """Replay a window, wait for what is under way, and put the records together.
+
+        ``control``: told the CLOCK_REALTIME of its begin, so long ahead; who changes sub-buckets from then on.
+        """
         block = self._window.block(start_ns, end_ns)
-        others = [None if other is None else _shifted(other.block(start_ns, end_ns), number)
-                  for number, other in enumerate(self.others)]  # fmt: skip
+        others = {
+            number: _shifted(other.block(start_ns, end_ns), number)
+            for number, other in enumerate(self.others)
+            if other is not None
+        }
         self.subscribers.collect()  # forget what came before
         counts = np.bincount(self._assignment[block.publisher] + 1, block.count, len(self.names) + 1)
         for number in range(len(self.names)):
             self.brokers_up.record(number, self.topic, int(counts[number + 1]))
-        more = [other for other in others if other is not None]
-        message_count = block.message_count + sum(other.message_count for other in more)
         self._first_tag += len(self.names) + 1
-        loads = [(self.topic, self._first_tag, block)]
-        loads += [
-            (_other_topic(number), self._first_tag + number + 1, other)
-            for number, other in enumerate(others)
-            if other is not None
+        loads = [
+            (self.topic, self._first_tag, block),
+            *((_other_topic(number), self._first_tag + number + 1, other) for number, other in others.items()),
         ]
         for _, tag, load in loads:
             self.publishers.bring(load, tag)
-        lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * message_count
+        lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * sum(load.message_count for *_, load in loads)
         play, span_ns = Play(), end_ns - start_ns
         for fault in faults:
             if fault.at_ns < span_ns:
                 play.plan(fault.at_ns, partial(self._apply, fault))
-        begin_ns = play.begin(lead_ns + (controllers.lead_ns if controllers else 0))
-        if controllers:
-            controllers.start(begin_ns)
+        begin_ns = play.begin(lead_ns + control_lead_ns)
+        if control:
+            control(begin_ns)
         for topic, tag, _ in loads:
             self.publishers.load(begin_ns - start_ns, topic, tag)
         play.until(span_ns)
-        self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in more))
+        self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in others.values()))
         self.findings.played(begin_ns, begin_ns + span_ns)
-        return self._collect(play, block, others, start_ns, parts)
+        return self._collect(play, block, others, start_ns, None if control else self._parts)
 
     def _apply(self, fault: Fault) -> None:
         if not isinstance(fault, Crash):
@@ -211,15 +206,6 @@ class LiveDeployment(TopicWindows):
         else:
             crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
             crew.stop_one(fault.node)
-
-    def _heal(self, play: Play, cut_s: float) -> None:
-        """Make the network whole: what a broker acknowledged is only late, and nobody sends any more.
-
-        TCP tries again after at most as long as it was cut off.
-        """
-        self.site.apply(Heal(0))
-        self._cut_at_s = None
-        self._all_came(play, EVERYTHING, DRAIN_S, still_s=cut_s + STILL_S)
 
     def _drain(self, play: Play, expected: int) -> None:
         """Until all that was offered has come, or nothing comes any more."""
@@ -240,45 +226,34 @@ class LiveDeployment(TopicWindows):
         return play.drain(progress, lambda: end_ns)
 
     def _collect(
-        self,
-        play: Play,
-        block: Block,
-        others: Sequence[Block | None],
-        start_ns: int,
-        parts: tuple[Envelope | None, ...] | None,
+        self, play: Play, block: Block, others: Mapping[int, Block], start_ns: int, buckets: SubBuckets | None
     ) -> Window:
+        """The records of the topic, and of those that brokers carried already: put together, and accounted for."""
         sent = self.publishers.collect(self._first_tag)  # ends the load
-        if self._cut_at_s is not None:
-            self._heal(play, time.monotonic() - self._cut_at_s)
+        if self._cut_at_s is not None:  # what a broker acknowledged is only late: TCP tries again after a while
+            cut_s, self._cut_at_s = time.monotonic() - self._cut_at_s, None
+            self.site.apply(Heal(0))
+            self._all_came(play, EVERYTHING, DRAIN_S, still_s=cut_s + STILL_S)
         epoch_ns = play.epoch_ns - start_ns
         deliveries = self.subscribers.collect()
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(self.names))]
-        written = Written(sent, [passed for passed, _ in rows], deliveries.of(self.topic, self._first_tag))
-        window = put_together(block, start_ns, epoch_ns, self._assignment, written, parts)
-        self._last = window
-        found = window.account
-        lateness = [window.lateness_ns()]
-        for number, other in enumerate(others):
-            if other is not None:
-                theirs = self._collect_other(number, other, start_ns, epoch_ns, deliveries)
-                lateness.append(theirs.lateness_ns())
-                found = found + theirs.account
+        received, passed = deliveries.of(self.topic, self._first_tag), [passed for passed, _ in rows]
+        self._last = put_together(block, start_ns, epoch_ns, self._assignment, sent, passed, received, buckets)
+        windows = [self._last]
+        for number, other in others.items():
+            tag = self._first_tag + number + 1
+            sent, received = self.publishers.collect(tag), deliveries.of(_other_topic(number), tag)
+            here = replace(other, publisher=np.zeros(len(other.at_ns), np.int32))
+            all_there = np.full(1, number, np.int32)
+            windows.append(put_together(here, start_ns, epoch_ns, all_there, sent, [], received, []))
+        account = reduce(add, (window.account for window in windows))
+        assert account.accounted_count == account.offered_count, "every message has one fate"
         dropped_rows = deliveries.dropped_rows + sum(dropped for _, dropped in rows)
-        self._account(start_ns, found, dropped_rows, deliveries.out_of_order_count)
-        for spans_ns in lateness:
-            self.findings.late(spans_ns)
-        return window
-
-    def _collect_other(self, number: int, block: Block, start_ns: int, epoch_ns: int, deliveries: Any) -> Window:
-        """What became of the messages of a topic that a broker carried already."""
-        tag = self._first_tag + number + 1
-        here = Block(block.at_ns, np.zeros(len(block.at_ns), np.int32), block.count, block.size_bytes)
-        written = Written(self.publishers.collect(tag), [], deliveries.of(_other_topic(number), tag))
-        return put_together(here, start_ns, epoch_ns, np.full(1, number, np.int32), written, [])
-
-    def _account(self, start_ns: int, found: DeliveryAccount, dropped_rows: int, out_of_order_count: int) -> None:
-        assert found.accounted_count == found.offered_count, "every message has one fate"
-        self.findings.accounted(start_ns, found, {"dropped_rows": dropped_rows, "out_of_order": out_of_order_count})
+        beside = {"dropped_rows": dropped_rows, "out_of_order": deliveries.out_of_order_count}
+        self.findings.accounted(start_ns, account, beside)
+        for window in windows:
+            self.findings.late(window.lateness_ns())
+        return self._last
 
     def _lost(self) -> list[str]:
         return [*self.brokers_up.lost, *self.publishers.lost, *self.subscribers.lost]
@@ -290,41 +265,24 @@ def _other_topic(number: int) -> str:
 
 def _shifted(block: Block, number: int) -> Block:
     """The same, with numbers that are no publishers' of our topic."""
-    return Block(block.at_ns, block.publisher + np.int32(_OTHERS_ID * (number + 1)), block.count, block.size_bytes)
-
-
-@contextmanager
-def deployed(site: Site, asked: Deployed) -> Iterator[LiveDeployment]:
-    """A topic on the brokers of ``site``; LinkError where a path is not what the topology wants."""
-    with closing(LiveDeployment(site, asked)) as deployment:
-        yield deployment
+    return replace(block, publisher=block.publisher + np.int32(_OTHERS_ID * (number + 1)))
 
 
 def run(site: Site, asked: Searching) -> Searched:
-    """Search with real rounds, and judge the answer."""
-    with deployed(site, asked.deployed) as deployment:
+    """Search with real rounds, and judge the answer; LinkError where a path is not what the topology wants."""
+    with closing(LiveDeployment(site, asked)) as deployment:
         return searched(asked, deployment)
 
 
-def check(testbed: Testbed, asked: Searching) -> None:
-    """SpecError for what real brokers cannot do."""
-    check_real(testbed, asked.deployed)
-
-
-def check_real(testbed: Testbed, asked: Deployed) -> None:
+def check(testbed: Testbed, asked: Deployed) -> None:
     """SpecError for what only a model can do, hosts that are missing, faults that cannot happen to a topic."""
     check_deployed(asked)
     topology, rule = asked.topology, asked.rule
     for role in ROLES:
         if not topology.node_names(role):
             raise SpecError(f"topology {topology.name!r} has no host with the role {role}", "use srtm-lan")
-    options = (
-        ("non_conformant", rule.non_conformant, "delay"),
-        ("release_quantum", rule.release_quantum, False),
-        ("mcap_batch", rule.mcap_batch, 0),
-    )
-    for option, value, only in options:
-        if value != only:
+    for option, only in (("non_conformant", "delay"), ("release_quantum", False), ("mcap_batch", 0)):
+        if (value := getattr(rule, option)) != only:
             raise SpecError(
                 f"live brokers know no {option} = {value!r}", f"leave it {only!r}, or use --testbed virtual"
             )
@@ -332,6 +290,3 @@ def check_real(testbed: Testbed, asked: Deployed) -> None:
     for fault in check_faults(read_faults(rule.faults), topology):
         if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
             raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")
-
-
-BODY = LiveBody(run, check)

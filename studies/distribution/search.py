@@ -13,7 +13,7 @@ from systems.api import UNASSIGNED, Distribution, Problem
 def searched(asked: Searching, deployment: TopicWindows) -> Searched:
     """The whole search and the fresh round; a distributor that breaks its interface is a SystemFault."""
     rounds, iterations, answer = _search(asked, deployment)
-    fresh = deployment.fresh_round(answer.assignment, asked.deployed.round_ns)
+    fresh = deployment.fresh_round(answer.assignment, asked.round_ns)
     return Searched(
         rounds, iterations, answer, fresh, deployment.names, deployment.loads_rps, deployment.mcap_rps,
         deployment.messages(), deployment.evidence(),
@@ -21,13 +21,13 @@ def searched(asked: Searching, deployment: TopicWindows) -> Searched:
 
 
 def _search(asked: Searching, deployment: TopicWindows) -> tuple[list[Round], list[int], Distribution]:
-    system, round_ns = asked.system, asked.deployed.round_ns
+    system, round_ns = asked.system, asked.round_ns
     assert system.distribute is not None
     problem = Problem(
-        asked.deployed.schedule.population,
+        asked.schedule.population,
         deployment.envelope_for(deployment.now_ns, round_ns),
         deployment.brokers,
-        asked.deployed.slo_ns,
+        asked.slo_ns,
         round_ns,
     )
     search = system.distribute(problem, asked.config, generator(asked.seed, "system", system.key))

@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 from core.errors import SpecError
-from studies.api import VirtualBody
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
-from studies.distribution.deployment import Deployment
-from studies.distribution.far import far_of
-from studies.distribution.far_deployment import FarDeployment
+from studies.distribution.deployment import Deployment, FarDeployment, far_of
 from studies.distribution.search import searched
+from testbed.api import Testbed
 from testbed.brokers.model import load_calibration
 from testbed.virtual.capacity import benchmarked_capacity_rps
 
@@ -31,15 +29,10 @@ def deployment_of(asked: Deployed) -> Deployment:
 
 def run(asked: Searching) -> Searched:
     """Search, and judge the answer."""
-    return searched(asked, deployment_of(asked.deployed))
+    return searched(asked, deployment_of(asked))
 
 
-def check(asked: Searching) -> None:
-    """SpecError for what modelled brokers cannot do."""
-    check_modelled(asked.deployed)
-
-
-def check_modelled(asked: Deployed) -> None:
+def check(testbed: Testbed, asked: Deployed) -> None:
     """SpecError for what modelled brokers, and the model of long paths, cannot do."""
     check_deployed(asked)
     rule = asked.rule
@@ -53,6 +46,3 @@ def check_modelled(asked: Deployed) -> None:
         raise SpecError(f"topology {asked.topology.name}: jitter or loss on a topic's path", "use --testbed mininet")
     if rule.non_conformant == "drop":
         raise SpecError("virtual brokers at the end of long paths drop nothing", "use srtm-lan, or delay")
-
-
-BODY = VirtualBody(run, check)

@@ -4,26 +4,21 @@ Arrays have one entry a message, in the window's canonical order; ``ABSENT`` whe
 happen.  Instants are the schedule's: the virtual run of the same window has the same ones.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from collectors.writer import Columns
 from core.records import Block, Envelope, Int32, Int64
 from testbed.brokers.counts import Counts, histogram
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns, passage, shifted
 
 UNDUE_DELAYS = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
-
-
-@dataclass(frozen=True)
-class Written:
-    """What was written down about a window's messages: by each publisher process, each broker, the subscribers."""
-
-    sent: Sequence[Mapping[str, np.ndarray]]
-    passed: Sequence[Mapping[str, Int64]]
-    received: Mapping[str, Int64]  # in order of their arrival
+RECORDED = (
+    *("sent_at_ns", "acknowledged_at_ns", "arrived_at_ns", "released_at_ns", "received_at_ns"),
+    *("access_delay_ns", "stamp_error_ns"),
+)
 
 
 @dataclass
@@ -35,6 +30,8 @@ class Window:
     publisher: Int32
     broker: Int32  # that the publisher was assigned to at the start
     intended_at_ns: Int64
+    undue_delay_ns: Mapping[str, Int64]  # of messages that conform by their arrivals: ``trust.accounts.undue_delays``
+    account: DeliveryAccount
     sent_at_ns: Int64
     acknowledged_at_ns: Int64
     arrived_at_ns: Int64  # the kernel's stamp at the broker
@@ -42,8 +39,6 @@ class Window:
     received_at_ns: Int64  # the first time
     access_delay_ns: Int64
     stamp_error_ns: Int64  # of a stamp taken at reading: when the broker's process had read it, less its arrival
-    undue_delay_ns: Mapping[str, Int64]  # of messages that conform by their arrivals: ``trust.accounts.undue_delays``
-    account: DeliveryAccount
 
     def counts(self, from_ns: int, until_ns: int, brokers: int) -> Counts:
         """Histograms by broker of the messages with an intended instant in the span; what never came is lost."""
@@ -65,17 +60,17 @@ class Window:
         }
         return {name: histogram(values[rows], self.broker[rows], brokers) for name, (values, rows) in spans.items()}
 
-    def columns(self, topic: str) -> dict[str, Any]:
+    def columns(self, topic: str) -> Columns:
         """Columns of the table ``messages``; null where something did not happen."""
         rows = np.flatnonzero(self.offered)
-        table: dict[str, Any] = {
+        table: dict[str, np.ndarray] = {
             "message": rows.astype(np.int64),
             "publisher": self.publisher[rows],
             "broker": self.broker[rows],
             "topic": np.full(len(rows), topic, object),
             "intended_at_ns": self.intended_at_ns[rows],
         }
-        for name in ("sent_at_ns", "arrived_at_ns", "released_at_ns", "received_at_ns", "acknowledged_at_ns"):
+        for name in RECORDED[:5]:
             column = getattr(self, name)[rows]
             table[name] = np.ma.masked_equal(column, ABSENT) if (column == ABSENT).any() else column
         return table
@@ -90,47 +85,40 @@ def put_together(
     start_ns: int,
     epoch_ns: int,
     assignment: Int32,
-    written: Written,
+    sent: Iterable[Mapping[str, np.ndarray]],
+    passed: Iterable[Mapping[str, Int64]],
+    received: Mapping[str, Int64],
     buckets: Sequence[Envelope | None] | None,
 ) -> Window:
-    """Join the records by message number.
+    """Join by message number what each publisher process, each broker and the subscribers wrote down.
 
-    ``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0 · ``buckets``: of each broker, full at the start and the
-    same throughout, or None where they changed.
+    ``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0 · ``received``: in order of arrival · ``buckets``: of each
+    broker, full at the start and the same throughout, or None where they changed.
     """
-    at_ns, publisher, _ = block.messages()
-    count = len(at_ns)
+    intended_at_ns, publisher, _ = block.messages()
+    count = len(intended_at_ns)
     broker = assignment[publisher]
-    names = ("sent", "acknowledged", "arrived", "released", "received", "access_delay", "stamp_error", *UNDUE_DELAYS)
-    columns = {name: np.full(count, ABSENT, np.int64) for name in names}
-    for part in written.sent:
-        columns["sent"][part["message"]] = shifted(part["sent_at_ns"], epoch_ns)
-        columns["acknowledged"][part["message"]] = shifted(part["acknowledged_at_ns"], epoch_ns)
-    for number, rows in enumerate(written.passed):
+    offered = broker >= 0
+    columns = {name: np.full(count, ABSENT, np.int64) for name in (*RECORDED, *UNDUE_DELAYS)}
+    for rows in sent:
+        columns["sent_at_ns"][rows["message"]] = shifted(rows["sent_at_ns"], epoch_ns)
+        columns["acknowledged_at_ns"][rows["message"]] = shifted(rows["acknowledged_at_ns"], epoch_ns)
+    for number, rows in enumerate(passed):
         through = passage(_ours(rows, count), None if buckets is None else buckets[number], buckets is not None)
-        columns["arrived"][through.message] = through.arrived_at_ns - epoch_ns
-        columns["released"][through.message] = shifted(through.released_at_ns, epoch_ns)
-        columns["access_delay"][through.message] = through.access_delay_ns
-        columns["stamp_error"][through.message] = through.stamp_error_ns
+        columns["arrived_at_ns"][through.message] = through.arrived_at_ns - epoch_ns
+        columns["released_at_ns"][through.message] = shifted(through.released_at_ns, epoch_ns)
+        columns["access_delay_ns"][through.message] = through.access_delay_ns
+        columns["stamp_error_ns"][through.message] = through.stamp_error_ns
         for name, delay_ns in through.undue_delay_ns.items():
             columns[name][through.message] = delay_ns
-    deliveries = _ours(written.received, count)
+    deliveries = _ours(received, count)
     numbers, first = np.unique(deliveries["message"], return_index=True)
-    columns["received"][numbers] = deliveries["received_at_ns"][first] - epoch_ns
-    offered = broker >= 0
-    whole = account(
-        np.flatnonzero(offered).astype(np.int64),
-        np.flatnonzero(columns["sent"] != ABSENT),
-        np.flatnonzero(columns["acknowledged"] != ABSENT),
-        written.received["message"],
-        np.flatnonzero(columns["arrived"] != ABSENT),
-        np.flatnonzero(columns["released"] != ABSENT),
-    )
-    return Window(
-        start_ns, offered, publisher, broker, at_ns, columns["sent"], columns["acknowledged"], columns["arrived"],
-        columns["released"], columns["received"], columns["access_delay"], columns["stamp_error"],
-        {name: columns[name] for name in UNDUE_DELAYS}, whole,
-    )  # fmt: skip
+    columns["received_at_ns"][numbers] = deliveries["received_at_ns"][first] - epoch_ns
+    was_sent, was_acknowledged, arrived, released, *_ = (np.flatnonzero(columns[name] != ABSENT) for name in RECORDED)
+    due = np.flatnonzero(offered).astype(np.int64)
+    whole = account(due, was_sent, was_acknowledged, received["message"], arrived, released)
+    undue_delay_ns = {name: columns.pop(name) for name in UNDUE_DELAYS}
+    return Window(start_ns, offered, publisher, broker, intended_at_ns, undue_delay_ns, whole, **columns)
 
 
 def _ours(rows: Mapping[str, Int64], count: int) -> dict[str, Int64]:

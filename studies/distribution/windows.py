@@ -7,22 +7,23 @@ fitted itself to.  All testbeds share this, so a live round offers the very mess
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from math import ceil
-from typing import Any
 
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
+from collectors.writer import Columns
 from core.errors import SystemFault
-from core.records import Block, Envelope, Float64, Int32, Int64, Schedule
+from core.records import Envelope, Float64, Int32, Int64, Schedule
 from core.units import duration_ns as duration_of_text
 from studies.distribution.asked import TRIALS_MAXIMUM, Deployed, Round
 from systems.api import Broker, BrokerMeasure, Measured
 from systems.parts.assignment import rates_of
 from systems.parts.envelope import RATE_FACTOR
 from systems.parts.md1 import smallest_burst
-from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+from systems.parts.token_bucket import InfeasibleSplit, release_quantum, split_bucket
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import RunEvidence
 
@@ -30,23 +31,14 @@ FOREVER_NS = 2**62  # the p99 of what cannot work
 SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
 
 
+SubBuckets = tuple[Envelope | None, ...]  # a broker; None: none of the topic is there
+
+
 class Remembered:
     """A schedule that keeps the blocks of one window: the envelope and the brokers ask for the same ones."""
 
     def __init__(self, schedule: Schedule):
-        self.schedule, self.population = schedule, schedule.population
-        self._blocks: dict[tuple[int, int], Block] = {}
-
-    def block(self, start_ns: int, end_ns: int) -> Block:
-        """See ``core.records.Schedule``."""
-        found = self._blocks.get((start_ns, end_ns))
-        if found is None:
-            found = self._blocks[start_ns, end_ns] = self.schedule.block(start_ns, end_ns)
-        return found
-
-    def forget(self) -> None:
-        """The window is over."""
-        self._blocks.clear()
+        self.population, self.block = schedule.population, cache(schedule.block)
 
 
 class TopicWindows(ABC):
@@ -65,8 +57,7 @@ class TopicWindows(ABC):
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """What a distributor is told about the brokers."""
-        pairs = zip(self.names, self.loads_rps, strict=True)
-        return tuple(Broker(name, self.mcap_rps, load_rps) for name, load_rps in pairs)
+        return tuple(Broker(name, self.mcap_rps, rps) for name, rps in zip(self.names, self.loads_rps, strict=True))
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""
@@ -83,7 +74,7 @@ class TopicWindows(ABC):
         window = (start_ns, start_ns + duration_ns)
         if window not in self._known:
             recorded = (window[0] + settle_ns, window[1] - settle_ns)
-            self._window.forget()
+            self._window.block.cache_clear()  # the window before is over
             source = self._window if settle_ns else self.schedule
             self._known = {window: envelope_kernel.profile(source, *window, *recorded, self.rule.margin)}
         return self._known[window]
@@ -101,7 +92,7 @@ class TopicWindows(ABC):
         return self._round(self.judge_at_ns, assignment, duration_ns)
 
     @abstractmethod
-    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> tuple[Envelope | None, ...]:
+    def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
 
     @abstractmethod
@@ -109,55 +100,49 @@ class TopicWindows(ABC):
         """Carry a window after ``start``; count the messages with ``from_ns`` <= intended instant < ``until_ns``."""
 
     @abstractmethod
-    def messages(self) -> Mapping[str, Any]:
+    def messages(self) -> Columns:
         """Columns of ``messages`` for the last window; none where they are not kept."""
 
     @abstractmethod
     def evidence(self) -> RunEvidence:
         """What the testbed says about the run, and what it counted beside the rounds."""
 
+    def split(self, envelope: Envelope, assignment: Int32) -> SubBuckets:
+        """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
+
+        Raises InfeasibleSplit where b cannot be split into parts of at least the quantum in which it is released.
+        """
+        rates_rps, total_rps = self._rates_rps(assignment), self.schedule.population.total_rps
+        used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
+        weights = [float(rates_rps[b]) for b in used]
+        unassigned = total_rps - sum(weights)
+        if unassigned > 1e-9 * total_rps:
+            weights.append(unassigned)
+        quantum = release_quantum(envelope.burst_count) if self.rule.release_quantum else 1
+        parts = dict(zip(used, split_bucket(envelope, weights, quantum=quantum), strict=False))
+        return tuple(parts.get(broker) for broker in range(len(rates_rps)))
+
+    def _rates_rps(self, assignment: Int32) -> Float64:
+        return rates_of(self.schedule.population, assignment, len(self.names))
+
     def _round(self, start_ns: int, assignment: Int32, duration_ns: int) -> Round:
-        settle_ns = duration_ns // SETTLE
-        envelope = self.envelope_for(start_ns, duration_ns)
+        envelope, rates = self.envelope_for(start_ns, duration_ns), self._rates_rps(assignment)
         try:
             parts = self.start(start_ns, assignment, envelope)
         except InfeasibleSplit as error:
-            return self._infeasible(start_ns, assignment, duration_ns, str(error))
-        end_ns = start_ns + duration_ns
+            brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
+            nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
+            return Round(
+                start_ns, duration_ns, assignment, rates, envelope, (None,) * len(rates), nothing, nothing,
+                Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {error}",
+            )  # fmt: skip
+        end_ns, settle_ns = start_ns + duration_ns, duration_ns // SETTLE
         counts = self.carry(start_ns, end_ns, start_ns + settle_ns, end_ns - settle_ns)
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
         gone = counts.dropped_count if counts.lost_count is None else counts.dropped_count + counts.lost_count
         return Round(
             start_ns, duration_ns, assignment, rates, envelope, parts, counts.latency, counts.access_delay,
             measured(counts.latency, rates, gone), counts.dropped_count, more=counts.more,
         )  # fmt: skip
-
-    def _infeasible(self, start_ns: int, assignment: Int32, duration_ns: int, note: str) -> Round:
-        rates = rates_of(self.schedule.population, assignment, len(self.names))
-        brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
-        nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
-        return Round(
-            start_ns, duration_ns, assignment, rates, self.envelope_for(start_ns, duration_ns),
-            (None,) * len(rates), nothing, nothing,
-            Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {note}",
-        )  # fmt: skip
-
-
-def sub_buckets(envelope: Envelope, rates_rps: Float64, total_rps: float, quantum: int) -> tuple[Envelope | None, ...]:
-    """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
-
-    Raises InfeasibleSplit where b cannot be split into parts of at least ``quantum``.
-    """
-    used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
-    weights = [float(rates_rps[b]) for b in used]
-    unassigned = total_rps - sum(weights)
-    if unassigned > 1e-9 * total_rps:
-        weights.append(unassigned)
-    split = split_bucket(envelope, weights, quantum=quantum)
-    parts: list[Envelope | None] = [None] * len(rates_rps)
-    for broker, part in zip(used, split, strict=False):
-        parts[broker] = part
-    return tuple(parts)
 
 
 def measured(latency: Int64, rates_rps: Float64, gone_count: Int64) -> Measured:

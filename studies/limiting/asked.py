@@ -1,19 +1,21 @@
 """What limiters are asked for and what a run shows, on every testbed."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
+from collectors.writer import Columns
 from core.errors import SpecError
 from core.records import Request
 from core.registry import hint
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.tables import columns, sample_rows
 from systems.api import System
 from testbed.faults import Fault
 from testbed.nodes.journal import NodeJournal
 from testbed.topologies.topology import Topology
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import NOTHING, RunEvidence
 
 LOST = "lost"  # a request without a verdict
@@ -33,7 +35,7 @@ class Limiting:
     """One run: the requests of ``schedule`` up to ``duration_ns``, at the nodes of ``topology``, one a node."""
 
     system: System
-    config: Any  # of the system's class
+    config: object  # of the system's class
     topology: Topology
     schedule: RequestSchedule
     duration_ns: int
@@ -44,58 +46,52 @@ class Limiting:
     compare_replicas: bool = False
 
     def requests(self) -> Mapping[str, Sequence[Request]]:
-        """The load: node -> requests in order of time."""
-        return self.schedule.requests(self.topology.node_names(), self.duration_ns)
-
-
-@dataclass(frozen=True)
-class NodeSummary:
-    """Requests of one node: how many were offered to it, and what became of them."""
-
-    offered_count: int
-    admitted_count: int
-    rejected_count: int
-    lost_count: int
+        """The load: node -> requests in order of time; SpecError for a node that the topology lacks."""
+        names = self.topology.node_names()
+        offered = self.schedule.requests(names, self.duration_ns)
+        for node in offered:
+            if node not in names:
+                raise SpecError(f"requests for {node!r}, which topology {self.topology.name} lacks", hint(node, names))
+        return offered
 
 
 @dataclass(frozen=True)
 class RequestJournal:
-    """What a request run showed, as columns of the tables in ``collectors.schema`` (without ``run_id``)."""
+    """What a request run showed; what only real processes have to tell is empty in virtual time.
+
+    ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of the nodes at
+    the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked before they
+    decided.  ``lost_servers``: that ended by no fault.
+    """
 
     journal: NodeJournal
-    evidence: RunEvidence = field(default=NOTHING, kw_only=True)  # of the testbed; virtual time has none to give
+    users: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    states: Mapping[str, object] = field(default_factory=dict)
+    epoch_ns: int = 0
+    answers: AnswerAccount | None = None
+    lost_servers: tuple[str, ...] = ()
+    evidence: RunEvidence = NOTHING
 
-    def requests(self) -> dict[str, list[Any]]:
+    def lateness_ns(self) -> list[int]:
+        """How late each request was sent."""
+        offered = self.journal.offered
+        return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
+
+    def requests(self) -> Columns:
         """Columns of ``requests``, in the order offered; ``node`` is the one that the user asked."""
+        names = ("node", "user", "request_id", "cost", "intended_at_ns")
+        later = ("sent_at_ns", "received_at_ns", "decided_at_ns", "decision")
         rows = []
         for node, request in self.journal.offered.values():
             decided_at_ns, _, verdict = self.journal.verdicts.get(request.id, (None, None, None))
             decision = verdict.value if verdict else LOST
-            rows.append((node, request.user, request.id, request.cost, request.at_ns, decided_at_ns, decision))
-        names = ("node", "user", "request_id", "cost", "intended_at_ns", "decided_at_ns", "decision")
-        return _columns(names, rows)
+            asked = node, request.user, request.id, request.cost, request.at_ns
+            rows.append((*asked, *self.users.get(request.id, (None, None)), decided_at_ns, decision))
+        return columns((*names, *later), rows)
 
-    def samples(self) -> dict[str, list[Any]]:
+    def samples(self) -> Columns:
         """Columns of ``samples``."""
-        return _columns(("at_ns", "node", "metric", "value"), self.journal.samples)
-
-    def summary(self) -> dict[str, NodeSummary]:
-        """Per node, counts of its requests."""
-        requests = self.requests()
-        counts = Counter(zip(requests["node"], requests["decision"], strict=True))
-        found = {}
-        for node in sorted(set(requests["node"])):
-            admitted, rejected, lost = (counts[node, decision] for decision in ("admit", "reject", LOST))
-            found[node] = NodeSummary(admitted + rejected + lost, admitted, rejected, lost)
-        return found
-
-
-def check_places(nodes: Iterable[str], topology: Topology) -> None:
-    """SpecError for a node that requests are meant for and that the topology lacks."""
-    names = topology.node_names()
-    for node in nodes:
-        if node not in names:
-            raise SpecError(f"requests for {node!r}, which topology {topology.name} lacks", hint(node, names))
+        return sample_rows(self.journal.samples)
 
 
 def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dict[str, int]:
@@ -104,7 +100,3 @@ def clock_offsets_ns(seed: int, names: Iterable[str], clock_skew_ns: int) -> dic
         name: int(generator(seed, "clock skew", name).integers(-clock_skew_ns, clock_skew_ns, endpoint=True))
         for name in names
     }
-
-
-def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
-    return {name: [row[i] for row in rows] for i, name in enumerate(names)}

@@ -5,32 +5,32 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from core.errors import MachineError, SpecError
-from core.records import Request
+from core.records import Json, Request, Sample
 from core.units import MILLISECOND_NS
-from studies.api import LiveBody
-from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
+from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
 from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
 from testbed.api import Testbed
+from testbed.brokers.traffic import STATUS_S, Crew
 from testbed.faults import ClockSkew, Crash, Fault, Restart
-from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.servers.server import check_servers
 from testbed.topologies.topology import Topology
-from testbed.trust.answers import AnswerAccount, account_of_answers, fault_windows, unanswered_rows
+from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
@@ -39,88 +39,46 @@ _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they l
 _COMMAND = (sys.executable, "-m", "studies.limiting.users")
 
 
-@dataclass(frozen=True)
-class LiveRequestJournal(RequestJournal):
-    """A request run with real processes.
+class _Users(Crew):
+    """The processes that stand for the users, one on each host that has requests, connected to their nodes."""
 
-    ``users``: request id -> instants sent and received (None: it was not).  ``states``: the snapshots of
-    the nodes at the end.  ``epoch_ns``: the run's time 0 on the real-time clock.  ``answers``: to what nodes asked
-    before they decided.  ``lost_servers``: that ended by no fault.
-    """
-
-    users: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
-    states: dict[str, Any] = field(default_factory=dict)
-    epoch_ns: int = 0
-    answers: AnswerAccount | None = None
-    lost_servers: tuple[str, ...] = ()
-
-    def lateness_ns(self) -> list[int]:
-        """How late each request was sent."""
-        offered = self.journal.offered
-        return [sent - offered[number][1].at_ns for number, (sent, _) in self.users.items() if sent is not None]
-
-    def requests(self) -> dict[str, list[Any]]:
-        """Columns of ``requests``."""
-        rows = super().requests()
-        pairs = [self.users.get(request_id, (None, None)) for request_id in rows["request_id"]]
-        rows["sent_at_ns"] = [sent for sent, _ in pairs]
-        rows["received_at_ns"] = [received for _, received in pairs]
-        return rows
-
-
-class _Users:
-    """The processes that stand for the users, one on each host that has requests."""
-
-    def __init__(self, site: Site, fleet: NodeFleet):
-        self._site, self._fleet, self._folder = site, fleet, fleet.folder
-        self._agents: dict[str, Agent] = {}
-
-    def start(self, requests: Mapping[str, Sequence[Request]]) -> None:
-        """Start the processes, give them their requests, and connect them to their nodes."""
-        by_host: dict[str, dict[str, list[Any]]] = {}
+    def __init__(self, site: Site, fleet: NodeFleet, requests: Mapping[str, Sequence[Request]]):
+        by_host: dict[str, dict[str, tuple[str, int, str]]] = {}
         for node, offered in requests.items():
             if offered:
-                path = self._folder / f"{node}.requests"
+                path = fleet.folder / f"{node}.requests"
                 write_requests(path, offered)
-                host = self._site.topology.host_of(node)
-                at = [*self._fleet.address_of(node), self._site.put(host, path)]
-                by_host.setdefault(host, {})[node] = at
-        for host in by_host:
-            self._agents[host] = self._site.start(host, Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY))
-        for host, agent in self._agents.items():
-            agent.ready(LOAD_S)
-            agent.ask("configure", LOAD_S, token=self._fleet.token, nodes=by_host[host])
+                host = site.topology.host_of(node)
+                by_host.setdefault(host, {})[node] = *fleet.address_of(node), site.put(host, path)
+        programs = {host: Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY) for host in by_host}
+        super().__init__(site, {host: site.start(host, program) for host, program in programs.items()})
+        self.ask_all("configure", LOAD_S, lambda host: {"token": fleet.token, "nodes": by_host[host]})
 
     def go(self, epoch_ns: int) -> None:
         """Let the load begin."""
-        for host, agent in self._agents.items():
-            agent.ask("go", epoch_ns=epoch_ns + self._site.clock_offset_ns(host))
+        self.ask_all("go", STATUS_S, lambda host: {"epoch_ns": epoch_ns + self.site.clock_offset_ns(host)})
 
     def check(self) -> None:
-        """MachineError where a process has ended."""
-        for agent in self._agents.values():
-            if not agent.alive:
-                raise MachineError(f"{agent.name} has ended (code {agent.exit_code})", f"see {agent.log}")
+        """MachineError where a process has ended, or does not answer."""
+        for host, agent in self.agents.items():
+            if host in self.lost or not agent.alive:
+                raise MachineError(f"{agent.name} has ended, or is stuck (code {agent.exit_code})", f"see {agent.log}")
 
     def to_come_count(self) -> int:
         """Requests that are not sent yet."""
-        return sum(agent.ask("status")["to_come_count"] for agent in self._agents.values())
+        answers = self.ask_all("status", STATUS_S, lambda host: {})
+        return sum(answer["to_come_count"] for answer in answers.values())
 
     def collect(self) -> list[list[int]]:
         """The rows that ``RequestHost.collect`` writes."""
-        rows: list[list[int]] = []
-        for host, agent in self._agents.items():
-            path = self._folder / f"{host}.users.npz"
-            agent.ask("collect", LOAD_S, path=self._site.place(host, path))
-            self._site.fetch(host, path)
-            with np.load(path) as file:
-                rows += file["rows"].tolist()
-        return rows
+        _, tables = self.collect_all("users")
+        self.check()
+        return [row for columns in tables.values() for row in columns["rows"].tolist()]
 
     def stop(self) -> None:
         """End the processes."""
-        for agent in self._agents.values():
-            self._site.forget(agent.name)
+        for agent in self.agents.values():
+            self.site.forget(agent.name)
 
 
 class _Run:
@@ -129,18 +87,14 @@ class _Run:
     def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
         self.journal = NodeJournal()
         self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
-        self._play = Play(self._look)
+
+        def look() -> None:
+            fleet.check()
+            users.check()
+
+        self._play = Play(look)
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
-
-    @property
-    def epoch_ns(self) -> int:
-        """CLOCK_REALTIME of the run's time 0."""
-        return self._play.epoch_ns
-
-    def now_ns(self) -> int:
-        """The run's time."""
-        return self._play.now_ns()
 
     def carry_out(self, last_request_ns: int) -> None:
         """From the epoch until all is still, or the drain is over."""
@@ -151,7 +105,7 @@ class _Run:
         self._play.until(asked.duration_ns)
         self.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_request_ns)))
         still_ns = _STILL_NS + 4 * _longest_delay_ns(self._site.topology)
-        statuses: list[Mapping[str, Any]] = []
+        statuses: list[Json] = []
 
         def progress() -> Progress:
             statuses[:] = self._fleet.statuses().values()
@@ -164,26 +118,22 @@ class _Run:
 
         if self._play.drain(progress, end_ns):
             latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
-            self.journal.samples.append((self.now_ns(), "", "convergence_ns", float(latest_ns)))
+            self.journal.samples.append((self._play.now_ns(), "", "convergence_ns", float(latest_ns)))
 
-    def _look(self) -> None:
-        self._fleet.check()
-        self._users.check()
-
-    def take_home(self, requests: Mapping[str, Sequence[Request]], timeout_ns: int) -> LiveRequestJournal:
-        """What nodes and users have written down; ``timeout_ns``: how long nodes wait for answers."""
-        lost_servers, unanswered = self._fleet.lost_servers(), set[int]()
-        states, journal = self._fleet.states(), self.journal
-        statuses = self._fleet.statuses("finish")
-        now_ns = self.now_ns()
-        for name in self._fleet.names:
-            records = self._fleet.records(name)
+    def take_home(self, requests: Mapping[str, Sequence[Request]]) -> RequestJournal:
+        """What nodes and users have written down."""
+        asked, fleet, journal = self._asked, self._fleet, self.journal
+        lost_servers, unanswered = fleet.lost_servers(), set[int]()
+        states, statuses = fleet.states(), fleet.statuses("finish")
+        now_ns = self._play.now_ns()
+        for name in fleet.names:
+            records = fleet.records(name)
             journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
             journal.commands += [(at_ns, name, command) for at_ns, command in records.commands]
             journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict, _ in records.verdicts})
             unanswered.update(number for _, number, _, alone in records.verdicts if alone)
-        if self._fleet.transport is Transport.DATAGRAM:
-            once = [name for name in statuses if self._fleet.lives_count(name) == 1]
+        if fleet.transport is Transport.DATAGRAM:
+            once = [name for name in statuses if fleet.lives_count(name) == 1]
             journal.samples += lost_on_the_way({name: statuses[name] for name in once}, now_ns)
         offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
         for _, node, request in sorted(offered, key=lambda row: row[0]):
@@ -197,8 +147,13 @@ class _Run:
                 unanswered.update([number] if alone else [])
         journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
         journal.samples.sort(key=lambda row: row[:3])
-        answers = _answers(journal, unanswered, timeout_ns)
-        return LiveRequestJournal(journal, users, states, self.epoch_ns, answers, lost_servers)
+        if asked.compare_replicas:
+            journal.samples += replica_rows(asked.system, asked.config, states, now_ns)
+        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
+        decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
+        alone_then = np.array([number in unanswered for number in journal.verdicts], bool)
+        answers = account_of_answers(decided_at_ns, alone_then, fault_windows(journal.faults, timeout_ns))
+        return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
 
     def _apply(self, fault: Fault) -> None:
         match fault:
@@ -210,10 +165,10 @@ class _Run:
                 self._fleet.skew(node, offset_ns)
             case _:
                 self._site.apply(fault)
-        self.journal.faults.append((self.now_ns(), fault))
+        self.journal.faults.append((self._play.now_ns(), fault))
 
 
-def run(site: Site, asked: Limiting) -> LiveRequestJournal:
+def run(site: Site, asked: Limiting) -> RequestJournal:
     """As in virtual time, with the processes and links of ``site``, and judged.
 
     The same requests, seeds of nodes, clock offsets and faults; instants are those at which things
@@ -230,31 +185,24 @@ def run(site: Site, asked: Limiting) -> LiveRequestJournal:
     return replace(journal, evidence=observer.evidence())
 
 
-def played(site: Site, asked: Limiting) -> LiveRequestJournal:
+def played(site: Site, asked: Limiting) -> RequestJournal:
     """The run itself: nodes and users up, the load with its faults, the drain, the records."""
-    requests = asked.requests()
-    check_places(requests, asked.topology)
-    offered = {
-        node: [request for request in load if request.at_ns <= asked.duration_ns] for node, load in requests.items()
+    requests = {
+        node: [request for request in load if request.at_ns <= asked.duration_ns]
+        for node, load in asked.requests().items()
     }
-    _check_requests(offered)
+    _check_requests(requests)
     with ExitStack() as stack:
         fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
-        users = _Users(site, fleet)
-        stack.callback(users.stop)
         with fleet.blamed():
-            users.start(offered)
+            users = _Users(site, fleet, requests)
+        stack.callback(users.stop)
         timeline = _Run(site, fleet, users, asked)
-        timeline.carry_out(max((load[-1].at_ns for load in offered.values() if load), default=0))
-        timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
-        journal = timeline.take_home(offered, timeout_ns)
-        if asked.compare_replicas:
-            rows = replica_rows(asked.system, asked.config, journal.states, timeline.now_ns())
-            journal.journal.samples.extend(rows)
-        return journal
+        timeline.carry_out(max((load[-1].at_ns for load in requests.values() if load), default=0))
+        return timeline.take_home(requests)
 
 
 def check(testbed: Testbed, asked: Limiting) -> None:
@@ -270,19 +218,17 @@ def check(testbed: Testbed, asked: Limiting) -> None:
 
 def _check_requests(requests: Mapping[str, Sequence[Request]]) -> None:
     """SpecError for what the virtual run refuses as well: requests out of order, or offered twice."""
-    known: set[int] = set()
     for node, offered in requests.items():
-        latest_ns = 0
-        for request in offered:
-            if request.at_ns < latest_ns:
+        for before, request in pairwise(offered):
+            if request.at_ns < before.at_ns:
                 raise SpecError(f"request {request.id} at {node} is out of order", "offer requests in order of time")
-            if request.id in known:
-                raise SpecError(f"request {request.id} is offered twice", "ids are unique over all nodes")
-            latest_ns = request.at_ns
-            known.add(request.id)
+    counts = Counter(request.id for offered in requests.values() for request in offered)
+    for number, count in counts.items():
+        if count > 1:
+            raise SpecError(f"request {number} is offered twice", "ids are unique over all nodes")
 
 
-def drain_progress(statuses: Sequence[Mapping[str, Any]], over: bool, still_ns: int) -> Progress:
+def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progress:
     """How far the drain is, by what nodes say of themselves; ``over``: no request and no fault is to come."""
     counts = [(status["sent_to"], status["received_from"]) for status in statuses]
     unsent = any(status["unsent_bytes"] for status in statuses)
@@ -296,7 +242,7 @@ def _longest_delay_ns(topology: Topology) -> int:
     return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
 
 
-def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> list[tuple[int, str, str, float]]:
+def lost_on_the_way(statuses: Mapping[str, Json], now_ns: int) -> list[Sample]:
     """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
     rows = []
     for source, status in statuses.items():
@@ -310,14 +256,5 @@ def lost_on_the_way(statuses: Mapping[str, Mapping[str, Any]], now_ns: int) -> l
     return rows
 
 
-def _answers(journal: NodeJournal, unanswered: Collection[int], timeout_ns: int) -> AnswerAccount:
-    decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
-    alone = np.array([number in unanswered for number in journal.verdicts], bool)
-    return account_of_answers(decided_at_ns, alone, fault_windows(journal.faults, timeout_ns))
-
-
 def _instant(at_ns: int) -> int | None:
     return None if at_ns == NEVER else at_ns
-
-
-BODY = LiveBody(run, check)

@@ -1,21 +1,19 @@
 """The study of limiters: nodes decide on requests that arrive at them."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
-from collectors.histogram import BUCKET_COUNT, bucket_index
-from core.errors import SpecError
+from core.records import Json
 from core.seeds import child_seed
 from core.units import SECOND_NS, duration_ns
-from studies.api import SECONDS_PER_NODE, Journal, Point, Study
-from studies.distribution.study import histogram_rows
+from studies.api import SECONDS_PER_NODE, Journal, Point, Study, check_least
 from studies.limiting.asked import Limiting, RequestJournal
 from studies.spec import RunSpec
-from studies.tables import fault_rows, skipped_rows
+from studies.tables import fault_rows, histogram_of, skipped_rows
 from systems.api import Arrival, System
 from systems.loader import load_system
+from systems.parts.options import span_ns
 from testbed.faults import check_faults, read_faults
 from workloads import load as load_workload
 from workloads.api import Offer, Size
@@ -31,7 +29,7 @@ class Config:
 
     duration: str = ""  # empty = as long as the workload itself; ours: 30s for one that has no end
     drain: str = "10min"  # ours: how long after it the nodes may still talk until nothing is left to say (thesis 4.3.1)
-    faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
     clock_skew: str = "0ms"  # each node's clock is off by a uniform draw from plus or minus this (thesis: none)
     compare_replicas: bool = False  # count what not all replicas hold at the end: samples replica_..._count
     draw: int = 0  # ours: one more name in the seed of nodes and network, for further runs on the same requests
@@ -39,15 +37,10 @@ class Config:
     def __post_init__(self) -> None:
         """SpecError for spans that are none, or faults that cannot be read."""
         read_faults(self.faults)
-        if self.draw < 0:
-            raise SpecError(f"study limiting: draw = {self.draw}", "give 0 or a greater number")
-        for name in ("duration", "drain", "clock_skew"):
-            text = getattr(self, name)
-            try:
-                if text or name != "duration":
-                    assert duration_ns(text) >= (name == "duration")
-            except (ValueError, AssertionError):
-                raise SpecError(f"study limiting: {name} = {text!r}", "give a length, as in 30s") from None
+        check_least("limiting", self, draw=0)
+        for name, least in (("duration", "1ns"), ("drain", "0"), ("clock_skew", "0")):
+            if getattr(self, name) or name != "duration":
+                span_ns("study limiting", name, getattr(self, name), least)
 
 
 def asked(point: Point, config: Config) -> Limiting:
@@ -71,25 +64,19 @@ def asked(point: Point, config: Config) -> Limiting:
     return request
 
 
-def journal(point: Point, request: Limiting, outcome: RequestJournal) -> Journal:
-    """The tables of a run."""
-    requests = outcome.requests()
-    tables: dict[str, dict[str, Any]] = {
-        "requests": requests,
-        "samples": outcome.samples(),
-        "latency_histogram": _decision_latency(requests),
-        "faults": fault_rows(outcome.journal.faults),
-        "skipped_lines": skipped_rows(getattr(point.schedule, "skipped", {})),
-    }
-    return Journal(tables, evidence=outcome.evidence)
-
-
-def _decision_latency(requests: dict[str, list[Any]]) -> dict[str, Any]:
-    """How long users waited for their verdicts; requests without one are not in it."""
+def journal(point: Point, asked: Limiting, shown: RequestJournal) -> Journal:
+    """The tables of a run; how long users waited for their verdicts is of requests that have one."""
+    requests = shown.requests()
     pairs = zip(requests["decided_at_ns"], requests["intended_at_ns"], strict=True)
     latency_ns = np.array([decided - intended for decided, intended in pairs if decided is not None], np.int64)
-    counts = np.bincount(bucket_index(latency_ns), minlength=BUCKET_COUNT)
-    return histogram_rows(0, {"decision_latency": counts[np.newaxis]})
+    tables = {
+        "requests": requests,
+        "samples": shown.samples(),
+        "latency_histogram": histogram_of("decision_latency", latency_ns),
+        "faults": fault_rows(shown.journal.faults),
+        "skipped_lines": skipped_rows(getattr(point.schedule, "skipped", {})),
+    }
+    return Journal(tables, evidence=shown.evidence)
 
 
 def fits(system: System) -> bool:
@@ -121,11 +108,11 @@ STUDY = Study(
     "limiting",
     "requests at the nodes of a limiter",
     Config,
-    Offer.REQUESTS,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.limiting.virtual:BODY",
-    "studies.limiting.live:BODY",
+    fits,
+    Offer.REQUESTS,
+    virtual="studies.limiting.virtual",
+    live="studies.limiting.live",
 )

@@ -12,7 +12,6 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,25 +23,12 @@ from testbed.nodes.frames import FrameSocket, Hello, read_request, read_verdict,
 
 NEVER = -1  # in the columns: an instant that did not come
 _NO_VERDICT = NEVER, NEVER, False, False
-_LENGTH_BYTES = 4
 _TOGETHER = 16  # requests sent at most before the loop looks at its sockets
 
 
 def write_requests(path: Path, requests: Sequence[Request]) -> None:
-    """The file that ``configure`` reads: frames, one after another, each with its length in front."""
-    with path.open("wb") as file:
-        for request in requests:
-            frame = request_frame(request)
-            file.write(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
-
-
-def _read_frames(path: Path) -> list[bytes]:
-    data, place, frames = path.read_bytes(), 0, []
-    while place < len(data):
-        begin = place + _LENGTH_BYTES
-        place = begin + int.from_bytes(data[place:begin], "big")
-        frames.append(data[begin:place])
-    return frames
+    """The file that ``configure`` reads: a list of frames."""
+    path.write_bytes(msgspec.msgpack.encode([request_frame(request) for request in requests]))
 
 
 @dataclass
@@ -67,11 +53,11 @@ class RequestHost:
         self._hello = b""
         self._users: list[_Users] = []
 
-    def configure(self, token: str, nodes: dict[str, list[Any]]) -> None:
+    def configure(self, token: str, nodes: dict[str, tuple[str, int, str]]) -> None:
         """``nodes``: name -> address, port, file of requests.  Connects to all of them."""
         self._hello = msgspec.json.encode(Hello(token))
         for address, port, path in nodes.values():
-            frames = _read_frames(Path(path))
+            frames = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[bytes])
             requests = [read_request(frame) for frame in frames]
             users = _Users((address, port), frames, [r.id for r in requests], [r.at_ns for r in requests])
             self._users.append(users)
@@ -86,12 +72,9 @@ class RequestHost:
         for users in self._users:
             self._plan(users)
 
-    def status(self) -> dict[str, Any]:
-        """How many requests are to come, and how many of those sent have no verdict."""
-        return {
-            "to_come_count": sum(len(users.at_ns) - len(users.sent_at_ns) for users in self._users),
-            "waiting_count": sum(_sent_count(users) - len(users.verdicts) for users in self._users),
-        }
+    def status(self) -> dict[str, int]:
+        """How many requests are to come."""
+        return {"to_come_count": sum(len(users.at_ns) - len(users.sent_at_ns) for users in self._users)}
 
     def collect(self, path: str) -> None:
         """Write int64 rows: id, instants sent, received, decided (``NEVER``: not at all), admitted, unanswered."""
@@ -146,10 +129,6 @@ class RequestHost:
         received_ns = self._clock.now_ns()
         number, decided_ns, verdict, unanswered = read_verdict(frame)
         users.verdicts[number] = received_ns, decided_ns, verdict is Verdict.ADMIT, unanswered
-
-
-def _sent_count(users: _Users) -> int:
-    return sum(at_ns != NEVER for at_ns in users.sent_at_ns)
 
 
 def main() -> None:

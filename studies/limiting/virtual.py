@@ -1,8 +1,8 @@
 """Runs a limiter on a request workload in virtual time."""
 
 from core.units import SECOND_NS
-from studies.api import VirtualBody
-from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, check_places, clock_offsets_ns
+from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
+from testbed.api import Testbed
 from testbed.servers.server import check_servers
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import EventLoop, event_loop
@@ -18,7 +18,6 @@ def run(asked: Limiting) -> RequestJournal:
     latter is missing where the run was cut off), and what ``testbed.trust.replicas`` says if they are to be compared.
     """
     names, requests = asked.topology.node_names(), asked.requests()
-    check_places(requests, asked.topology)
     offsets_ns = clock_offsets_ns(asked.seed, names, asked.clock_skew_ns)
     loop = event_loop(asked.system, asked.config, asked.topology, names, asked.seed, clock_offsets_ns=offsets_ns)
     for node, offered in requests.items():
@@ -33,9 +32,9 @@ def run(asked: Limiting) -> RequestJournal:
     return RequestJournal(journal)
 
 
-def check(asked: Limiting) -> None:
+def check(testbed: Testbed, asked: Limiting) -> None:
     """SpecError for a system that asks a real server."""
-    check_servers(asked.system, "virtual", is_real=False)
+    check_servers(asked.system, testbed.name, is_real=False)
 
 
 def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int) -> None:
@@ -51,6 +50,3 @@ def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int)
             return
         until_ns = min(until_ns + SECOND_NS, end_ns)
         loop.run(until_ns)
-
-
-BODY = VirtualBody(run, check)

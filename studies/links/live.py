@@ -2,8 +2,7 @@
 
 from collectors.writer import read_logs
 from core.errors import LinkError
-from studies.api import LiveBody
-from studies.links.asked import Measuring
+from studies.links.study import Measuring
 from testbed.hosts.site import Site
 from testbed.trust.evidence import DEGRADED, EXACT, Fidelity, RunEvidence
 
@@ -19,6 +18,3 @@ def run(site: Site, asked: Measuring) -> RunEvidence:
         paths, fidelity = list(error.paths), Fidelity(DEGRADED, (error.what,))
     samples = [(0, host, metric, value) for host, metric, value in site.counters()]
     return RunEvidence(fidelity, paths, samples, read_logs(site.folder / "logs"), notes=tuple(site.notes))
-
-
-BODY = LiveBody(run)

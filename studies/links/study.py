@@ -3,15 +3,22 @@
 from dataclasses import dataclass
 
 from studies.api import Journal, Point, Study
-from studies.links.asked import Measuring
 from studies.spec import RunSpec
-from systems.api import System
+from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
 
 
 @dataclass(frozen=True)
 class Config:
     """Options of the study: none."""
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Make the links of ``topology`` and measure every path; nothing is offered."""
+
+    topology: Topology
+    seed: int
 
 
 def asked(point: Point, config: Config) -> Measuring:
@@ -24,11 +31,6 @@ def journal(point: Point, asked: Measuring, evidence: RunEvidence) -> Journal:
     return Journal({}, evidence=evidence)
 
 
-def fits(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
-
-
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     """Next to nothing beside making the site."""
     return 0.0
@@ -38,11 +40,9 @@ STUDY = Study(
     "links",
     "every path of a topology, requested against measured",
     Config,
-    None,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.links.virtual:BODY",
-    "studies.links.live:BODY",
+    virtual="studies.links.virtual",
+    live="studies.links.live",
 )

@@ -1,7 +1,6 @@
 """Paths of the model's network, measured by small datagrams as a live testbed's are."""
 
-from studies.api import VirtualBody
-from studies.links.asked import Measuring
+from studies.links.study import Measuring
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
@@ -12,11 +11,11 @@ PROBE_BYTES = 100
 SPACING_NS = 4_000_000
 
 
-def measured_paths(topology: Topology, seed: int) -> list[PathMeasure]:
-    """Every ordered pair of machines."""
-    network = Network(topology, seed)
-    names = [host.name for host in topology.machines]
-    return [_measured(network, topology, a, b) for a in names for b in names if a != b]
+def run(asked: Measuring) -> RunEvidence:
+    """Every ordered pair of machines, over the model's network, probed like a real one."""
+    network = Network(asked.topology, asked.seed)
+    names = [host.name for host in asked.topology.machines]
+    return RunEvidence(paths=[_measured(network, asked.topology, a, b) for a in names for b in names if a != b])
 
 
 def _measured(network: Network, topology: Topology, source: str, target: str) -> PathMeasure:
@@ -28,11 +27,3 @@ def _measured(network: Network, topology: Topology, source: str, target: str) ->
         source, target, path.one_way_delay_ns, p50, path.loss_probability, PROBES - len(delays_ns), PROBES,
         path.jitter_ns, p05, p95,
     )  # fmt: skip
-
-
-def run(asked: Measuring) -> RunEvidence:
-    """The model's network, probed like a real one."""
-    return RunEvidence(paths=measured_paths(asked.topology, asked.seed))
-
-
-BODY = VirtualBody(run)

@@ -13,7 +13,7 @@ import numpy as np
 
 from core.clients import Role, TopicLoad
 from core.errors import MachineError
-from core.records import Int64
+from core.records import Int64, Sample
 from studies.placement.asked import Spell
 from studies.placement.script import Script, client_file, events_file
 from testbed.hosts.site import Site
@@ -32,7 +32,6 @@ from testbed.trust.accounts import (
 )
 
 NOTHING = DeliveryAccount(*[0] * len(fields(DeliveryAccount)))
-Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Accounts(NamedTuple):
 
     fates: dict[str, Fate]
     account: DeliveryAccount
-    samples: list[Row]
+    samples: list[Sample]
     lateness_ns: Int64
 
 
@@ -98,9 +97,9 @@ def accounts(script: Script, records: Records, topics: Sequence[TopicLoad]) -> A
     return Accounts(fates, reduce(add, whole), samples, np.concatenate([np.empty(0, np.int64), *late]))
 
 
-def _samples(at_ns: int, records: Records, receipts: dict[tuple[str, str], list[Receipt]]) -> list[Row]:
+def _samples(at_ns: int, records: Records, receipts: dict[tuple[str, str], list[Receipt]]) -> list[Sample]:
     """Counts of clients, at the end of the run."""
-    rows: list[Row] = []
+    rows: list[Sample] = []
     for (client, _), parts in receipts.items():
         counts = {
             "gap_count": sum(part.gap_count for part in parts),
@@ -129,13 +128,6 @@ class Event(NamedTuple):
     left_count: int = 0
 
 
-class Ownership(NamedTuple):
-    """Who had which topic, and how they parted from it."""
-
-    spells: list[Spell]
-    samples: list[Row]
-
-
 def read_events(site: Site, folder: Path, brokers: Iterable[str]) -> list[Event]:
     """Bring them home from the brokers' hosts; of one whose host is lost, or where nothing happened, none."""
     events = []
@@ -149,10 +141,10 @@ def read_events(site: Site, folder: Path, brokers: Iterable[str]) -> list[Event]
     return events
 
 
-def ownership(events: Iterable[Event], until_ns: int) -> Ownership:
-    """Events -> spells."""
+def ownership(events: Iterable[Event], until_ns: int) -> tuple[list[Spell], list[Sample]]:
+    """Who had which topic, and samples of how they parted from it."""
     spells: list[Spell] = []
-    samples: list[Row] = []
+    samples: list[Sample] = []
     opened: dict[tuple[str, str], int] = {}  # (topic, broker) -> since when
     fenced: dict[tuple[str, str], int] = {}  # the same, of those that are not drained
     for at_ns, broker, kind, topic, left_count in sorted(events, key=lambda event: event.at_ns):
@@ -174,4 +166,4 @@ def ownership(events: Iterable[Event], until_ns: int) -> Ownership:
     spells += [Spell(topic, broker, since_ns, until_ns) for (topic, broker), since_ns in opened.items()]
     ended = [spell._replace(end_ns=min(spell.end_ns, until_ns)) for spell in spells]
     spells = sorted((spell for spell in ended if spell.start_ns < spell.end_ns), key=lambda spell: spell.start_ns)
-    return Ownership(spells, samples)
+    return spells, samples

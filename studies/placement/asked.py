@@ -1,46 +1,59 @@
 """What a testbed is told and gives back when a control plane places topics: the same on all of them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from core.clients import ClientLoad, Happening, Joined, Moved
-from core.units import SECOND_NS
+from core.clients import ClientLoad, Happening, Moved
+from core.errors import SpecError
+from core.records import Json, Sample
+from core.units import duration_ns
+from studies.api import check_least
 from systems.api import Message, System
-from systems.placement.messages import AtSite, Wanted
+from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
-from testbed.faults import Fault
-from testbed.topologies.places import EdgeSite, with_clients
+from testbed.faults import Fault, Handover, read_faults
+from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
 from testbed.trust.evidence import NOTHING, RunEvidence
 
 
 @dataclass(frozen=True)
-class Bookies:
-    """Where a broker's messages are persisted before they go on (``systems.parts.bookies``)."""
+class Config:
+    """Options of the study."""
 
-    count: int  # the ensemble
-    quorum: int  # acknowledgements that a message waits for
-    same_site: bool  # in racks of the broker's own site (ePulsar, 3.5); else on sites drawn at random
-    rack_rtt_ns: int
-    write_mean_ns: int
+    duration: str = "60s"
+    access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
+    warm_up_rounds: int = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
+    out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
+    window: str = "1s"  # of topics' counts and latencies
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
+    bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
+    write_quorum: int = 2  # acknowledgements that it waits for
+    bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
+    rack_rtt: str = "200us"  # ours: between racks of a site
+    bookie_write: str = "1ms"  # ours: mean of a synced write, exponential
+    record: bool = False  # keep every message of the control plane
 
-
-@dataclass(frozen=True)
-class Placing:
-    """One run.  ``out_rps``: messages a second that a broker can send out; ``record``: keep every message."""
-
-    duration_ns: int
-    access_ns: int  # client to site, one way
-    seed: int
-    warm_up_rounds: int = 600
-    out_rps: float = 1_500_000.0
-    faults: tuple[Fault, ...] = ()
-    record: bool = False
-    bookies: Bookies | None = None  # None: topics are not persistent
-    window_ns: int = SECOND_NS  # of what is told of topics
+    def __post_init__(self) -> None:
+        """SpecError for numbers that make no sense, or faults that cannot be read."""
+        read_faults(self.faults)
+        for name, least in (
+            ("duration", "1ns"),
+            ("access", "0"),
+            ("window", "1ns"),
+            ("rack_rtt", "0"),
+            ("bookie_write", "0"),
+        ):
+            span_ns("study placement", name, getattr(self, name), least)
+        if self.bookies and not 1 <= self.write_quorum <= self.bookies:
+            what = f"study placement: write_quorum = {self.write_quorum} of bookies = {self.bookies}"
+            raise SpecError(what, "give at least 1, and at most as many as there are bookies")
+        choice("study placement", "bookie_site", self.bookie_site, ("same", "any"))
+        check_least("placement", self, warm_up_rounds=0)
+        if not self.out_rps > 0:
+            raise SpecError(f"study placement: out_rps = {self.out_rps}", "give a rate above 0")
 
 
 @dataclass(frozen=True)
@@ -51,17 +64,39 @@ class PlacementRequest:
     config: Options
     without_clients: Topology
     load: ClientLoad
-    placing: Placing
+    seed: int
+    rule: Config
+    faults: tuple[Fault, ...]  # those of ``rule``, read
+
+    @cached_property
+    def duration_ns(self) -> int:
+        """Length of the run."""
+        return duration_ns(self.rule.duration)
+
+    @cached_property
+    def access_ns(self) -> int:
+        """Client to site, one way."""
+        return duration_ns(self.rule.access)
 
     @cached_property
     def topology(self) -> Topology:
         """With the clients' hosts."""
-        return with_clients(self.without_clients, self.load.homes, self.placing.access_ns)
+        return with_clients(self.without_clients, self.load.homes, self.access_ns)
 
-    @property
-    def seed(self) -> int:
-        """See ``studies.api.Asked``."""
-        return self.placing.seed
+    @cached_property
+    def places(self) -> list[EdgeSite]:
+        """The sites."""
+        return sites(self.without_clients)
+
+    @cached_property
+    def happenings(self) -> list[Happening]:
+        """What clients do, in order."""
+        return self.load.happenings(self.duration_ns)
+
+    def handovers(self) -> list[Handover]:
+        """Of clients, to the switch of another site."""
+        moves = (happening for happening in self.happenings if isinstance(happening, Moved))
+        return [Handover(move.at_ns, move.client, self.places[move.site].name) for move in moves]
 
 
 class Spell(NamedTuple):
@@ -85,19 +120,11 @@ class Recorded(NamedTuple):
 
 @dataclass(frozen=True)
 class PlacementJournal:
-    """What a run showed: samples (at_ns, node, metric, value), ownership, clients, the fate of messages by topic."""
+    """What a run showed: samples, ownership, the fate of messages by topic."""
 
-    samples: list[tuple[int, str, str, float]]
+    samples: list[Sample]
     spells: list[Spell]
-    happenings: list[Happening]
     fates: dict[str, Fate]
     faults: list[tuple[int, Fault]] = field(default_factory=list)
     messages: list[Recorded] = field(default_factory=list)
     evidence: RunEvidence = NOTHING
-
-
-def wanted_report(happening: Happening, places: Sequence[EdgeSite]) -> AtSite | Wanted:
-    """How a client's node is told what it does."""
-    if isinstance(happening, Moved):
-        return AtSite(places[happening.site].proxy)
-    return Wanted(happening.topic, happening.role, isinstance(happening, Joined))

@@ -4,11 +4,13 @@ A file that is brought to each host, so that nodes that are restarted read the s
 write down what they saw.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from core.clients import Role
+from core.clients import Joined, Moved, Role
+from studies.placement.asked import PlacementRequest
 from systems.placement.messages import AtSite, Wanted
 
 
@@ -24,6 +26,17 @@ class Deed(msgspec.Struct, frozen=True, array_like=True):
     def report(self) -> AtSite | Wanted:
         """As the node hears it."""
         return AtSite(self.proxy) if self.proxy else Wanted(self.topic, self.role, self.wanted)
+
+
+def deeds_of(asked: PlacementRequest) -> Iterator[tuple[str, Deed]]:
+    """Who is told what, in order: where clients begin, and then all that happens."""
+    begins = [Moved(0, client, home) for client, home in asked.load.homes.items()]
+    for happening in [*begins, *asked.happenings]:
+        if isinstance(happening, Moved):
+            deed = Deed(happening.at_ns, asked.places[happening.site].proxy)
+        else:
+            deed = Deed(happening.at_ns, "", happening.topic, happening.role, isinstance(happening, Joined))
+        yield happening.client, deed
 
 
 class TopicAt(msgspec.Struct, frozen=True):
@@ -48,7 +61,7 @@ class Script(msgspec.Struct, frozen=True):
     until_ns: int  # nothing is sent from then on
     token: str  # of the brokers' control ports
     topics: dict[str, TopicAt]
-    clients: dict[str, tuple[Deed, ...]]
+    clients: dict[str, list[Deed]]
     brokers: dict[str, BrokerAt]
     store: str  # the node
     store_at: tuple[str, int]  # its ZooKeeper

@@ -12,8 +12,7 @@ import numpy as np
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.api import VirtualBody
-from studies.policies.asked import PolicyResults, PolicyStudy, Setting
+from studies.policies.study import PolicyResults, PolicyStudy, Setting
 from systems.parts.consistent_hash import NAMESPACE, ranges_of
 from systems.parts.coordinates import Coordinates
 from systems.parts.topic_placement import delays_s
@@ -117,7 +116,7 @@ def results(
     sites = Coordinates(*(part[places.brokers : places.brokers + places.sites] for part in where))
     if setting.access_in_height:
         sites = sites._replace(height=sites.height + 2.0 * setting.access_s)  # coordinates are of round trips
-    found: Float64 = study(
+    shown: Float64 = study(
         placements,
         (*_flat(scenario.producers), *_flat(scenario.consumers)),
         ranges_of(scenario.topics, places.brokers),
@@ -130,7 +129,7 @@ def results(
         setting.policy.shortcut,
         setting.only_violated,
     )
-    return found
+    return shown
 
 
 def _flat(members: Sequence[Sequence[int]]) -> tuple[Int64, Int64]:
@@ -141,16 +140,13 @@ def _flat(members: Sequence[Sequence[int]]) -> tuple[Int64, Int64]:
 
 def run(asked: PolicyStudy) -> PolicyResults:
     """Let coordinates settle, draw the placements, and see what each policy makes of them."""
-    places = places_of(asked.topology)
-    if asked.shuffled:
+    config, places = asked.config, places_of(asked.topology)
+    if config.shuffled:
         places = shuffled(places, generator(asked.seed, "placement-study", "delays"))
-    where = settled(places, asked.rounds, generator(asked.seed, "placement-study", "coordinates"))
-    in_swarms = asked.scenario == "swarms"
-    scenario = (swarms if in_swarms else game)(asked.groups, asked.members)
+    where = settled(places, config.rounds, generator(asked.seed, "placement-study", "coordinates"))
+    in_swarms = config.scenario == "swarms"
+    scenario = (swarms if in_swarms else game)(config.groups, config.members)
     rng = generator(asked.seed, "placement-study", "clients")
-    placements = drawn(asked.permutations, asked.groups, asked.members, places.sites, in_swarms, rng)
-    shown = results(places, where, scenario, placements, asked.setting)
+    placements = drawn(config.permutations, config.groups, config.members, places.sites, in_swarms, rng)
+    shown = results(places, where, scenario, placements, config.setting())
     return PolicyResults(shown, places.names, places.delay_s, where)
-
-
-BODY = VirtualBody(run)

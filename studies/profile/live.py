@@ -6,9 +6,11 @@ where there are several, so that it, and not its clients, is what the load fills
 """
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import reduce
+from itertools import count, cycle
 from operator import add
 
 import numpy as np
@@ -18,8 +20,7 @@ from core.errors import MachineError
 from core.records import Block, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.api import LiveBody
-from studies.profile.asked import ROLES, Profiled, ProfileRequest, Profiling, Row, check_profiling
+from studies.profile.study import Profiled, ProfileRequest, broker_of
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
@@ -28,7 +29,6 @@ from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
-from testbed.trust.evidence import RunEvidence
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
 LEAD_OF_MESSAGE_NS = 20_000
@@ -40,29 +40,29 @@ CLIENTS = "clients"  # a node of samples: all clients' processes
 
 def run(site: Site, asked: ProfileRequest) -> Profiled:
     """Offer the load, whose clients all join at 0, to the site's only broker, and measure."""
-    return _Bench(site, asked.load, asked.profiling).carry_out()
+    return _Bench(site, asked).carry_out()
 
 
 class _Bench:
     """One run."""
 
-    def __init__(self, site: Site, load: ClientLoad, profiling: Profiling):
-        self._site, self._profiling = site, profiling
-        self._name = check_profiling(site.topology)
-        self._topics = list(load.topics)
-        self._producers, self._consumers = _members(load)
-        self._blocks = blocks_of(load, profiling.seed, profiling.duration_ns)
-        self._observer = Observer(site, profiling.scale_ns)
+    def __init__(self, site: Site, asked: ProfileRequest):
+        self._site, self._asked = site, asked
+        self._name = broker_of(site.topology)
+        self._topics = list(asked.load.topics)
+        self._producers, self._consumer_count = _members(asked.load)
+        self._blocks = blocks_of(asked.load, asked.seed, asked.duration_ns)
+        self._message_count = sum(block.message_count for block in self._blocks.values())
+        self._observer = Observer(site, asked.scale_ns)
         self._findings = self._observer.findings
         self._timeline = Play()
         self._begin_ns = 0  # CLOCK_REALTIME of the load's time 0
 
     def carry_out(self) -> Profiled:
         """Bring everybody up, play the load, take the records home."""
-        hosts = {role: [host.name for host in self._site.topology.hosts if host.role == role] for role in ROLES}
         with ExitStack() as stack:
-            self._publishers = Publishers(self._site, hosts["publisher"])
-            self._subscribers = self._start_consumers(hosts["subscriber"])
+            self._publishers = Publishers(self._site, self._site.topology.node_names("publisher"))
+            self._subscribers = self._start_consumers(self._site.topology.node_names("subscriber"))
             own, others = self._cores()
             brokers = Brokers(self._site, [self._name], cores=own)
             stack.callback(brokers.close)
@@ -73,7 +73,7 @@ class _Bench:
                 _pin(agent.pid, others)
             self._connect()
             if self._is_here:
-                stack.enter_context(confined(self._site.state, self._broker.agent.pid, self._profiling.core_share))
+                stack.enter_context(confined(self._site.state, self._broker.agent.pid, self._asked.core_share))
             with self._observer.watch:
                 cpu = self._play()
                 self._drain()
@@ -89,7 +89,7 @@ class _Bench:
         usable = sorted(os.sched_getaffinity(0))
         if self._is_here:
             return ((usable[-1],), tuple(usable[:-1])) if len(usable) > 1 else ((), ())
-        share = self._profiling.core_share
+        share = self._asked.core_share
         confined_to = "" if share == 1 else f", nor confined to {share:g} of one"
         self._site.notes.append(f"the broker is not pinned to a core of its machine{confined_to}")
         return (), ()
@@ -97,15 +97,17 @@ class _Bench:
     # --- who is there ----------------------------------------------------------------------------------
 
     def _channels(self, topic: TopicLoad) -> list[str]:
-        return [_channel(number) for number in range(len(self._consumers[topic.name]))]
+        return [_channel(number) for number in range(self._consumer_count[topic.name])]
 
     def _start_consumers(self, hosts: Sequence[str]) -> Crew:
         """A process for each number of a consumer, on the subscribers' hosts in turn."""
-        most = max(len(clients) for clients in self._consumers.values())
-        messages = sum(block.message_count for block in self._blocks.values())
-        command = python_agent("testbed.brokers.subscribe_host", str(int(messages * _ROOM) + _SPARE_ROWS))
-        names = {number: f"subscribe-{_channel(number)}" for number in range(most)}
-        started = {name: self._site.start(hosts[k % len(hosts)], Program(name, command)) for k, name in names.items()}
+        rows = int(self._message_count * _ROOM) + _SPARE_ROWS
+        command = python_agent("testbed.brokers.subscribe_host", str(rows))
+        names = [f"subscribe-{_channel(number)}" for number in range(max(self._consumer_count.values()))]
+        started = {
+            name: self._site.start(host, Program(name, command))
+            for name, host in zip(names, cycle(hosts), strict=False)
+        }
         return Crew(self._site, started)
 
     def _connect(self) -> None:
@@ -127,17 +129,17 @@ class _Bench:
 
     def _play(self) -> dict[str, float]:
         """Hand out the loads and wait until all is due; returns processor time in the measured span, by node."""
-        messages = sum(block.message_count for block in self._blocks.values())
         for tag, topic in enumerate(self._topics, 1):
             self._publishers.bring(self._blocks[topic.name], tag)
-        self._begin_ns = self._timeline.begin(LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * messages)
+        lead_ns = LEAD_NS * (1 + len(self._topics) // 4) + LEAD_OF_MESSAGE_NS * self._message_count
+        self._begin_ns = self._timeline.begin(lead_ns)
         for tag, topic in enumerate(self._topics, 1):
             self._publishers.load(self._begin_ns, topic.name, tag)
-        self._timeline.until(self._profiling.warm_up_ns)
+        self._timeline.until(self._asked.warm_up_ns)
         before = self._cpu_ns()
-        self._timeline.until(self._profiling.duration_ns)
+        self._timeline.until(self._asked.duration_ns)
         after = self._cpu_ns()
-        self._findings.played(self._begin_ns, self._begin_ns + self._profiling.duration_ns)
+        self._findings.played(self._begin_ns, self._begin_ns + self._asked.duration_ns)
         return {node: after[node] - before[node] for node in after}
 
     def _cpu_ns(self) -> dict[str, float]:
@@ -149,9 +151,7 @@ class _Bench:
 
     def _drain(self) -> None:
         """Until every copy has come, or nothing comes any more."""
-        wanted = sum(
-            self._blocks[topic.name].message_count * len(self._consumers[topic.name]) for topic in self._topics
-        )
+        wanted = sum(block.message_count * self._consumer_count[topic] for topic, block in self._blocks.items())
         end_ns = self._timeline.now_ns() + int(DRAIN_S * SECOND_NS)
 
         def progress() -> Progress:
@@ -167,23 +167,22 @@ class _Bench:
     def _taken_home(self, cpu_ns: Mapping[str, float]) -> Profiled:
         sent = {topic.name: _joined(self._publishers.collect(tag)) for tag, topic in enumerate(self._topics, 1)}
         answers, got = self._subscribers.collect_all("deliveries")
-        self._check_alive()
-        span_ns = self._profiling.warm_up_ns, self._profiling.duration_ns
-        counts = dict.fromkeys(("in_count", "in_bytes", "out_count", "out_bytes", "offered_count", "lost_count"), 0)
+        lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
+        if lost:  # what is left is no profile
+            raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
+        span_ns = self._asked.warm_up_ns, self._asked.duration_ns
+        counts = Counter(in_count=0, in_bytes=0, out_count=0, out_bytes=0, offered_count=0, lost_count=0)
         latencies, accounts = [np.empty(0, np.int64)], list[DeliveryAccount]()
         for tag, topic in enumerate(self._topics, 1):
             rows, block = sent[topic.name], self._blocks[topic.name]
-            intended_ns, _, _ = block.messages()
+            size_bytes, (intended_ns, _, _) = int(block.size_bytes), block.messages()
             accepted = int(within(shifted(rows["acknowledged_at_ns"], self._begin_ns), span_ns).sum())
-            counts["in_count"] += accepted
-            counts["in_bytes"] += accepted * int(block.size_bytes)
+            counts.update(in_count=accepted, in_bytes=accepted * size_bytes)
             for channel in self._channels(topic):
                 mine = Deliveries([got[f"subscribe-{channel}"]]).of(topic.name, tag)
                 made = copies(intended_ns, mine["message"], mine["received_at_ns"] - self._begin_ns, span_ns)
-                counts["out_count"] += made.came_count
-                counts["out_bytes"] += made.came_count * int(block.size_bytes)
-                counts["offered_count"] += made.due_count
-                counts["lost_count"] += made.lost_count
+                counts.update(out_count=made.came_count, out_bytes=made.came_count * size_bytes)
+                counts.update(offered_count=made.due_count, lost_count=made.lost_count)
                 latencies.append(made.latency_ns)
                 accounts.append(_account(rows, mine))
             self._findings.late(lateness_ns(intended_ns[rows["message"]], shifted(rows["sent_at_ns"], self._begin_ns)))
@@ -193,24 +192,13 @@ class _Bench:
                 "out_of_order": sum(answer["out_of_order_count"] for answer in answers.values()),
             }
             self._findings.accounted(0, reduce(add, accounts), beside)
-        return Profiled(np.concatenate(latencies), self._samples(counts, cpu_ns), self._evidence())
-
-    def _check_alive(self) -> None:
-        """What is left of a run that lost a process is no profile."""
-        lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
-        if lost:
-            raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
-
-    def _samples(self, counts: Mapping[str, int], cpu_ns: Mapping[str, float]) -> list[Row]:
-        end_ns = self._profiling.duration_ns
-        rows: list[Row] = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
-        rows.append((end_ns, self._name, "span_ns", float(end_ns - self._profiling.warm_up_ns)))
-        return rows + [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
-
-    def _evidence(self) -> RunEvidence:
+        end_ns = self._asked.duration_ns
+        counts["ns"] = end_ns - self._asked.warm_up_ns
+        samples = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
+        samples += [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
         self._observer.watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
-        return self._observer.evidence()
+        return Profiled(np.concatenate(latencies), samples, self._observer.evidence())
 
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
@@ -235,19 +223,18 @@ def _channel(number: int) -> str:
     return f"consumer{number + 1}"
 
 
-def _members(load: ClientLoad) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
-    """Producers of each topic with their numbers, and its consumers."""
+def _members(load: ClientLoad) -> tuple[dict[str, dict[str, int]], Counter[str]]:
+    """Producers of each topic with their numbers, and how many consumers it has."""
     producers: dict[str, dict[str, int]] = {topic.name: {} for topic in load.topics}
-    consumers: dict[str, list[str]] = {topic.name: [] for topic in load.topics}
-    number = 0
+    consumer_count = Counter({topic.name: 0 for topic in load.topics})
+    number = count()
     for joined in load.happenings(0):
         assert isinstance(joined, Joined) and joined.at_ns == 0
         if joined.role is Role.PRODUCER:
-            producers[joined.topic][joined.client] = number
-            number += 1
+            producers[joined.topic][joined.client] = next(number)
         else:
-            consumers[joined.topic].append(joined.client)
-    return producers, consumers
+            consumer_count[joined.topic] += 1
+    return producers, consumer_count
 
 
 def _pin(pid: int, cores: Sequence[int]) -> None:
@@ -264,12 +251,6 @@ def _joined(parts: Sequence[Columns]) -> Columns:
 
 def _account(sent: Columns, got: Mapping[str, Int64]) -> DeliveryAccount:
     """Of one topic and consumer."""
-    return account(
-        np.sort(sent["message"]),
-        sent["message"][sent["sent_at_ns"] != ABSENT],
-        sent["message"][sent["acknowledged_at_ns"] != ABSENT],
-        got["message"],
-    )
-
-
-BODY = LiveBody(run)
+    message = sent["message"]
+    was_sent, was_acknowledged = (sent[name] != ABSENT for name in ("sent_at_ns", "acknowledged_at_ns"))
+    return account(np.sort(message), message[was_sent], message[was_acknowledged], got["message"])

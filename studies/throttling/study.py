@@ -1,24 +1,28 @@
 """The study of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from collectors.writer import Columns
 from core.errors import SpecError
+from core.records import Float64, Json, Sample
 from core.units import duration_ns
-from studies.api import Journal, Point, Study
-from studies.limiting.asked import RequestJournal
+from studies.api import Journal, Point, Study, check_least
 from studies.spec import RunSpec
-from studies.tables import skipped_rows
-from studies.throttling.asked import Throttling
-from studies.throttling.tables import cycle_tables
+from studies.tables import columns, sample_rows, skipped_rows
 from systems.api import System
 from systems.limiting.throttling_users import Demand
-from testbed.faults import check_faults, read_faults
+from testbed.faults import Fault, check_faults, read_faults
+from testbed.nodes.journal import NodeJournal
+from testbed.topologies.topology import Topology
 from workloads.api import Offer
 
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
+OF_CYCLES = ("limit", "demand", "admitted", "nodal_measure")
+OF_CLIENTS = {"client_demand": "demand", "client_admitted": "admitted"}  # one after the other, in the clients' order
+_NEGATIVE = "negative_limit_count"  # what the limit itself says
 
 
 @dataclass(frozen=True)
@@ -28,17 +32,33 @@ class Config:
     cycles: int = 1_000  # DST Section 6
     load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
     clients_at: tuple[int, ...] = ()  # ours: cycles in which servers are told each client's demand (Fig. 7)
-    faults: tuple[dict[str, Any], ...] = ()  # tables as testbed.faults.read_faults takes them
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
     def __post_init__(self) -> None:
         """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
-        if self.cycles < 1:
-            raise SpecError(f"study throttling: cycles = {self.cycles}", "give 1 or more")
+        check_least("throttling", self, cycles=1)
         if not 0.0 <= self.load < float("inf"):
             raise SpecError(f"study throttling: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
             raise SpecError(f"study throttling: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
+
+
+@dataclass(frozen=True)
+class Throttling:
+    """``demands`` (cycles, servers) are told to the nodes of ``topology``, cycle k at (k + 1) x ``cycle_ns``.
+
+    ``clients``: cycle -> demands by client (servers, clients), which replace that cycle's totals.
+    """
+
+    system: System
+    config: object  # of the system's class
+    topology: Topology
+    demands: Float64
+    clients: Mapping[int, Float64]
+    cycle_ns: int
+    seed: int
+    faults: tuple[Fault, ...] = ()
 
 
 def asked(point: Point, config: Config) -> Throttling:
@@ -57,13 +77,41 @@ def asked(point: Point, config: Config) -> Throttling:
     )
 
 
-def journal(point: Point, asked: Throttling, outcome: RequestJournal) -> Journal:
+def journal(point: Point, asked: Throttling, shown: NodeJournal) -> Journal:
     """The tables of a run."""
-    tables = {
-        **cycle_tables(outcome.journal.samples, asked.cycle_ns),
-        "skipped_lines": skipped_rows(point.schedule.skipped),
+    skipped = skipped_rows(point.schedule.skipped)
+    return Journal({**cycle_tables(shown.samples, asked.cycle_ns), "skipped_lines": skipped})
+
+
+def cycle_tables(samples: Iterable[Sample], cycle_ns: int) -> dict[str, Columns]:
+    """The tables ``cycles``, ``client_cycles`` and ``samples``: the rest; cycle k ends at (k + 1) x ``cycle_ns``.
+
+    ``samples``: in the order in which nodes told them.
+    """
+    rest: list[Sample] = []
+    cycles: dict[tuple[int, str], dict[str, float]] = {}
+    clients: dict[tuple[int, str], dict[str, list[float]]] = {}
+    for at_ns, node, metric, value in samples:
+        if metric in OF_CYCLES:
+            cycles.setdefault((at_ns, node), {})[metric] = value
+        elif metric in OF_CLIENTS:
+            clients.setdefault((at_ns, node), {}).setdefault(OF_CLIENTS[metric], []).append(value)
+        elif metric != _NEGATIVE:
+            rest.append((at_ns, node, metric, value))
+    ended = [
+        (at_ns, at_ns // cycle_ns - 1, server, *(told.get(name) for name in OF_CYCLES))
+        for (at_ns, server), told in cycles.items()
+    ]
+    each = [
+        (at_ns, at_ns // cycle_ns - 1, server, number, demand, admitted)
+        for (at_ns, server), told in clients.items()
+        for number, (demand, admitted) in enumerate(zip(told["demand"], told["admitted"], strict=True))
+    ]
+    return {
+        "cycles": columns(("at_ns", "cycle", "server", *OF_CYCLES), ended),
+        "client_cycles": columns(("at_ns", "cycle", "server", "client", "demand", "admitted"), each),
+        "samples": sample_rows(rest),
     }
-    return Journal(tables)
 
 
 def fits(system: System) -> bool:
@@ -80,10 +128,10 @@ STUDY = Study(
     "throttling",
     "demands, cycle by cycle, at the servers of a throttler",
     Config,
-    Offer.DEMANDS,
-    fits,
     asked,
     journal,
     expected_seconds,
-    "studies.throttling.virtual:BODY",
+    fits,
+    Offer.DEMANDS,
+    virtual="studies.throttling.virtual",
 )

@@ -1,17 +1,16 @@
 """Runs a throttler on demands that are given cycle by cycle (DST), in virtual time."""
 
 from core.units import SECOND_NS
-from studies.api import VirtualBody
-from studies.limiting.asked import RequestJournal
-from studies.throttling.asked import Throttling
+from studies.throttling.study import Throttling
 from systems.api import Report
 from systems.limiting.throttling_users import Demand
+from testbed.nodes.journal import NodeJournal
 from testbed.virtual.scheduler import event_loop
 
 AFTER_NS = SECOND_NS  # for messages of the last cycle
 
 
-def run(asked: Throttling) -> RequestJournal:
+def run(asked: Throttling) -> NodeJournal:
     """Report the demands to the system's nodes, one on each node of the topology.
 
     All reports of an instant come before what they cause at that instant.  Only the nodes' samples are of interest.
@@ -24,7 +23,4 @@ def run(asked: Throttling) -> RequestJournal:
             report = Demand(cycle, sum(each), tuple(each)) if each else Demand(cycle, total)
             loop.inject(name, (cycle + 1) * asked.cycle_ns, Report(report))
     loop.fail(asked.faults)
-    return RequestJournal(loop.run((len(asked.demands) + 1) * asked.cycle_ns + AFTER_NS))
-
-
-BODY = VirtualBody(run)
+    return loop.run((len(asked.demands) + 1) * asked.cycle_ns + AFTER_NS)

@@ -29,7 +29,7 @@ def stand(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     def otherwise(self, testbed, asked):
         if testbed is ELSEWHERE and isinstance(asked, Searching):
-            asked = replace(asked, deployed=replace(asked.deployed, calibration=str(slower)))
+            asked = replace(asked, calibration=str(slower))
         if testbed is ELSEWHERE and isinstance(asked, Limiting):
             asked = replace(asked, clock_skew_ns=SKEW_NS)
         return carry_out(self, testbed, asked)

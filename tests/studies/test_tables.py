@@ -5,7 +5,7 @@ from pathlib import Path
 
 from collectors.schema import TABLES
 from studies.tables import fault_rows, skipped_rows
-from studies.throttling.tables import cycle_tables
+from studies.throttling.study import cycle_tables
 from testbed.faults import KINDS, read_faults
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +44,8 @@ def test_every_fault_in_columns():
     assert rows == [
         {"kind": "crash", "target": "n1"},
         {"kind": "restart", "target": "n1", "peer": "n2"},
-        {"kind": "partition", "side": ["n1", "n2"]},
-        {"kind": "heal", "side": []},
+        {"kind": "partition", "side": ("n1", "n2")},
+        {"kind": "heal", "side": ()},
         {"kind": "link-loss", "target": "n1", "peer": "n2", "probability": 0.1},
         {"kind": "link-duplication", "target": "*", "peer": "*", "probability": 0.2},
         {"kind": "link-reordering", "target": "n1", "peer": "n2", "probability": 0.3, "hold_ns": 20_000_000},

@@ -17,7 +17,7 @@ from harness.experiment import RunSpec
 from harness.run import asked_of, check_all, execute, resolve
 from studies.coordinates import virtual
 from studies.coordinates.asked import Located
-from studies.coordinates.study import Plan
+from studies.coordinates.plan import Plan
 from tests.harness.common import parquet_hashes
 
 STAR = {"depth": 1, "fanout": 6, "delay": "5ms"}
@@ -132,7 +132,7 @@ def test_an_agent_that_was_lost_is_left_out(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("found", "names"),
     [
-        (spec({"rounds": 0}), "at least 1 round"),
+        (spec({"rounds": 0}), "rounds = 0; give at least 1"),
         (spec({"interval": "soon"}), "interval"),
         (spec({"handover": "0s"}), "handover"),
         (spec({"handover": "60s"}), "cannot hand over"),

@@ -9,7 +9,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import RunSpec
 from harness.run import check_all
 from studies.distribution.asked import Deployed, DeploymentConfig
-from studies.distribution.far import LAN_NS, far_of
+from studies.distribution.deployment import LAN_NS, far_of
 from studies.distribution.virtual import deployment_of
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import load_topology

@@ -10,6 +10,7 @@ from harness.run import carried_out, execute, resolve
 from studies import load_study
 from studies.distribution.asked import DeploymentConfig
 from systems.api import UNASSIGNED
+from testbed import load_testbed
 from tests.harness.common import small
 from tests.live import needs
 from tests.studies.distribution.up import up
@@ -177,4 +178,4 @@ def test_what_only_a_model_can_do_is_refused():
     with pytest.raises(SpecError, match="distributor"):
         deployed(faults=({"kind": "crash", "at": "1s", "node": "distributor"},))
     with pytest.raises(SpecError, match="study throttling does not run on testbed local"):
-        load_study("throttling").live_body("local")
+        load_study("throttling").body(load_testbed("local"))

@@ -27,9 +27,9 @@ def up(point: Point, config: DeploymentConfig) -> TopicWindows:
     """SpecError where the testbed cannot do that; to be closed."""
     asked = deployed(point, config)
     if not point.testbed.real_time:
-        virtual.check_modelled(asked)
+        virtual.check(point.testbed, asked)
         return virtual.deployment_of(asked)
-    live.check_real(point.testbed, asked)
+    live.check(point.testbed, asked)
     with ExitStack() as stack:
         site = stack.enter_context(point.testbed.site(asked.topology, asked.seed))
         return Up(stack.pop_all(), site, asked)

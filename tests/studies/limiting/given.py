@@ -1,5 +1,6 @@
 """Requests that a test states, offered to a limiter: in virtual time, or on a site."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +41,17 @@ def asked(
     return Limiting(system, config, topology, Given(requests), duration_ns, seed, checked, drain_ns, **more)
 
 
+def decisions(shown: RequestJournal) -> Counter[tuple[str, str]]:
+    """How many requests had which verdict, or "lost", at which node."""
+    requests = shown.requests()
+    return Counter(zip(requests["node"], requests["decision"], strict=True))
+
+
 def run_requests(*given: Any, **more: Any) -> RequestJournal:
     """In virtual time."""
     return virtual.run(asked(*given, **more))
 
 
-def run_requests_live(site: Site, *given: Any, **more: Any) -> live.LiveRequestJournal:
+def run_requests_live(site: Site, *given: Any, **more: Any) -> RequestJournal:
     """On a site."""
     return live.played(site, asked(*given, **more))

@@ -14,7 +14,6 @@ from core.errors import MachineError, SpecError, SystemFault
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
-from studies.limiting.live import LiveRequestJournal
 from systems import SYSTEMS
 from systems.api import Arrival
 from systems.limiting.crdt_counter_literal import unpacked
@@ -47,7 +46,7 @@ LIMITERS = [
 
 def live(
     folder: Path, name: str, faults: Iterable[Fault] = (), drain_ns: int = 3 * SECOND_NS, **options: Any
-) -> LiveRequestJournal:
+) -> RequestJournal:
     system = load_system(name)
     config = system.config(**options)
     with LocalSite(TOPOLOGY, folder, folder) as site:
@@ -72,12 +71,12 @@ def total(journal: RequestJournal, metric: str, node: str | None = None) -> floa
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LiveRequestJournal]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RequestJournal]:
     """Every limiter at work, a few at a time: they mostly wait."""
 
     folder = tmp_path_factory.mktemp("runs")
 
-    def run(name: str) -> LiveRequestJournal:
+    def run(name: str) -> RequestJournal:
         (folder / name).mkdir()
         return live(folder / name, name, **OPTIONS)
 
@@ -86,7 +85,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LiveRequestJourn
 
 
 @pytest.mark.parametrize("name", LIMITERS)
-def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: str) -> None:
+def test_a_limiter_runs_as_processes(runs: dict[str, RequestJournal], name: str) -> None:
     rows, expected = runs[name].requests(), virtual(name, **OPTIONS)
     assert sorted(rows["request_id"]) == list(range(COUNT))
     assert decisions(runs[name])["lost"] == 0
@@ -107,7 +106,7 @@ def test_a_limiter_runs_as_processes(runs: dict[str, LiveRequestJournal], name: 
     assert abs(runs[name].epoch_ns - time.time_ns()) < 600 * SECOND_NS
 
 
-def test_replicas_are_equal_after_the_drain(runs: dict[str, LiveRequestJournal]) -> None:
+def test_replicas_are_equal_after_the_drain(runs: dict[str, RequestJournal]) -> None:
     limit = limit_of(8, "0.05")
     for name in REPLICAS:
         states = runs[name].states
@@ -126,7 +125,7 @@ def test_replicas_are_equal_after_the_drain(runs: dict[str, LiveRequestJournal])
 def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_path: Path) -> None:
     down, up = 400 * MILLISECOND_NS, 700 * MILLISECOND_NS
 
-    def run(copy_from: str) -> LiveRequestJournal:
+    def run(copy_from: str) -> RequestJournal:
         folder, faults = tmp_path / (copy_from or "empty"), (Crash(down, "n2"), Restart(up, "n2", copy_from))
         return live(folder, "crdt-counter", faults, body="literal", **OPTIONS)
 

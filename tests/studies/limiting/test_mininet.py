@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.live import LiveRequestJournal
+from studies.limiting.asked import RequestJournal
 from systems.limiting.queue_common import unpack
 from systems.loader import load_system
 from testbed.faults import Heal, Partition
@@ -33,7 +33,7 @@ def test_limiters_over_delays(tmp_path: Path) -> None:
     """One network for all: Redis answers after a round trip; cut-off replicas differ, and agree after the drain."""
     cut = (Partition(300 * MILLISECOND_NS, ("n3",)), Heal(1_500 * MILLISECOND_NS))
 
-    def run(name: str, **more: object) -> LiveRequestJournal:
+    def run(name: str, **more: object) -> RequestJournal:
         system = load_system(name)
         return run_requests_live(
             site, system, system.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=10 * SECOND_NS, **more

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.limiting.live import LiveRequestJournal
+from studies.limiting.asked import RequestJournal
 from systems.loader import load_system
 from testbed.faults import Crash, Fault, Heal, Partition, Restart
 from testbed.hosts.local import LocalSite
@@ -32,19 +32,19 @@ OPTIONS = {"capacity": 10, "rate": "1", "timeout": "500ms"}
 ROOT = Path(__file__).parents[3]
 
 
-def run(site: Site, name: str, faults: Sequence[Fault] = ()) -> LiveRequestJournal:
+def run(site: Site, name: str, faults: Sequence[Fault] = ()) -> RequestJournal:
     system = load_system(name)
     return run_requests_live(
         site, system, system.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=2 * SECOND_NS
     )
 
 
-def total(journal: LiveRequestJournal, metric: str) -> float:
+def total(journal: RequestJournal, metric: str) -> float:
     samples = journal.samples()
     return sum(value for name, value in zip(samples["metric"], samples["value"], strict=True) if name == metric)
 
 
-def verdict_on(journal: LiveRequestJournal) -> tuple[str, tuple[str, ...]]:
+def verdict_on(journal: RequestJournal) -> tuple[str, tuple[str, ...]]:
     """Of a machine that is never late, so that answers alone count."""
     seen = Observation(lateness=spread_of([0] * 1_000), answers=journal.answers, lost_agents=journal.lost_servers)
     fidelity = judge(seen)
@@ -107,7 +107,7 @@ def test_a_partition_from_the_server_that_was_declared_is_not_blamed(tmp_path: P
     check_excused(journal)
 
 
-def check_excused(journal: LiveRequestJournal) -> None:
+def check_excused(journal: RequestJournal) -> None:
     answers: Any = journal.answers
     assert answers.unanswered_in_faults_count > 0 and answers.unanswered_share <= 0.05
     assert total(journal, "unanswered_count") == answers.unanswered_count + answers.unanswered_in_faults_count

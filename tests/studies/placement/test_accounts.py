@@ -82,10 +82,10 @@ def test_who_had_the_topic() -> None:
         Event(100, "broker1", "fence", "t"),
         Event(130, "broker1", "drained", "t"),
     ]
-    owned = ownership([*first, Event(200, "broker2", "open", "t"), Event(900, "broker2", "crash")], UNTIL_NS)
-    assert owned.spells == [Spell("t", "broker1", 10, 100), Spell("t", "broker2", 200, 900)]
-    assert (130, "t", "drain_ns", 30.0) in owned.samples
-    assert sum(value for _, _, metric, value in owned.samples if metric == "early_open_count") == 0
+    spells, samples = ownership([*first, Event(200, "broker2", "open", "t"), Event(900, "broker2", "crash")], UNTIL_NS)
+    assert spells == [Spell("t", "broker1", 10, 100), Spell("t", "broker2", 200, 900)]
+    assert (130, "t", "drain_ns", 30.0) in samples
+    assert sum(value for _, _, metric, value in samples if metric == "early_open_count") == 0
 
 
 def test_a_topic_that_is_opened_before_it_is_drained_is_seen() -> None:
@@ -94,9 +94,9 @@ def test_a_topic_that_is_opened_before_it_is_drained_is_seen() -> None:
         Event(100, "broker1", "fence", "t"),
         Event(230, "broker1", "drained", "t"),
     ]
-    owned = ownership([*first, Event(200, "broker2", "open", "t")], UNTIL_NS)
-    assert sum(value for _, _, metric, value in owned.samples if metric == "early_open_count") == 1
-    assert owned.spells[-1] == Spell("t", "broker2", 200, UNTIL_NS)
+    spells, samples = ownership([*first, Event(200, "broker2", "open", "t")], UNTIL_NS)
+    assert sum(value for _, _, metric, value in samples if metric == "early_open_count") == 1
+    assert spells[-1] == Spell("t", "broker2", 200, UNTIL_NS)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from core.errors import SpecError
 from harness.experiment import RunSpec
 from harness.run import check_all, execute
-from studies.policies.asked import MEASURES, POLICIES
+from studies.policies.study import MEASURES, POLICIES
 from tests.harness.common import parquet_hashes
 
 OPTIONS: dict[str, Any] = {"groups": 6, "members": 4, "permutations": 7, "rounds": 100}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.seeds import generator
-from studies.policies import asked
 from studies.policies import virtual as study
+from studies.policies.study import POLICIES, Setting
 from systems.parts.consistent_hash import ranges_of
 from systems.parts.coordinates import Coordinates, distances_s
 from systems.parts.topic_placement import Policy
@@ -89,13 +89,13 @@ def test_the_kernel_finds_what_its_twin_does(
 ) -> None:
     places, where = random_places(seed, brokers, sites)
     scenario = (study.swarms if swarms else study.game)(3, 3)
-    setting = asked.Setting(policy, 0.08, 0.004, in_height, only_violated)
+    setting = Setting(policy, 0.08, 0.004, in_height, only_violated)
     placements = study.drawn(2, 3, 3, sites, swarms, generator(seed, "clients"))
     found = study.results(places, where, scenario, placements, setting)
     hashed = ranges_of(scenario.topics, brokers)
     for number, sites_of in enumerate(placements):
         twin = placement_twin.results(places, where, scenario, sites_of, hashed, setting)
-        for row, name in enumerate(asked.POLICIES):
+        for row, name in enumerate(POLICIES):
             assert found[number, row] == pytest.approx(np.array(twin[name])), name
 
 
@@ -106,7 +106,7 @@ def test_by_hand() -> None:
     vec = np.zeros((5, 8))
     vec[[1, 3], 0] = 0.060  # a perfect embedding of brokers 1 and 2, sites 1 and 2; the manager is anywhere
     where = Coordinates(vec, np.zeros(5), np.zeros(5), np.ones(5))
-    setting = asked.Setting(Policy(), 0.040, 0.008, True, False)
+    setting = Setting(Policy(), 0.040, 0.008, True, False)
     found = study.results(places, where, scenario, np.array([[1, 1, 1]]), setting)[0]
     hashed = ranges_of(scenario.topics, 2).tolist()
     away = hashed.count(0) / 2  # of the pairs, half are of either topic

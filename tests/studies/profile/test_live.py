@@ -17,8 +17,8 @@ from core.errors import MachineError, SpecError
 from core.units import SECOND_NS
 from harness.experiment import CALIBRATED, RunSpec
 from harness.run import check_point, execute, resolve
-from studies.profile.asked import Profiled, ProfileRequest, Profiling
 from studies.profile.live import run
+from studies.profile.study import Profiled, ProfileRequest
 from testbed import load_testbed
 from testbed.hosts.groups import confined, hierarchies
 from testbed.hosts.local import LocalSite
@@ -45,9 +45,10 @@ def spec(**changes: Any) -> RunSpec:
 def profiled(one: RunSpec, core_share: float = 1.0) -> Profiled:
     """The journal of the testbed itself."""
     point = resolve(one)
-    profiling = Profiling((SECONDS + 1) * SECOND_NS, SECOND_NS, one.seed, 20_000_000, core_share)
+    length_ns = (SECONDS + 1) * SECOND_NS
+    asked = ProfileRequest(point.topology, point.schedule, length_ns, SECOND_NS, one.seed, 20_000_000, core_share)
     with point.testbed.site(point.topology, one.seed) as site:
-        found = run(site, ProfileRequest(point.topology, point.schedule, profiling))
+        found = run(site, asked)
     return found
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import SECOND_NS
-from studies.throttling.asked import Throttling
+from studies.throttling.study import Throttling
 from studies.throttling.virtual import run
 from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
 from systems.conformance import check_system
@@ -42,7 +42,7 @@ def limits(demands: np.ndarray, delay: str, faults: tuple[Fault, ...] = (), **op
     """Limits in force in each cycle of a second, (cycles, servers); l_total = 1,000."""
     config = Config(rate="1000", cycle="1s", **options)
     topology = full_mesh(demands.shape[1], delay)
-    samples = run(Throttling(SYSTEM, config, topology, demands, {}, SECOND_NS, 1, faults)).journal.samples
+    samples = run(Throttling(SYSTEM, config, topology, demands, {}, SECOND_NS, 1, faults)).samples
     return np.array([value for _, _, metric, value in samples if metric == "limit"]).reshape(len(demands), -1)
 
 
@@ -85,7 +85,7 @@ def test_a_silent_server_keeps_its_part_and_the_others_are_not_held_up(demands: 
     config = Config(rate="1000", cycle="1s")
     faults = (Crash(10 * SECOND_NS + 1, "n3"),)
     shown = run(Throttling(SYSTEM, config, full_mesh(COUNT, "0ms"), demands, {}, SECOND_NS, 1, faults))
-    kept = [(at_ns, node, value) for at_ns, node, metric, value in shown.journal.samples if metric == "limit"]
+    kept = [(at_ns, node, value) for at_ns, node, metric, value in shown.samples if metric == "limit"]
     last = {node: value for at_ns, node, value in kept if at_ns == CYCLES * SECOND_NS}
     assert set(last) == {"n1", "n2", "n4", "n5"}
     rest = 1000.0 - sum(last.values())

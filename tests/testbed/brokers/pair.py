@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.clients import Happening, Joined, Left, Moved, Role, TopicLoad
-from core.units import MILLISECOND_NS
-from studies.placement.asked import PlacementJournal, PlacementRequest, Placing
+from core.units import MILLISECOND_NS, duration_text
+from studies.placement.asked import Config, PlacementJournal, PlacementRequest
 from studies.placement.live import check, run
 from systems.loader import load_system
 from testbed.api import Testbed
@@ -45,8 +45,8 @@ def placed(
     topology = load_topology("city-mec", {"sites": sites, "site_rtt": "70ms", "cloud_delay": "20ms"})
     system = load_system("epulsar")
     config = system.config(**{**QUICK, "access": "1ms", "bounds": {"orders": "40ms"}, **options})
-    placing = Placing(span_ns, MILLISECOND_NS, 1, warm_up_s, faults=tuple(faults))
-    asked = PlacementRequest(system, config, topology, load, placing)
+    rule = Config(duration=duration_text(span_ns), access="1ms", warm_up_rounds=warm_up_s)
+    asked = PlacementRequest(system, config, topology, load, 1, rule, tuple(faults))
     check(testbed, asked)
     with testbed.site(asked.topology, asked.seed) as site:
         return run(site, asked)

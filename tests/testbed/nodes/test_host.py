@@ -12,7 +12,7 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from core.records import Request
-from studies.limiting.users import RequestHost
+from studies.limiting.users import RequestHost, write_requests
 from systems.api import Decide, Verdict
 from systems.loader import load_system
 from testbed.hosts.local import LocalSite
@@ -177,8 +177,9 @@ def test_a_clock_counts_from_the_epoch() -> None:
     assert clock.now_ns() <= clock.now_ns()
 
 
-def test_users_need_a_node_at_the_start() -> None:
+def test_users_need_a_node_at_the_start(tmp_path: Path) -> None:
+    write_requests(tmp_path / "requests", [])
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))  # taken, but nobody listens
         with pytest.raises(ConnectionError, match="nobody listens"):
-            RequestHost().configure("token", {"n1": ["127.0.0.1", sock.getsockname()[1], "/dev/null"]})
+            RequestHost().configure("token", {"n1": ["127.0.0.1", sock.getsockname()[1], str(tmp_path / "requests")]})

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from studies.placement.asked import PlacementRequest, Placing
+from studies.placement.asked import Config, PlacementRequest
 from studies.placement.live import run as run_placement
-from studies.profile.asked import ProfileRequest, Profiling
 from studies.profile.live import run as run_profile
+from studies.profile.study import ProfileRequest
 from systems.loader import load_system
 from testbed.faults import Crash, Restart
 from testbed.hosts.ssh.site import SshSite
@@ -29,9 +29,9 @@ def test_a_placement_whose_broker_crashes_there(machines: Lab, tmp_path: Path) -
     topology = load_topology("city-mec", {"sites": 1, "site_rtt": "70ms", "cloud_delay": "20ms"})
     system = load_system("epulsar")
     config = system.config(**QUICK, access="1ms", bounds={"orders": "40ms"})
-    placing = Placing(span_ns, MILLISECOND_NS, 1, 0, faults=faults)
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
-    asked = PlacementRequest(system, config, topology, load, placing)
+    rule = Config(duration="16s", access="1ms", warm_up_rounds=0)
+    asked = PlacementRequest(system, config, topology, load, 1, rule, faults)
     with SshSite(asked.topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
         journal = run_placement(site, asked)
     assert [fault for _, fault in journal.faults] == list(faults)
@@ -54,8 +54,8 @@ def test_a_profile_there(machines: Lab, tmp_path: Path) -> None:
     topology = load_topology("srtm-lan", {"brokers": 1})
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
     with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
-        profiling = Profiling(3 * SECOND_NS, SECOND_NS, 1, 20 * MILLISECOND_NS, 0.5)
-        profiled = run_profile(site, ProfileRequest(topology, load, profiling))
+        asked = ProfileRequest(topology, load, 3 * SECOND_NS, SECOND_NS, 1, 20 * MILLISECOND_NS, 0.5)
+        profiled = run_profile(site, asked)
     values = {(node, metric): value for _, node, metric, value in profiled.samples}
     due = 2 * 2 * 20.0 * 2  # topics, producers, messages a second, seconds
     assert values["broker1", "span_offered_count"] == pytest.approx(2 * due, abs=8)
