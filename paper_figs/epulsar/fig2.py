@@ -4,18 +4,15 @@ Arrows go from the instant at which a message is sent to that at which it arrive
 baseline has neither step 3's address nor step 4, and two round trips to the cloud in their place.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.style import Style, series, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "epulsar")
 CLIENT, TOPIC = "producer-1-1", "topic-1"
@@ -48,7 +45,7 @@ KINDS = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """One topic with one client (5.7), moved once, every message kept."""
     load = {"topics": 1, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 10.0}
     bundles = {"pulsar": {"bundles": 0}}  # one topic each, as ePulsar has them
@@ -57,7 +54,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [placed(system, offered, city, study, **more, **bundles.get(system, {})) for system in SYSTEMS]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``arrows``, a row a message: system, message, step, source, target (lifelines), sent_ms, got_ms.
 
     Times count from the release command.  ``spans``: system, downtime_ms and migration_ms as the nodes sampled them.
@@ -74,7 +71,7 @@ def tables(data: "Data") -> FigureTables:
     return {"arrows": _arrows(messages), "spans": collect(spans, ["system"])}
 
 
-def _messages(data: "Data") -> Any:
+def _messages(data: Data) -> Any:
     """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; alike ones in order.
 
     Those about the topic, and the store's answers.
@@ -96,7 +93,7 @@ def _messages(data: "Data") -> Any:
     return ways[0].join(ways[1].select(*same, "got_at_ns"), same)
 
 
-def _arrows(messages: "Frame") -> "Frame":
+def _arrows(messages: Frame) -> Frame:
     """The messages of the first migration, from its release to the client's connection."""
     import pandas as pd
 
@@ -128,7 +125,7 @@ def _arrows(messages: "Frame") -> "Frame":
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Lifelines from left to right, time downwards, a panel a system."""
     arrows = tables["arrows"]
     titles = (f"{style_of('pulsar').label}: its topics one to a bundle", "ePulsar: steps (1) to (7) of the paper")
@@ -151,13 +148,13 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _boxed(axes: "Axes", text: str, at: tuple[float, float], size: float, colour: str, box: dict[str, Any]) -> None:
+def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: dict[str, Any]) -> None:
     """Words in a box about a point."""
     middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 
 
-def _draw_arrow(axes: "Axes", arrow: Any, is_baseline: bool) -> None:
+def _draw_arrow(axes: Axes, arrow: Any, is_baseline: bool) -> None:
     """An arrow with its words along it, and the paper's step in a circle before its head."""
     kind = KINDS[arrow.message]
     start, end = LIFELINES.index(arrow.source), LIFELINES.index(arrow.target)
@@ -177,7 +174,7 @@ def _draw_arrow(axes: "Axes", arrow: Any, is_baseline: bool) -> None:
         _boxed(axes, str(kind.step), along(1 - BEFORE_HEAD / abs(end - start)), 6, "#ffffff", circle)
 
 
-def _draw_spans(axes: "Axes", part: "Frame") -> None:
+def _draw_spans(axes: Axes, part: Frame) -> None:
     """Per-topic migration time at the load manager, from (1) to (5); downtime at the client."""
     at = part.set_index("message")
     if not {"Release", "Released", "Close", "Connected"} <= set(at.index):

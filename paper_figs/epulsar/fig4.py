@@ -4,9 +4,8 @@ Above, delays are sums of one-way estimates, as the last version of the public c
 formulas as printed, which sum round trips: twice the estimate, against the same bound.
 """
 
-from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
@@ -16,17 +15,15 @@ from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.policies import GAME, gap
 from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples, where
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Drawing
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """A run a number of cities, the largest ones first; those of ``--latency-table`` as far as it has as many."""
     table = measured(options)
     counts = scale.pick(tiny=(2, 8), quick=CITIES)
@@ -40,7 +37,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
     frames = policies.tables(data, FACTORS)
     for frame in frames.values():
@@ -57,7 +54,7 @@ def _count(cities: Any, sites: Any) -> int:
     return int(sites if cities is None or cities != cities else cities)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The paper's two panels, as one-way delays and as printed."""
     drawing, axes = panels(2, 2, TITLES, inches=(7.6, 5.2), share_x="col")
     draw_four(axes, tables["runs"], "cities", GAME_BOUND_MS)

@@ -4,22 +4,17 @@ One broker, whose clients do not change.  ePulsar reports two centroids and two 
 coordinate of every client.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import CODE_CENTROID_BYTES, CODE_PAIRS_8_KB, CODE_PAIRS_16_KB, REPORT_S
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values
@@ -32,7 +27,7 @@ CODE_BYTES: dict[
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
     topics = scale.pick(tiny=(2, 4, 8), quick=TOPICS, paper=(*TOPICS, 32))
     clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)
@@ -50,7 +45,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``rates``, a row a run: system, topics, clients (of a topic), repetition, kBps to the store over one period."""
     from pyspark.sql import functions as f
 
@@ -63,7 +58,7 @@ def tables(data: "Data") -> FigureTables:
     return {"rates": rates[columns].sort_values(columns[:4], ignore_index=True)}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """(a) over topics, a line each number of clients; (b) over clients, a line each number of topics."""
     rates = tables["rates"]
     drawing, axes = panels(1, 2, ("over topics", "over clients, logarithmic"), inches=(8.4, 3.7))
@@ -81,7 +76,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_lines(axes: "Axes", rates: "Frame", x: str, line: str, unit: str) -> None:
+def _draw_lines(axes: Axes, rates: Frame, x: str, line: str, unit: str) -> None:
     """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
     for system in SYSTEMS:
         look, part = style_of(system), rates[rates.system == system]
@@ -104,7 +99,7 @@ def _of_code(system: str) -> Style:
     return look._replace(label=f"{look.label}, the public code's records", is_open=True)
 
 
-def _draw_code(axes: "Axes", system: str, x: str, values: list[int], other: int) -> None:
+def _draw_code(axes: Axes, system: str, x: str, values: list[int], other: int) -> None:
     """Open marks, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
     for value in values:
         topics, clients = (value, other) if x == "topics" else (other, value)
@@ -140,7 +135,7 @@ def measure_e7(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(growth))
 
 
-def _growth(pairs: "Frame", ours: "Frame", topics: list[int], clients: list[int]) -> list[Check]:
+def _growth(pairs: Frame, ours: Frame, topics: list[int], clients: list[int]) -> list[Check]:
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
     checks: list[Check] = []
     for each in clients:
@@ -157,7 +152,7 @@ def _growth(pairs: "Frame", ours: "Frame", topics: list[int], clients: list[int]
     return checks
 
 
-def _slope(part: "Frame", few: int, many: int) -> "Series":
+def _slope(part: Frame, few: int, many: int) -> Series:
     """kB/s for each topic more, by repetition."""
     rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
     slope: Series = rise / (many - few)

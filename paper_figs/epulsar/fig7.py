@@ -5,8 +5,7 @@ manager as the paper defines it, from "Release Topic" to "Release Complete"; (c)
 decision on.  The microbenchmark's load manager moves all topics to the other of two brokers, over and over.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
 from core.units import MILLISECOND_NS
@@ -14,20 +13,18 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import of_metrics, placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
@@ -60,7 +57,7 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
     return placed(system, ("static-topics", load), where_, study, periodic=period, probe="5s", **options)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``migrations``: a row a run and metric: wan (ms), topics, executors, p50_ms, p95_ms, largest_ms, count."""
     metrics = of_metrics(data, (DOWNTIME, MIGRATION, WITH_WAIT))
     migrations = with_point(data, metrics, FACTORS)
@@ -71,7 +68,7 @@ def tables(data: "Data") -> FigureTables:
     return {"migrations": migrations.drop(columns=["wan", "p50", "p95", "largest", "total", "arrivals", "outcome"])}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """(a) over the WAN's delay; (b) and (c) over the number of topics."""
     migrations = tables["migrations"]
     title = f"{migrations.topics.max()} topics, {EXECUTORS} executors"
@@ -84,7 +81,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
+def _draw_downtime(axes: Axes, migrations: Frame) -> None:
     """Medians filled and joined; around them the worst client, open."""
     rows = migrations[(migrations.metric == DOWNTIME) & (migrations.topics == migrations.topics.max())]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
@@ -100,7 +97,7 @@ def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
     key_above(axes, [*medians, worst_key], columns=3)
 
 
-def _draw_times(axes: "Axes", rows: "Frame") -> None:
+def _draw_times(axes: Axes, rows: Frame) -> None:
     """Lines set side by side, as some are equal: ePulsar's by executors, and Pulsar's."""
     threads = sorted(set(rows[rows.system == "epulsar"].executors))
     looks = {one: series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}

@@ -4,8 +4,7 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
 from harness.experiment import Experiment, Option, RunSpec, Scale
@@ -13,13 +12,11 @@ from paper_figs.drawing import categories, curve, interval_bars, label, log_axis
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import clients, ends_after, excursions, owned, starts_at, windows
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(paper.SWARM_BOUND_MS)
 SETTLED_S = 20  # first placements, by clients that have not said where they are, are over by then
@@ -35,7 +32,7 @@ CHANGES = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
     duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * paper.SWARM_RUN_MIN}s")
     small = scale.physics == "small"
@@ -53,7 +50,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [msgspec.structs.replace(spec, inputs=inputs) for spec in specs]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``seconds``: drawn topics' worst latency, of repetition 0; ``runs``, a row a run; ``changes``, of repetition 0.
 
     ``runs``: shares of topics' seconds (``in_bound``: no message late) and of messages in the bound after
@@ -83,7 +80,7 @@ def swarm_of(name: str) -> str:
     return name.split("-")[1] if name.startswith("uav-") else name.rsplit("-", 1)[1]
 
 
-def _changes(data: "Data") -> "Frame":
+def _changes(data: Data) -> Frame:
     """Handovers (name: the client, to: the site's number) and spans of ownership (the topic, the broker), by time."""
     import pandas as pd
 
@@ -95,14 +92,14 @@ def _changes(data: "Data") -> "Frame":
     return every.sort_values(["run_id", "at_s", "kind", "name", "to"], ignore_index=True)
 
 
-def _named(changes: "Frame") -> "Frame":
+def _named(changes: Frame) -> Frame:
     """One handover a swarm, whose members fly together."""
     named = changes.assign(swarm=changes.name.map(swarm_of))
     shown = named.name.str.startswith(SHOWN)
     return named[shown | (named.name.str.endswith("-1") & (named.kind != "owned"))]
 
 
-def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
+def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
     later = seconds[seconds.second >= SETTLED_S]
     until_s = int(seconds.second.max()) + 1
     leaders = changes.name.str.endswith("-1") & (changes.kind == "handover")
@@ -128,7 +125,7 @@ def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
     }
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A panel a swarm, on a log axis, so that spikes have a value; the last one has the shares of time in the bound."""
     swarms = sorted(set(tables["seconds"].topic.map(swarm_of)), key=int)
     rows = (len(swarms) + 1 + 2) // 3
@@ -153,7 +150,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_swarm(axes: "Axes", tables: FigureTables, swarm: str) -> None:
+def _draw_swarm(axes: Axes, tables: FigureTables, swarm: str) -> None:
     seconds, changes = tables["seconds"], tables["changes"]
     log_axis(axes)
     axes.axvspan(0, SETTLED_S, color="#eeeeee", zorder=0)
@@ -168,7 +165,7 @@ def _draw_swarm(axes: "Axes", tables: FigureTables, swarm: str) -> None:
         marks(axes, at_s, [11.5] * len(at_s), look, size=5)
 
 
-def _draw_shares(axes: "Axes", runs: "Frame") -> None:
+def _draw_shares(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds without a late message, with intervals over repetitions."""
     for place, system in enumerate(SYSTEMS):
         share = t_interval(list(100 * runs[runs.system == system].in_bound))

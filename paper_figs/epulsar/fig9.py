@@ -5,8 +5,7 @@ the last of its subscribers has it.  Beside the rule as the public code ended wi
 stands the one as printed, sums of round trips: only under that does the paper's bound of 100 ms move topics at all.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
 from harness.experiment import Experiment, RunSpec, Scale
@@ -15,12 +14,10 @@ from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.published import GAME_BOUND_MS, GAME_CITIES, GAME_RUN_MIN
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import clients, owned, windows
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
@@ -32,7 +29,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """64 avatars in 5 cities; at scale small 6 avatars in 2."""
     import msgspec
 
@@ -55,7 +52,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [msgspec.structs.replace(spec, inputs=table.inputs if table else ()) for spec in specs]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``lines``: variant, topic, second, max_ms, while in the area of interest, repetition 0.
 
     ``runs``: shares of topics' seconds (``in_bound``: no message late) and of messages in the bound after
@@ -85,7 +82,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs.sort_values(["variant", "repetition"]).reset_index(drop=True), "lines": pd.concat(lines)}
 
 
-def _in_interest(every: "Frame", changes: "Frame", run_id: str) -> "Frame":
+def _in_interest(every: Frame, changes: Frame, run_id: str) -> Frame:
     """Seconds of the topics that the avatar shown subscribes to, while it does: topic, spell, second, max_ms."""
     import pandas as pd
 
@@ -101,7 +98,7 @@ def _in_interest(every: "Frame", changes: "Frame", run_id: str) -> "Frame":
     return pd.concat(spells) if spells else every[[]].assign(topic=[], second=[], max_ms=[], spell=[])
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Lines under each variant, on a log axis, so that spikes have a value; beside them how much is late at all."""
     titles = (*map(_label, VARIANTS), "all topics, all repetitions")
     drawing, axes = panels(1, 4, titles, inches=(12.0, 2.7), widths=(1, 1, 1, 0.85))
@@ -121,7 +118,7 @@ def _label(variant: str) -> str:
     return style_of(system).label + (f", {more}" if more else "")
 
 
-def _draw_lines(axes: "Axes", lines: "Frame", look: Style) -> None:
+def _draw_lines(axes: Axes, lines: Frame, look: Style) -> None:
     log_axis(axes)
     for _, line in lines.groupby(["topic", "spell"]):
         curve(axes, line.second, line.max_ms, look._replace(dashes="-"), width=0.8, alpha=0.7)
@@ -129,7 +126,7 @@ def _draw_lines(axes: "Axes", lines: "Frame", look: Style) -> None:
     axes.set_xlabel("time (s)")
 
 
-def _draw_late(axes: "Axes", runs: "Frame") -> None:
+def _draw_late(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds with a late message, with intervals; above them how often topics move."""
     most = 0.1
     for place, variant in enumerate(VARIANTS):

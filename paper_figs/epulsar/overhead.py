@@ -4,8 +4,7 @@ Processor time and memory are the kernel's, by process; bytes are those of the h
 They count from the middle of a run: an agent's heap grows for the first half minute.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,13 +14,11 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import draw_columns, point
 from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above, rule_key
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Drawing
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
@@ -40,7 +37,7 @@ LABELS = ("processor time (% of a core)", "resident memory (MB)", "bytes a secon
 TRAFFIC = {"sent_bytes": series("sent", 0, "o"), "received_bytes": series("received", 1, "s")}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Node counts on a star."""
     grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
     return [_star(nodes, rounds) for nodes, rounds in grid]
@@ -51,7 +48,7 @@ def _star(nodes: int, rounds: int) -> RunSpec:
     return msgspec.structs.replace(point("tree", star, rounds=rounds, every=min(QUERY_S, rounds)), testbed="mininet")
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``agents``: a row a run and agent; ``runs``: their means over the agents, a row a run.
 
     Columns: nodes, repetition, agent; cpu_percent, of a core; memory_mb, resident, and most_mb, its largest sample;
@@ -93,7 +90,7 @@ def tables(data: "Data") -> FigureTables:
     return {"agents": agents, "runs": runs}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Processor, memory, traffic of an agent, against the number of agents."""
     drawing, axes = panels(1, 3, ("processor", "memory", "traffic"), inches=(10.5, 3.3))
     runs, agents = tables["runs"], tables["agents"]

@@ -5,16 +5,14 @@ placements.  Delays are *estimated*, from the coordinates, as in the paper, and 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.epulsar import published as paper
+from paper_figs.figure import FigureTables
+from paper_figs.light import Data, Frame, Series
 from paper_figs.series import by_repetition, plain, where
-
-if TYPE_CHECKING:
-    from paper_figs.figure import FigureTables
-    from paper_figs.light import Data, Frame, Series
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
@@ -50,7 +48,7 @@ def point(
     )
 
 
-def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
+def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     """``runs``, a row a run and policy, and ``estimates``, a row a run; both with ``factors`` and the repetition.
 
     Over the placements of a run: ``estimated_worst_ms`` and ``true_worst_ms``, the mean of each placement's worst
@@ -87,7 +85,7 @@ def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
     return {name: plain(frame, factors).drop(columns="run_id") for name, frame in frames.items()}
 
 
-def gap(runs: "Frame", value: str, policy: str, other: str, **point: Any) -> "Series":
+def gap(runs: Frame, value: str, policy: str, other: str, **point: Any) -> Series:
     """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
     return by_repetition(where(runs, **point), value, policy=policy) - by_repetition(
         where(runs, **point), value, policy=other

@@ -9,21 +9,19 @@ Fixed before any result was seen: the *idle* p95 is that of the point with the l
 output rate at which the p95 is below ``KNEE`` times the idle one; *strongly correlated* means a rho of ``STRONG``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.units import MILLISECOND_NS
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import SERIES, Style, series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
     (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
@@ -54,7 +52,7 @@ COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The design; its two ends at scale tiny."""
     if scale.name == "tiny":
         return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]
@@ -77,7 +75,7 @@ def _spec(point: Sequence[int], duration: str) -> RunSpec:
     )
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``correlations``: rho of the p95 with each parameter, by repetition; ``knee``: a row."""
     from pyspark.sql import functions as f
 
@@ -104,7 +102,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": frame, "correlations": correlations(frame), "knee": knee(frame)}
 
 
-def correlations(runs: "Frame") -> "Frame":
+def correlations(runs: Frame) -> Frame:
     """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
 
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
@@ -123,7 +121,7 @@ def correlations(runs: "Frame") -> "Frame":
     return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
 
 
-def over_repetitions(runs: "Frame") -> "Frame":
+def over_repetitions(runs: Frame) -> Frame:
     """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
     import numpy as np
 
@@ -131,7 +129,7 @@ def over_repetitions(runs: "Frame") -> "Frame":
     return means.assign(p95_ms=np.exp(means.p95_ms)).sort_values("out_rps", ignore_index=True)
 
 
-def knee(runs: "Frame") -> "Frame":
+def knee(runs: Frame) -> Frame:
     """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
     import pandas as pd
 
@@ -141,7 +139,7 @@ def knee(runs: "Frame") -> "Frame":
     return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(means.out_rps.max())]})
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The p95 over the output rate, the correlations, and how full the broker was."""
     titles = ("the broker's output; numbers: consumers of a topic", "rank correlation with the p95", "processor time")
     drawing, axes = panels(1, 3, titles, inches=(10.8, 3.4))
@@ -155,7 +153,7 @@ def _look(topics: int, size_bytes: int) -> Style:
     return Style("", COLOURS[topics], MARKERS[size_bytes], "-")
 
 
-def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
+def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
     """Repetitions are small marks, their geometric mean is a large one."""
     means = over_repetitions(runs)
     _log_rates(axes)
@@ -174,12 +172,12 @@ def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
     key_above(axes, [*by_topics, *by_size], columns=3)
 
 
-def _log_rates(axes: "Axes") -> None:
+def _log_rates(axes: Axes) -> None:
     log_axis(axes, "x", steps=(1, 3))
     axes.set_xlabel("messages out (1/s)")
 
 
-def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
+def _draw_correlations(axes: Axes, rhos: Frame) -> None:
     """Bars of the mean |rho| over repetitions with 95 % intervals, the largest at the top."""
     sizes = rhos.assign(size=rhos.rho.abs()).dropna().groupby("parameter")["size"].apply(list).to_dict()
     intervals = {parameter: t_interval(sizes[parameter]) for parameter in PARAMETERS if parameter in sizes}
@@ -194,7 +192,7 @@ def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
     axes.set_axisbelow(True)
 
 
-def _draw_processor(axes: "Axes", runs: "Frame") -> None:
+def _draw_processor(axes: Axes, runs: Frame) -> None:
     """The broker's and, all together, its clients'."""
     clients = Style("all clients", "#999999", "^", "-")
     looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}

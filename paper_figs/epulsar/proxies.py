@@ -5,21 +5,16 @@ about once a minute.  Either each runs an agent, which takes its coordinate alon
 behind the agent of the site where it is, the proxy: that agent's coordinate, the way to it added to the height.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.epulsar.estimates import draw_each, errors, point
 from paper_figs.epulsar.published import REPORT_S
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
@@ -35,7 +30,7 @@ SIDES = {  # proxied, mobile
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """In the cluster and behind proxies, standing and mobile; then more clients, fewer, and other handovers."""
     if scale.physics == "small":
         pairs = [(proxied, handover) for proxied in (False, True) for handover in ("", "30s")]
@@ -53,7 +48,7 @@ def _point(
     return point("city-mec", {"sites": sites}, **study, first=min(SHOWN_FROM_S, still // 2), every=EVERY_S)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: once clients move (or would), a row a run; ``curves``: of the judged point, a row a run and read.
 
     proxied, mobile, clients, handover_s, repetition; error_ms and p95_ms over client-broker pairs; shift_ms_per_s:
@@ -82,16 +77,16 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": _told(runs), "curves": _told(curves)}
 
 
-def _base(runs: "Frame") -> int:
+def _base(runs: Frame) -> int:
     """The number of clients that is judged, or the only one there is."""
     return CLIENTS if CLIENTS in set(runs.clients) else int(runs.clients.min())
 
 
-def _handover(runs: "Frame") -> str:
+def _handover(runs: Frame) -> str:
     return HANDOVER if HANDOVER in set(runs.handover) else str(runs.handover.max())
 
 
-def _told(frame: "Frame") -> "Frame":
+def _told(frame: Frame) -> Frame:
     """Without what all figures' points have; handovers as seconds, 0 where there are none."""
     told = frame.drop(columns=["arrivals", "system", "outcome", "run_id"], errors="ignore").copy()
     told["handover_s"] = [float(str(text).removesuffix("s") or 0) for text in told.handover]
@@ -99,7 +94,7 @@ def _told(frame: "Frame") -> "Frame":
     return told.drop(columns="handover").reset_index(drop=True)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Errors and movement over time; errors over the time between handovers and over the number of clients."""
     runs, curves = tables["runs"], tables["curves"]
     names = ("estimates, mean over pairs", "coordinates of agents that stand still")
@@ -124,13 +119,13 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _seconds(runs: "Frame") -> float:
+def _seconds(runs: Frame) -> float:
     """The time between handovers that is judged, or the longest there is."""
     judged = float(HANDOVER.removesuffix("s"))
     return judged if judged in set(runs.handover_s) else float(runs.handover_s.max())
 
 
-def _draw_sweep(axes: "Axes", runs: "Frame", x: str) -> None:
+def _draw_sweep(axes: Axes, runs: Frame, x: str) -> None:
     mobile = runs[runs.mobile.astype(bool)]
     log_axis(axes, "x", at=sorted(set(mobile[x])))
     looks = {str(proxied): SIDES[proxied, True] for proxied in (False, True)}
@@ -144,7 +139,7 @@ def measure_e13(tables: Tables) -> Evidence:
     runs = tables["epulsar-proxies/runs"]
     seconds, judged = float(HANDOVER.removesuffix("s")), runs[runs.clients == CLIENTS]
 
-    def of(value: str, proxied: bool, mobile: bool) -> "Series":
+    def of(value: str, proxied: bool, mobile: bool) -> Series:
         return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
 
     worse: list[Check] = []

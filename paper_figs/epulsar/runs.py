@@ -1,12 +1,10 @@
 """What the figures of the placement family have in common: points of the study ``placement``, samples by run."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.experiment import RunSpec
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, SparkFrame
+from paper_figs.light import Data, SparkFrame
 
 
 def placed(
@@ -30,7 +28,7 @@ def placed(
     )
 
 
-def of_metrics(data: "Data", metrics: Sequence[str]) -> "SparkFrame":
+def of_metrics(data: Data, metrics: Sequence[str]) -> SparkFrame:
     """Of each run and metric, a row each: run_id, metric, count, p50, p95, largest and total of its samples."""
     from pyspark.sql import functions as f
 

@@ -7,20 +7,18 @@ and brokers are not disturbed, so that whatever happens to them comes from where
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, curve, panels, title
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, plain, samples
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES, TOPICS = 4, 8
 FROM_S, UNTIL_S, END_S = 40, 70, 150
@@ -67,7 +65,7 @@ DISTURBED = tuple(key for key in SCENARIOS if key != CALM)
 MUST_DIP = ("cold", "detour")  # whose errors turn the order of brokers around for certain
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(SCENARIOS))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
@@ -78,7 +76,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [placed("epulsar", offered, city, study) for study in studies]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``, a row a run and step: scenario, repetition, t_s, best and in_bound (shares).
 
     ``best``: of the topics, those on the broker at their clients' site at that instant; ``in_bound``: of the messages
@@ -114,7 +112,7 @@ def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
     return known[wanted]
 
 
-def recovery(curves: "Frame") -> "Frame":
+def recovery(curves: Frame) -> Frame:
     """A row a disturbed run that has an undisturbed one beside it: scenario, repetition, dip, last, back_s, ...
 
     Of ``best``: dip, how far it falls below the undisturbed run, at most; last, over the last seconds, divided by the
@@ -143,7 +141,7 @@ def recovery(curves: "Frame") -> "Frame":
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A column a scenario; above the topics on their best broker, below the messages within the bound."""
     curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in DISTURBED if key in set(curves.scenario)]
@@ -165,7 +163,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s: tuple[int, int]) -> None:
+def _draw_share(axes: Axes, part: Frame, usual: Frame, value: str, span_s: tuple[int, int]) -> None:
     """Each repetition thin, their mean thick."""
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
@@ -177,7 +175,7 @@ def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s:
     axes.set_xticks(range(0, END_S + 1, 30))
 
 
-def _words(back: "Frame") -> str:
+def _words(back: Frame) -> str:
     """How far down topics on their best broker are, and how long it takes."""
     if back.empty:
         return ""
@@ -211,7 +209,7 @@ def measure_e14(tables: Tables) -> Evidence:
     return Evidence((*dips, *returns), tuple(dips))
 
 
-def _of(back: "Frame", value: str, scenario: str) -> list[float]:
+def _of(back: Frame, value: str, scenario: str) -> list[float]:
     return samples(by_repetition(back, value, scenario=scenario))
 
 

@@ -1,18 +1,16 @@
 """Latency of topics over time, second by second, and its excursions above the bound (ePulsar, Figs. 8 and 9)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from core.units import MILLISECOND_NS, SECOND_NS
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame
+from paper_figs.light import Data, Frame
 
 AFTER_HANDOVER_S = 2.0  # an excursion that a handover causes begins within so much
 AFTER_MIGRATION_S = 5.0  # and ends within so much of the migration that it causes
 
 
-def windows(data: "Data") -> "Frame":
+def windows(data: Data) -> Frame:
     """A row a run, topic and second: run_id, topic, second, ``analysis.placement.COUNTS``, mean_ms, max_ms."""
     from pyspark.sql import functions as f
 
@@ -26,7 +24,7 @@ def windows(data: "Data") -> "Frame":
     return collect(every.select("run_id", "topic", second, *COUNTS, *spans), key)
 
 
-def owned(data: "Data") -> "Frame":
+def owned(data: Data) -> Frame:
     """Spans of ownership, by start: run_id, topic, broker, at_s, duration_s."""
     from pyspark.sql import functions as f
 
@@ -39,7 +37,7 @@ def owned(data: "Data") -> "Frame":
     return collect(spells, ["run_id", "at_s", "topic", "broker"])
 
 
-def clients(data: "Data", *kinds: str) -> "Frame":
+def clients(data: Data, *kinds: str) -> Frame:
     """What clients did, of these kinds: run_id, at_s, kind, client, topic, role, site."""
     from pyspark.sql import functions as f
 
