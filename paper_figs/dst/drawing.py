@@ -1,8 +1,8 @@
 """What the figures of the DST paper share: the two graphs' looks, graphs drawn, samples of what is computed."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from core.records import Row
 from harness.experiment import Experiment
 from paper_figs.drawing import GREY, SMALL
 from paper_figs.light import Axes, Frame
@@ -28,7 +28,7 @@ def sure(value: float) -> tuple[float, ...]:
     return (float(value),) * 5
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> Frame:
+def frame(rows: Iterable[Row]) -> Frame:
     """A table of these rows."""
     import pandas as pd
 

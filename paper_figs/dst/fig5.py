@@ -10,6 +10,7 @@ ours: what news that come late, are lost, or die with a server do to the sum of 
 from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
@@ -29,7 +30,7 @@ SHORT = 300  # cycles of the runs with trouble, and of demands without memory
 LOSS = 0.02
 CRASH = {"kind": "crash", "at": "45001ms", "node": "n1"}  # just after 150 cycles
 RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
-CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
+CRASHED: Json = {"faults": [CRASH, RESTART]}
 
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
@@ -184,7 +185,7 @@ def _draw_late(axes: Axes, runs: Frame) -> None:
 # --- claims ----------------------------------------------------------------------------------------------
 
 
-def _over(tables: Tables, **values: Any) -> Series:
+def _over(tables: Tables, **values: object) -> Series:
     return by_repetition(tables["dst-fig5/overthrottling"], "overthrottling_percent", **values)
 
 

@@ -4,11 +4,11 @@ Ours; the paper has no figure of it.  Loads are constant, so that only the law i
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
+from core.records import Row
 from core.seeds import generator
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LABELS, LOOKS, analytic, frame, sure
@@ -65,7 +65,7 @@ def drift(limits: Array) -> float:
     return float(np.abs(total - total[0]).max() / np.abs(limits).sum(axis=1).max())
 
 
-def sum_drifts(graphs: int = 20, cycles: int = 200) -> Iterator[dict[str, Any]]:
+def sum_drifts(graphs: int = 20, cycles: int = 200) -> Iterator[Row]:
     """S1: every measure on random weighted graphs under random loads; Case IV with the freeze."""
     rng = generator(1, "dst-law", "sums")
     for number in range(graphs):
@@ -87,7 +87,7 @@ def directed_matrix(kind: str) -> Array:
     return np.diag(reads.sum(axis=1)) - reads
 
 
-def directed_drifts(cycles: int = 500) -> Iterator[dict[str, Any]]:
+def directed_drifts(cycles: int = 500) -> Iterator[Row]:
     """S20: Case I over directed graphs."""
     rng = generator(1, "dst-law", "directed")
     requests, start = LOAD * rng.uniform(0.5, 1.5, SERVERS), LOAD * rng.uniform(0.5, 1.5, SERVERS)
@@ -113,7 +113,7 @@ def contraction(matrix: Array, measure: str, g: float, requests: float, rng: np.
     return float(np.exp(np.log(sizes[-100:]).mean()))
 
 
-def contractions() -> Iterator[dict[str, Any]]:
+def contractions() -> Iterator[Row]:
     """S2: Case I at several shares of 2 / l_n; S11: Case II at one g and several R."""
     for name in LABELS:
         matrix = laplacian(graph_named(name))
@@ -129,7 +129,7 @@ def contractions() -> Iterator[dict[str, Any]]:
             yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, RATIO_CYCLE / requests)}
 
 
-def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def frozen_runs() -> tuple[list[Row], list[Row]]:
     """S12: Case IV by rule: one row a start; and the limits of one start, one row a cycle and server."""
     rng = generator(1, "dst-law", "frozen")
     rows, limits = [], []
@@ -150,7 +150,7 @@ def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return rows, limits
 
 
-def logarithmic_gaps(cycles: int = 300) -> Iterator[dict[str, Any]]:
+def logarithmic_gaps(cycles: int = 300) -> Iterator[Row]:
     """S18: Case III by the law and by Eq. (47), the same start; the largest gap, and the spread left at the end."""
     for name in LABELS:
         matrix = laplacian(graph_named(name))

@@ -7,11 +7,11 @@ adding links lowers no eigenvalue of L; while g l <= 1, both measures only fall 
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
+from core.records import Row
 from core.seeds import generator
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS, analytic, frame, sure
@@ -52,7 +52,7 @@ def _measures(graph: Graph) -> dict[str, float]:
     return {"phi_cr": phi_cr(matrix, CYCLE), "phi_ss": phi_ss(matrix, CYCLE)}
 
 
-def _row(graph: Graph) -> dict[str, Any]:
+def _row(graph: Graph) -> Row:
     return {"nodes": graph.n, "links": len(graph.edges), "kind": kind_of(graph), **_measures(graph)}
 
 

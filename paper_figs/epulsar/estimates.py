@@ -1,8 +1,8 @@
 """Runs of coordinate agents: their points, the errors of their estimates, curves over repetitions."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec
 from paper_figs.drawing import curve, mean_lines
@@ -13,7 +13,7 @@ from paper_figs.style import Style
 SETTLED_S = 60.0 * SETTLED_MIN
 
 
-def point(topology: str, topology_options: dict[str, Any], **study: Any) -> RunSpec:
+def point(topology: str, topology_options: Json, **study: object) -> RunSpec:
     """Agents alone: nothing is offered, so system and workload are idle."""
     return RunSpec(
         system="static-split",

@@ -6,12 +6,13 @@ baseline has neither step 3's address nor step 4, and two round trips to the clo
 
 from typing import Any, NamedTuple
 
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.style import Style, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
@@ -71,7 +72,7 @@ def tables(data: Data) -> FigureTables:
     return {"arrows": _arrows(messages), "spans": collect(spans, ["system"])}
 
 
-def _messages(data: Data) -> Any:
+def _messages(data: Data) -> SparkFrame:
     """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; alike ones in order.
 
     Those about the topic, and the store's answers.
@@ -148,9 +149,9 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: dict[str, Any]) -> None:
+def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: Json) -> None:
     """Words in a box about a point."""
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
+    middle: Json = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 
 

@@ -4,8 +4,6 @@ All links are alike, so every pair is equally far: no point of a space has such 
 and adjustments do not make up for is error.  Read once, after ten minutes (600 probes a node).
 """
 
-from typing import Any
-
 import numpy as np
 
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, below
@@ -52,7 +50,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     return [*specs, _star(BASE, RTT_MS, rounds=HOUR_S, reads=list(READS_S))]  # its first ten minutes are the point
 
 
-def _star(nodes: int, rtt_ms: float, **study: Any) -> RunSpec:
+def _star(nodes: int, rtt_ms: float, **study: object) -> RunSpec:
     """So many nodes around a switch, each link a quarter of the round trip one way."""
     return point("tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, **study)
 

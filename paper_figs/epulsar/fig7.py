@@ -5,9 +5,8 @@ manager as the paper defines it, from "Release Topic" to "Release Complete"; (c)
 decision on.  The microbenchmark's load manager moves all topics to the other of two brokers, over and over.
 """
 
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
@@ -19,7 +18,7 @@ from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
-SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
+SYSTEMS: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 

@@ -4,9 +4,8 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
+from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
@@ -36,10 +35,10 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
     duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * paper.SWARM_RUN_MIN}s")
     small = scale.physics == "small"
-    swarms: dict[str, Any] = {"zones": paper.SWARM_ZONES}
+    swarms: Json = {"zones": paper.SWARM_ZONES}
     if small:
         swarms = {"swarms": 2, "members": 3, "zones": 2, "rate_rps": 25.0, "city_km": SMALL_CITY_KM}
-    load: dict[str, Any] = {**swarms, "towers": options["towers"]}
+    load: Json = {**swarms, "towers": options["towers"]}
     inputs = (options["towers"],) if options["towers"] else ()
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})

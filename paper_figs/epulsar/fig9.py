@@ -5,9 +5,8 @@ the last of its subscribers has it.  Beside the rule as the public code ended wi
 stands the one as printed, sums of round trips: only under that does the paper's bound of 100 ms move topics at all.
 """
 
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, panels, rule
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
@@ -22,7 +21,7 @@ from paper_figs.style import Style, style_of
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
 SHOWN = "avatar-1"
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+VARIANTS: dict[str, tuple[str, Json]] = {
     "pulsar": ("pulsar", {}),
     "epulsar": ("epulsar", {}),
     "epulsar, as printed": ("epulsar", {"literal": True}),
@@ -43,7 +42,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
         places = {**places, "edge_sites": edge_sites}
     else:  # a place of a nameless matrix is a site, and nothing but the access lies between it and its broker
         edge_sites, access = 1, ACCESS
-    load: dict[str, Any] = {"sites": cities * edge_sites}
+    load: Json = {"sites": cities * edge_sites}
     if small:
         load |= {"avatars": 6, "groups": 2, "rate_rps": 20.0}
     study = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}

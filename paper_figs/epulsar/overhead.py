@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from analysis.verdicts import Claim, Evidence, Tables, below
+from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
@@ -138,7 +139,7 @@ WHY_E3 = (
     "there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than half of it "
     "are pages of the program, which all agents of a machine share."
 )
-LIVE: dict[str, Any] = {"needs": "mininet", "testbed": "mininet"}
+LIVE: Json = {"needs": "mininet", "testbed": "mininet"}
 CLAIMS = (
     Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, minimum_repetitions=FEWEST, why=WHY_E3),
 )

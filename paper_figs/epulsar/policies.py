@@ -5,8 +5,8 @@ placements.  Delays are *estimated*, from the coordinates, as in the paper, and 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
+from core.records import Json, Options
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.epulsar import published as paper
@@ -17,8 +17,8 @@ from paper_figs.series import by_repetition, plain, where
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
 _UAVS = {"groups": paper.SWARMS, "members": paper.SWARM_MEMBERS}
-GAME: dict[str, Any] = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
-UAVS: dict[str, Any] = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
+GAME: Json = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
+UAVS: Json = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
 ACCESS_MS = 8  # of UAVs, one way: ours, the paper gives none
 ACCESS = f"{ACCESS_MS}ms"
 _WORST = ("estimated_worst", "true_worst")
@@ -34,7 +34,7 @@ def permutations(scale: Scale) -> int:
 
 
 def point(
-    scale: Scale, topology: str, topology_options: Mapping[str, Any], inputs: tuple[str, ...] = (), **study: Any
+    scale: Scale, topology: str, topology_options: Options, inputs: tuple[str, ...] = (), **study: object
 ) -> RunSpec:
     """One topology.  Nothing is offered, so system and workload are idle."""
     return RunSpec(
@@ -85,7 +85,7 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     return {name: plain(frame, factors).drop(columns="run_id") for name, frame in frames.items()}
 
 
-def gap(runs: Frame, value: str, policy: str, other: str, **point: Any) -> Series:
+def gap(runs: Frame, value: str, policy: str, other: str, **point: object) -> Series:
     """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
     return by_repetition(where(runs, **point), value, policy=policy) - by_repetition(
         where(runs, **point), value, policy=other

@@ -10,9 +10,9 @@ output rate at which the p95 is below ``KNEE`` times the idle one; *strongly cor
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
@@ -230,7 +230,7 @@ E12 = (
     "Of all traffic parameters the aggregate output message rate of a broker is the one most correlated with the p95 "
     "end-to-end latency, with a knee beyond which latency deteriorates."
 )
-LIVE: dict[str, Any] = {"needs": "mininet or local", "testbed": "mininet"}
+LIVE: Json = {"needs": "mininet or local", "testbed": "mininet"}
 CLAIMS = (Claim("E12", "5.4", E12, ("epulsar-profile",), measure_e12, **LIVE, minimum_repetitions=MINIMUM_REPETITIONS),)
 NOTES = (
     "Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "

@@ -1,18 +1,18 @@
 """What the figures of the placement family have in common: points of the study ``placement``, samples by run."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from core.records import Options
 from harness.experiment import RunSpec
 from paper_figs.light import Data, SparkFrame
 
 
 def placed(
     system: str,
-    workload: tuple[str, Mapping[str, Any]],
-    topology: tuple[str, Mapping[str, Any]],
-    study: Mapping[str, Any],
-    **system_options: Any,
+    workload: tuple[str, Options],
+    topology: tuple[str, Options],
+    study: Options,
+    **system_options: object,
 ) -> RunSpec:
     """A point: who places the topics of which clients, where, for how long."""
     return RunSpec(

@@ -6,10 +6,10 @@ and brokers are not disturbed, so that whatever happens to them comes from where
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
+from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, curve, panels, title
@@ -32,17 +32,17 @@ class Scenario(NamedTuple):
 
     title: str
     span_s: tuple[int, int]
-    faults: tuple[dict[str, Any], ...] = ()
+    faults: tuple[Json, ...] = ()
     warm_up_rounds: int = 600
 
 
-def _restarts() -> tuple[dict[str, Any], ...]:
+def _restarts() -> tuple[Json, ...]:
     names = [f"broker{n}-agent" for n in range(1, SITES + 1)]
     downs = [{"kind": "crash", "at": f"{FROM_S}s", "node": name} for name in names]
     return (*downs, *({"kind": "restart", "at": f"{FROM_S + 1}s", "node": name} for name in names))
 
 
-def _for_a_while(kind: str, during: Mapping[str, Any], after: Mapping[str, Any], **ends: str) -> tuple[Any, ...]:
+def _for_a_while(kind: str, during: Options, after: Options, **ends: str) -> tuple[Json, ...]:
     return tuple(
         {"kind": kind, "at": f"{at_s}s", **ends, **what} for at_s, what in ((FROM_S, during), (UNTIL_S, after))
     )
@@ -106,7 +106,7 @@ def tables(data: Data) -> FigureTables:
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
+def _scenario(faults: list[Json], warm_up_rounds: int) -> str:
     wanted = json.dumps([faults, warm_up_rounds])
     known = {json.dumps([list(scenario.faults), scenario.warm_up_rounds]): key for key, scenario in SCENARIOS.items()}
     return known[wanted]

@@ -8,9 +8,8 @@ Token buckets alone, rounds of 5 to 30 minutes: the share of messages that wait 
 comes in clusters, so that a minute leaves the mean delay uncertain by half.
 """
 
-from typing import Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -57,7 +56,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     specs += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
     specs += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
     for k in group_ks:
-        together: dict[str, Any] = {"round": "300s", "study_options": CONFORMANT, **alone}
+        together: Json = {"round": "300s", "study_options": CONFORMANT, **alone}
         specs.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
         specs.append(split(k, SYNCHRONISED, **together))
     return at(scale, specs, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)

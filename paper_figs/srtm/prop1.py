@@ -6,9 +6,8 @@ included.  Rounds of 10 s: every message is kept (there is nothing to search, so
 proves it and has no figure: this one is ours.
 """
 
-from typing import Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
+from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -19,7 +18,7 @@ from paper_figs.srtm.grids import at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
 from paper_figs.style import series
 
-KINDS: dict[str, tuple[str, dict[str, Any]]] = {  # about 1,000 msg/s each
+KINDS: dict[str, tuple[str, Json]] = {  # about 1,000 msg/s each
     "Poisson": ("poisson", {"publishers": 100}),
     "Poisson, uneven shares": ("poisson", {"publishers": 60, "rate_rps": 16.0, "rates": "zipf", "rates_shape": 1.0}),
     "periodic, batch 10": ("periodic", {"publishers": 100, "batch": 10}),

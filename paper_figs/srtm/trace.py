@@ -9,9 +9,9 @@ counted.
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
@@ -45,16 +45,16 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     if scale.physics == "small" and replicas == REPLICAS:
         replicas //= SMALLER
     kind = options["format"] or looks_like(path)
-    workload: dict[str, Any] = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
+    workload: Json = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}
     if kind == "csv":
         workload |= csv_options(options)
-    shared: dict[str, Any] = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
+    shared: Json = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
     return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
 
 
-def csv_options(options: Given) -> dict[str, Any]:
+def csv_options(options: Given) -> Json:
     """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
     header = {"yes": True, "no": False}.get(options["header"])
     if header is None:
