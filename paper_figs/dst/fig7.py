@@ -15,7 +15,7 @@ from paper_figs import drawing, keys
 from paper_figs.dst.loads import point
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import plain, where
+from paper_figs.series import where, with_point
 from paper_figs.style import Style
 
 AT = 60  # the cycle that is shown
@@ -39,14 +39,12 @@ def tables(data: Data) -> FigureTables:
     """``clients``, a row each: rule, repetition, server, client, demand, admitted; ``servers``: limit and admitted."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = data.runs.select("run_id", "repetition", f.col("factors")["system.rule"].alias("rule"))
     key = ["rule", "repetition", "server"]
-    clients = data.table("client_cycles").join(named, "run_id").select(*key, "client", "demand", "admitted")
-    then = data.table("cycles").where(f.col("cycle") == AT)
-    servers = then.join(named, "run_id").select(*key, "demand", "limit", "admitted")
-    return {"clients": plain(collect(clients, [*key, "client"]), []), "servers": plain(collect(servers, key), [])}
+    clients = data.table("client_cycles").select("run_id", "server", "client", "demand", "admitted")
+    servers = data.table("cycles").where(f.col("cycle") == AT).select("run_id", "server", "demand", "limit", "admitted")
+    frames = {"clients": clients, "servers": servers}
+    named = {name: with_point(data, frame, {"rule": "system.rule"}, ["repetition"]) for name, frame in frames.items()}
+    return {name: frame[[*key, *frames[name].columns[2:]]] for name, frame in named.items()}
 
 
 def shown(tables: FigureTables) -> str:

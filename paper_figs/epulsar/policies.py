@@ -12,7 +12,7 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.epulsar import published as paper
 from paper_figs.figure import FigureTables
 from paper_figs.light import Data, Frame, Series
-from paper_figs.series import by_repetition, plain, where
+from paper_figs.series import by_repetition, where, with_point
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
@@ -59,10 +59,6 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
-    points = data.runs.select("run_id", "topology", "repetition", *named)
     worst = [
         each
         for name in _WORST
@@ -77,12 +73,9 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     error_ratio = f.abs(f.col("estimated_rtt_ns") - f.col("true_rtt_ns")) / f.col("true_rtt_ns")
     spread = [f.percentile(error_ratio, q, BOTH_WAYS).alias(name) for name, q in _ERRORS.items()]
     estimates = data.table("coordinates").groupBy("run_id").agg(*spread)
-    order = ["topology", *factors, "repetition"]
-    frames = {
-        "runs": collect(runs.join(points, "run_id"), [*order, "policy"]),
-        "estimates": collect(estimates.join(points, "run_id"), order),
-    }
-    return {name: plain(frame, factors).drop(columns="run_id") for name, frame in frames.items()}
+    frames = {"runs": runs, "estimates": estimates}
+    axes = ("topology", "repetition")
+    return {name: with_point(data, frame, factors, axes).drop(columns="run_id") for name, frame in frames.items()}
 
 
 def gap(runs: Frame, value: str, policy: str, other: str, **point: object) -> Series:

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
-from core.units import MILLISECOND_NS
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, plain, samples
+from paper_figs.series import by_repetition, in_ms, samples, with_point
 from paper_figs.style import SERIES, Style, series
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
@@ -77,25 +76,16 @@ def _spec(point: Sequence[int], duration: str) -> RunSpec:
 
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``correlations``: rho of the p95 with each parameter, by repetition; ``knee``: a row."""
-    from pyspark.sql import functions as f
-
-    from analysis import metrics
-    from analysis.spark import collect
-
-    named = [f.col("factors")[name].alias(column) for column, name in FACTORS.items()]
-    histogram = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    spread = metrics.percentiles(histogram, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
+    spread = in_ms(data.latency_histogram.where("metric = 'end_to_end_latency'"), QUANTILES, "run_id")
     rates = data.table("spans").where("node != 'clients'").selectExpr(
         "run_id", "span_in_count / span_ns * 1e9 as in_rps", "span_out_count / span_ns * 1e9 as out_rps",
         "span_out_bytes / span_ns * 1e9 as out_bps", "span_offered_count / span_ns * 1e9 as offered_rps",
         "span_lost_count / span_offered_count as lost_share", "span_cpu_ns / span_ns as broker_cores", "span_ns",
     )  # fmt: skip
     clients = data.table("spans").where("node = 'clients'").selectExpr("run_id", "span_cpu_ns as clients_cpu_ns")
-    runs = data.runs.select("run_id", "repetition", "validity", *named)
-    frame = plain(
-        collect(runs.join(rates, "run_id").join(clients, "run_id").join(spread, "run_id"), ["run_id"]), FACTORS
-    )
+    measured = rates.join(clients, "run_id").join(spread, "run_id")
+    axes = ["repetition", "validity"]
+    frame = with_point(data, measured, FACTORS, axes).reindex(columns=[*axes, *FACTORS, *measured.columns])
     frame["clients_cores"] = frame.pop("clients_cpu_ns") / frame.pop("span_ns")
     frame["topic_rps"] = frame.rate_rps * frame.producers
     frame = frame.drop(columns="run_id").sort_values([*POINT, "repetition"], ignore_index=True)

@@ -17,7 +17,7 @@ from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, plain, samples
+from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style, style_of
 
 SITES, TOPICS = 4, 8
@@ -84,10 +84,6 @@ def tables(data: Data) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = [f.col("factors")[f"study.{name}"].alias(name) for name in ("faults", "warm_up_rounds")]
-    runs = data.runs.select("run_id", "repetition", *named)
     own = (f.regexp_extract("topic", r"(\d+)$", 1).cast("int") - 1) % SITES + 1
     spells = data.table("ownership").where(f.col("broker") == f.concat(f.lit("broker"), own))
     step_ns = STEP_S * SECOND_NS
@@ -98,8 +94,9 @@ def tables(data: Data) -> FigureTables:
     by_step = data.table("topic_windows").groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
     shares = by_step.agg((1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
-    whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
-    shown = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
+    whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"])
+    disturbed = {"faults": "study.faults", "warm_up_rounds": "study.warm_up_rounds"}
+    shown = with_point(data, whole, disturbed, ["repetition"])
     shown["scenario"] = [_scenario(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
     curves = shown[columns].sort_values(columns[:3], ignore_index=True)

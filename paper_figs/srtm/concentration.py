@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from harness.experiment import Scale
 from paper_figs.figure import FigureTables
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, where, with_point
+from paper_figs.series import by_repetition, in_ms, where, with_point
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import in_ms, per_run, slopes, summary
+from paper_figs.srtm.series import per_run, slopes, summary
 from paper_figs.srtm.strips import Layout, p99_sheet
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from core.units import MILLISECOND_NS, SECOND_NS
-from paper_figs.light import Data, Frame, SparkFrame
-from paper_figs.series import with_point
+from paper_figs.light import Data, Frame
+from paper_figs.series import in_ms, with_point
 from paper_figs.srtm import published
 from paper_figs.srtm.grids import CONFORMANT
 
@@ -15,14 +15,6 @@ ENVELOPE_NOTE = (
     "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds. "
     f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
 )
-
-
-def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> SparkFrame:
-    """Quantiles of rows of ``latency_histogram``, by ``by``: a column a name of ``quantiles``, in ms."""
-    from analysis import metrics
-
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in quantiles.items()]
-    return metrics.percentiles(metrics.final_round(latency), list(by), list(quantiles)).selectExpr(*by, *columns)
 
 
 def per_run(data: Data, factors: Mapping[str, str]) -> Frame:

@@ -12,8 +12,8 @@ from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import in_ms
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.srtm.series import in_ms
 from paper_figs.style import Style, series, style_of
 
 BROKER_CITIES = "New York, London, Singapore, Sao Paulo"  # four of the five default cities of the topology
