@@ -9,7 +9,8 @@ ours: what news that come late, are lost, or die with a server do to the sum of 
 
 from typing import Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
+from analysis.spark import collect, computed_once
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
 from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -64,8 +65,6 @@ def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:
 def tables(data: Data) -> FigureTables:
     """``overthrottling``, a row a run; ``curves`` of repetition 0: totals by cycle; ``reaction``: see there."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect, computed_once
 
     with computed_once(totals(data)) as every:
         runs = named(overthrottling(data, every))
@@ -203,7 +202,7 @@ def measure_s6(tables: Tables) -> Evidence:
 def measure_s13(tables: Tables) -> Evidence:
     """Ever denser: no links, graph #1, graph #2 (also with the tree elsewhere in it), under loads that persist."""
     runs = where(tables["dst-fig5/overthrottling"], trouble="")
-    checks: list[Check] = []
+    checks = []
     for load in [load for load in LOADS if load in set(runs.load) and load != "white"]:
         part = runs[runs.load == load]
         sparse, tree, dense = (
@@ -224,8 +223,7 @@ def measure_s19(tables: Tables) -> Evidence:
     """
     lag = tables["dst-fig5/reaction"]
     still = by_repetition(lag, "lag_cycles", who="centralised", trouble="none")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     ideal = _over(tables, who="centralised", trouble="none")
     for late in LATE_MS:
         added = by_repetition(lag, "lag_cycles", who="centralised", trouble=f"late {late}ms") - still

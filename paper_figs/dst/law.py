@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, below
 from core.records import Row
 from core.seeds import generator
 from paper_figs import drawing, keys
@@ -225,7 +225,7 @@ def measure_s2(tables: Tables) -> Evidence:
     """The factor measured against Phi_cr; below 1 for g < 2/l_n, above 1 beyond."""
     rows = where(tables["dst-law/contraction"], measure="throttled")
     off = sure((rows.measured - rows.phi_cr).abs().max())
-    checks: list[Check] = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
+    checks = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
     for name, part in rows.groupby("graph", sort=False):
         stable = part[part.share < 1.0].measured.max()
         checks.append(below(f"{LABELS[name]}: largest factor at g < 2/l_n", sure(stable), 1.0))
@@ -238,8 +238,8 @@ def measure_s11(tables: Tables) -> Evidence:
     """Case II: the factor measured against Phi_cr at g/R, and between the smallest and the largest R."""
     rows = where(tables["dst-law/contraction"], measure="throttled-ratio")
     off = sure((rows.measured - rows.phi_cr).abs().max())
-    checks: list[Check] = [at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)]
-    direction: list[Check] = []
+    checks = [at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)]
+    direction = []
     for name, part in rows.groupby("graph", sort=False):
         ordered = part.sort_values("requests").measured
         label = f"{LABELS[name]}: least growth of the factor from one R to the next"

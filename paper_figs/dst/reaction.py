@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from analysis.spark import collect
 from paper_figs.dst.published import CYCLE
 from paper_figs.light import Data, Frame
 from systems.parts.throttling import Array
@@ -20,8 +21,6 @@ def reaction(data: Data, runs: Frame) -> Frame:
     """
     import pandas as pd
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     chosen = runs[runs.trouble.isin({"none"}) | runs.trouble.str.startswith("late")]
     kept = data.table("cycles").where(f.col("run_id").isin([str(run_id) for run_id in chosen.run_id]))

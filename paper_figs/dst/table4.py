@@ -93,7 +93,7 @@ def _runs(simulated: Frame, name: str, noise: str) -> list[float]:
 def _against(tables: Tables, noises: tuple[str, ...]) -> list[Check]:
     """Simulated over Eq. (20) and Lyapunov over Eq. (20), for both graphs and these kinds of noise."""
     measures, simulated = tables["dst-table4/measures"], tables["dst-table4/simulated"]
-    checks: list[Check] = []
+    checks = []
     for row in measures[measures.noise.isin(noises)].itertuples():
         where = f"{LABELS[row.graph]}, {row.noise} noise"
         ratios = [value / row.phi_ss for value in _runs(simulated, row.graph, row.noise)]
@@ -111,7 +111,7 @@ def measure_s3(tables: Tables) -> Evidence:
 def measure_s5(tables: Tables) -> Evidence:
     """Rows 1 and 2 of Table 4, to every printed digit."""
     measures = tables["dst-table4/measures"]
-    checks: list[Check] = []
+    checks = []
     for row in measures[measures.noise == "identical"].itertuples():
         for measure, published in PUBLISHED.items():
             value, half = float(published[row.graph]), half_digit(published[row.graph])
@@ -138,7 +138,7 @@ def measure_s15(tables: Tables) -> Evidence:
 def measure_s16(tables: Tables) -> Evidence:
     """Eq. (26)'s left side over Eq. (20), with Cov(v) = g Cov(r(0)); the worst of graphs and noises."""
     measures = tables["dst-table4/measures"]
-    checks: list[Check] = []
+    checks = []
     for row in measures.itertuples():
         ratio = sure(row.mismatch / row.phi_ss)
         checks.append(within(f"{LABELS[row.graph]}, {row.noise} start: (26) over (20)", ratio, 1.0, 1e-6))

@@ -6,6 +6,7 @@ baseline has neither step 3's address nor step 4, and two round trips to the clo
 
 from typing import Any, NamedTuple
 
+from analysis.spark import collect
 from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
@@ -61,8 +62,6 @@ def tables(data: Data) -> FigureTables:
     Times count from the release command.  ``spans``: system, downtime_ms and migration_ms as the nodes sampled them.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     systems = data.runs.where(f.col("repetition") == 0).select("run_id", "system")
     messages = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])

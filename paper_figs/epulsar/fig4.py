@@ -7,7 +7,7 @@ formulas as printed, which sum round trips: twice the estimate, against the same
 from itertools import product
 from typing import Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import panels
 from paper_figs.epulsar import policies
@@ -68,8 +68,7 @@ def draw(tables: FigureTables) -> Drawing:
 def measure_e4(tables: Tables) -> Evidence:
     """At every number of cities: Pulsar's worst delay above both others', ePulsar's within 15 % of AllPairs'."""
     runs = tables["epulsar-fig4/runs"]
-    order: list[Check] = []
-    close: list[Check] = []
+    order, close = [], []
     for cities in sorted(set(runs.cities)):
         for measure, how in (("estimated_worst_ms", "estimated"), ("true_worst_ms", "true")):
             for other in ("all-pairs", "epulsar"):
@@ -90,8 +89,7 @@ def measure_e5(tables: Tables) -> Evidence:
     By estimates of either kind, one way and as printed; the order in truth, too.
     """
     runs = tables["epulsar-fig4/runs"]
-    order: list[Check] = []
-    close: list[Check] = []
+    order, close = [], []
     for cities, how in product(sorted(set(runs.cities)), ("estimated", "printed", "true")):
         here, measure = where(runs, cities=cities), f"{how}_violation_ratio"
         if not (here[here.policy != "optimal"][measure] > 0).any():

@@ -137,7 +137,7 @@ def measure_e7(tables: Tables) -> Evidence:
 
 def _growth(pairs: Frame, ours: Frame, topics: list[int], clients: list[int]) -> list[Check]:
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
-    checks: list[Check] = []
+    checks = []
     for each in clients:
         checks += steps(where(pairs, clients=each), "kBps", "topics", unit="kB/s")
         checks += steps(where(ours, clients=each), "kBps", "topics", unit="kB/s")

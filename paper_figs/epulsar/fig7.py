@@ -5,7 +5,7 @@ manager as the paper defines it, from "Release Topic" to "Release Complete"; (c)
 decision on.  The microbenchmark's load manager moves all topics to the other of two brokers, over and over.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
+from analysis.verdicts import Claim, Evidence, Tables, above, below
 from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -112,7 +112,7 @@ def measure_e8(tables: Tables) -> Evidence:
     rows = where(tables["epulsar-fig7/migrations"], metric=DOWNTIME)
     rows = rows[rows.topics == rows.topics.max()]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
-    checks: list[Check] = []
+    checks = []
     gains = []
     for wan_ms in sorted(set(rows.wan_ms)):
         ours, theirs = (by_repetition(rows, "p50_ms", system=system, wan_ms=wan_ms) for system in ("epulsar", "pulsar"))

@@ -4,7 +4,9 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
+import msgspec
+
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
@@ -44,8 +46,6 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
     study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
     specs = [placed(system, ("uav-swarms", load), where_, study, **periods) for system in SYSTEMS]
-    import msgspec
-
     return [msgspec.structs.replace(spec, inputs=inputs) for spec in specs]
 
 
@@ -178,7 +178,7 @@ def measure_e10(tables: Tables) -> Evidence:
     """In the bound most of the time, more than Pulsar; excursions begin at handovers and end with migrations."""
     runs = tables["epulsar-fig8/runs"]
     ours = where(runs, system="epulsar")
-    checks: list[Check] = [
+    checks = [
         at_least("share of topics' seconds in the bound", samples(by_repetition(ours, "in_bound")), 0.5),
         at_least(
             "excursions that begin within 2 s of a handover", samples(by_repetition(ours, "begun_at_handover")), 0.95

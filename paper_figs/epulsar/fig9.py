@@ -5,7 +5,9 @@ the last of its subscribers has it.  Beside the rule as the public code ended wi
 stands the one as printed, sums of round trips: only under that does the paper's bound of 100 ms move topics at all.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
+import msgspec
+
+from analysis.verdicts import Claim, Evidence, Tables, at_least, t_interval
 from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, panels, rule
@@ -30,8 +32,6 @@ VARIANTS: dict[str, tuple[str, Json]] = {
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """64 avatars in 5 cities; at scale small 6 avatars in 2."""
-    import msgspec
-
     duration = scale.pick(tiny="40s", small="120s", quick="60s", paper=f"{60 * GAME_RUN_MIN}s")
     small = scale.physics == "small"
     cities, edge_sites = (2, 1) if small else (GAME_CITIES, 3)
@@ -143,7 +143,7 @@ def _draw_late(axes: Axes, runs: Frame) -> None:
 def measure_e11(tables: Tables) -> Evidence:
     """Almost all of topics' seconds are in the bound, under ePulsar as the public code ended."""
     ours = where(tables["epulsar-fig9/runs"], variant="epulsar")
-    checks: list[Check] = [
+    checks = [
         at_least("share of topics' seconds in the bound", samples(by_repetition(ours, "in_bound")), 0.95),
         at_least("share of messages in the bound", samples(by_repetition(ours, "messages_in_bound")), 0.99),
     ]

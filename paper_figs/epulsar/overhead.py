@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, below
 from core.records import Json
 from core.units import SECOND_NS
@@ -56,8 +57,6 @@ def tables(data: Data) -> FigureTables:
     anonymous_mb, what of it is no file's; sent_bytes and received_bytes, a second.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     factors = f.col("factors")
     length_ns = (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns")

@@ -11,6 +11,8 @@ output rate at which the p95 is below ``KNEE`` times the idle one; *strongly cor
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
@@ -98,7 +100,6 @@ def correlations(runs: Frame) -> Frame:
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
     they are invalid: of few runs any parameter orders the latencies.
     """
-    import numpy as np
     import pandas as pd
     from scipy.stats import spearmanr
 
@@ -113,8 +114,6 @@ def correlations(runs: Frame) -> Frame:
 
 def over_repetitions(runs: Frame) -> Frame:
     """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
-    import numpy as np
-
     means = runs.assign(p95_ms=np.log(runs.p95_ms)).groupby(POINT, as_index=False).mean(numeric_only=True)
     return means.assign(p95_ms=np.exp(means.p95_ms)).sort_values("out_rps", ignore_index=True)
 
@@ -197,8 +196,6 @@ def _draw_processor(axes: Axes, runs: Frame) -> None:
 
 def measure_e12(tables: Tables) -> Evidence:
     """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
-    import numpy as np
-
     rhos, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
     rho = {parameter: by_repetition(rhos, "rho", parameter=parameter) for parameter in PARAMETERS}
     ours = rho["out_rps"].abs()

@@ -5,7 +5,8 @@ about once a minute.  Either each runs an agent, which takes its coordinate alon
 behind the agent of the site where it is, the proxy: that agent's coordinate, the way to it added to the height.
 """
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
+from analysis.spark import computed_once
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.epulsar.estimates import draw_each, errors, point
@@ -55,8 +56,6 @@ def tables(data: Data) -> FigureTables:
     how fast the coordinates of agents that stand still move, read to read, mean over these agents.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import computed_once
 
     factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
@@ -142,8 +141,7 @@ def measure_e13(tables: Tables) -> Evidence:
     def of(value: str, proxied: bool, mobile: bool) -> Series:
         return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
 
-    worse: list[Check] = []
-    stable: list[Check] = []
+    worse, stable = [], []
     for value, name, unit in (
         ("error_ms", "error of client-broker estimates", "ms"),
         ("shift_ms_per_s", "movement of static agents", "ms/s"),

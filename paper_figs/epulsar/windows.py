@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from analysis.spark import collect
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs.light import Data, Frame
 
@@ -15,7 +16,6 @@ def windows(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     from analysis.placement import COUNTS, topic_windows
-    from analysis.spark import collect
 
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     key = ["run_id", "topic", "second"]
@@ -28,8 +28,6 @@ def owned(data: Data) -> Frame:
     """Spans of ownership, by start: run_id, topic, broker, at_s, duration_s."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
     at_s, duration_s = f.col("start_ns") / SECOND_NS, (f.col("end_ns") - f.col("start_ns")) / SECOND_NS
     spells = data.table("ownership").select(
         "run_id", "topic", "broker", at_s.alias("at_s"), duration_s.alias("duration_s")
@@ -40,8 +38,6 @@ def owned(data: Data) -> Frame:
 def clients(data: Data, *kinds: str) -> Frame:
     """What clients did, of these kinds: run_id, at_s, kind, client, topic, role, site."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     at_s = (f.col("at_ns") / SECOND_NS).alias("at_s")
     mine = data.table("clients").where(f.col("kind").isin(*kinds))

@@ -7,7 +7,8 @@ Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b spli
 (b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
 """
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most
+from analysis.spark import collect
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -52,7 +53,6 @@ def tables(data: Data) -> FigureTables:
     from pyspark.sql import functions as f
 
     from analysis.metrics import over_repetitions, percentiles, with_factors
-    from analysis.spark import collect
 
     delay = data.latency_histogram.where(f.col("metric") == "access_delay")
     start_s = (f.col("round") - 1) * WINDOW_S
@@ -132,8 +132,7 @@ def measure_r20(tables: Tables) -> Evidence:
     end, a part of it says how long the run was, and only the sign counts.
     """
     phases = where(tables["srtm-adaptor/phases"], system="tb-adaptor")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for share in sorted(set(phases.share)):
         before, settled, without = (
             by_repetition(phases, "p99_ms", share=share, enabled=enabled, phase=phase)
@@ -148,18 +147,12 @@ def measure_r20(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(direction))
 
 
-CLAIMS = (
-    Claim(
-        "R20",
-        "V-D",
-        "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the "
-        "added DRL penalty.",
-        ("srtm-adaptor",),
-        measure_r20,
-        why="Sub-buckets of unequal rate have a penalty of their own: the slower one takes longer to make a token "
-        "(Eq. 1), and rates and backlogs of a 10 s window are estimates.",
-    ),
+R20 = "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the added DRL penalty."
+WHY_R20 = (
+    "Sub-buckets of unequal rate have a penalty of their own: the slower one takes longer to make a token (Eq. 1), and"
+    " rates and backlogs of a 10 s window are estimates."
 )
+CLAIMS = (Claim("R20", "V-D", R20, ("srtm-adaptor",), measure_r20, why=WHY_R20),)
 EXPERIMENT = Experiment("srtm-adaptor", "Traffic that shifts, with and without TB Adaptor", "SRTM, V-D", points)
 NOTES = (
     "The paper has no such figure: setting and drawing are ours. Above: means over repetitions, bands: 95 % intervals, "

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from harness.experiment import Scale
 from paper_figs.figure import FigureTables
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, in_ms, where, with_point
 from paper_figs.srtm.grids import ARRIVALS
 from paper_figs.srtm.series import per_run, slopes, summary
-from paper_figs.srtm.strips import Layout, p99_sheet
+from paper_figs.srtm.strips import p99_sheet
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
 FEWER = 100  # at the scale small: 20 to 100 publishers instead of 2,000 to 10,000
@@ -66,7 +68,6 @@ def by_size(part: Frame, system: str) -> dict[int, Series]:
 
 def log_slope(p99: dict[int, Series]) -> list[float]:
     """Of each repetition: the slope of log p99 against log publishers, least squares over all sizes."""
-    import numpy as np
     import pandas as pd
 
     logs = np.log(pd.DataFrame(p99))
@@ -77,6 +78,6 @@ def draw_cases(
     runs: Frame, systems: Sequence[str], highest_ms: float | None = None, more_keys: Sequence[Artist] = ()
 ) -> tuple[Drawing, list[Axes]]:
     """(a) to (d), those that were run, and their strips; points above ``highest_ms`` are written at the upper edge."""
-    layout = Layout("thousands", "publishers (thousands)", highest_ms=highest_ms, more_keys=more_keys)
     runs = runs.assign(thousands=runs.publishers / 1_000)
-    return p99_sheet(list(cases(runs)) if len(runs) else [("", runs)], systems, layout)
+    panels, label = list(cases(runs)) if len(runs) else [("", runs)], "publishers (thousands)"
+    return p99_sheet(panels, systems, "thousands", label, highest_ms=highest_ms, more_keys=more_keys)

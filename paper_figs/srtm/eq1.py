@@ -8,7 +8,7 @@ Token buckets alone, rounds of 5 to 30 minutes: the share of messages that wait 
 comes in clusters, so that a minute leaves the mean delay uncertain by half.
 """
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, within
 from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -133,7 +133,7 @@ def measure_r2(tables: Tables) -> Evidence:
     """Simulated growth with k over k; Eq. (1) over the simulation."""
     plain = where(tables["srtm-eq1/runs"], system="lb", group_size=1, batch=1, margin=1.0)
     one = by_repetition(plain, "delay_ms", k=1)
-    exact: list[Check] = []
+    exact = []
     for k in sorted(set(plain.k) - {1}):
         growth = by_repetition(plain, "delay_ms", k=k) / one / k
         exact.append(at_least(f"mean delay at k = {k} over {k} x that at k = 1", samples(growth), 1.0))
@@ -159,8 +159,7 @@ def measure_r21(tables: Tables) -> Evidence:
 def measure_r22(tables: Tables) -> Evidence:
     """Batches of 10: mean delay over Eq. (1) with r/10 and b/10, and over Eq. (1) with r and b as they are."""
     batches = where(tables["srtm-eq1/runs"], system="lb", group_size=1, batch=10, margin=1.0)
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for k in sorted(set(batches.k) - {1}):  # at k = 1 too few wait to say
         delay, scaled, unscaled = (by_repetition(batches, name, k=k) for name in ("delay_ms", "eq1_ms", "plain_eq1_ms"))
         exact.append(within(f"mean delay over Eq. (1) with r/10, b/10, k = {k}", samples(delay / scaled), 1.0))

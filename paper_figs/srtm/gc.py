@@ -137,19 +137,23 @@ def measure_r24(tables: Tables) -> Evidence:
     return Evidence((*checks["ingress_time"], *checks["broker_time"]), checks["ingress_time"])
 
 
+R24 = "Garbage collection raises the p99 of message processing; the GC-friendly broker lowers it."
+WHY_R24 = (
+    "Go's collector of today marks beside the program and stops it for well under a millisecond, and the live heap of "
+    "a broker is small. A collection lasts some milliseconds and a second has few of them, so fewer than one message "
+    "in a hundred meets one; the 99.9th percentile is where they are seen, if anywhere."
+)
 CLAIMS = (
     Claim(
         "R24",
         "V-C",
-        "Garbage collection raises the p99 of message processing; the GC-friendly broker lowers it.",
+        R24,
         ("srtm-gc",),
         measure_r24,
         needs="mininet or local",
         testbed="mininet",
         minimum_repetitions=MINIMUM_REPETITIONS,
-        why="Go's collector of today marks beside the program and stops it for well under a millisecond, and the live "
-        "heap of a broker is small. A collection lasts some milliseconds and a second has few of them, so fewer than "
-        "one message in a hundred meets one; the 99.9th percentile is where they are seen, if anywhere.",
+        why=WHY_R24,
     ),
 )
 EXPERIMENT = Experiment("srtm-gc", "Garbage collection of the broker", "SRTM, V-C", points, repetitions=REPETITIONS)

@@ -6,7 +6,7 @@ included.  Rounds of 10 s: every message is kept (there is nothing to search, so
 proves it and has no figure: this one is ours.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most
 from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -134,7 +134,7 @@ def draw(tables: FigureTables) -> Drawing:
 def measure_r1(tables: Tables) -> Evidence:
     """The least of S^(k)(t) - S(t) over all t; at the largest k also that it is no zero everywhere."""
     gaps = tables["srtm-prop1/gaps"]
-    checks: list[Check] = []
+    checks = []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
         least = in_every_run(part.least_s.min(), part)
         checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
@@ -149,7 +149,7 @@ def measure_r1(tables: Tables) -> Evidence:
 def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
     output = tables["srtm-prop1/output"]
-    checks: list[Check] = []
+    checks = []
     for (whose, interval), part in output.groupby(["of", "interval_ms"], sort=False):
         most = in_every_run(part.excess_count.max(), part)
         checks.append(at_most(f"{whose}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))

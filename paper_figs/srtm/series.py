@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs.light import Data, Frame
 from paper_figs.series import in_ms, with_point
@@ -42,8 +44,6 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
 
 def slopes(wide: Frame) -> list[float]:
     """Least-squares slope of each row (a repetition) over its columns' names; none for fewer than two columns."""
-    import numpy as np
-
     wide = wide.dropna()
     if wide.empty or wide.shape[1] < 2:
         return []

@@ -10,7 +10,7 @@ that no claim is about time.
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
@@ -140,7 +140,7 @@ def measure_r17(tables: Tables) -> Evidence:
     runs = where(tables["srtm-table1/searches"], system="srtm", arrivals="poisson")
     sizes = sorted(set(runs.group_size))
     count = {size: by_repetition(runs, "round_count", group_size=size) for size in sizes}
-    exact: list[Check] = []
+    exact = []
     for size in sizes:
         rounds = sum(TABLE_1[size][0])
         exact.append(within(f"groups of {size}: rounds", samples(count[size]), rounds, ROUNDS_TOLERANCE, "rounds"))
@@ -154,8 +154,7 @@ def measure_r17(tables: Tables) -> Evidence:
 def measure_r18(tables: Tables) -> Evidence:
     """Mean over a repetition's searches: rounds of the last iteration, brokers of the first one."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for kind in sorted(set(runs.arrivals), reverse=True):
         part = where(runs, arrivals=kind)
         last = samples(part.groupby("repetition")["last_round_count"].mean())
@@ -174,7 +173,7 @@ def measure_r18(tables: Tables) -> Evidence:
 def measure_r26(tables: Tables) -> Evidence:
     """Sums over a repetition's searches: publishers moved back; largest number of brokers added at once."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
-    exact: list[Check] = []
+    exact = []
     for kind in sorted(set(runs.arrivals), reverse=True):
         groups = where(runs, arrivals=kind).groupby("repetition")
         back = samples(groups["moved_back_count"].sum())

@@ -6,6 +6,7 @@ latency is the network's: which broker a publisher has decides over more than it
 
 from math import isfinite
 
+from analysis.spark import collect
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -67,7 +68,6 @@ def tables(data: Data) -> FigureTables:
     from pyspark.sql import functions as f
 
     from analysis import metrics
-    from analysis.spark import collect
 
     spread = in_ms(data.latency_histogram.where("metric = 'end_to_end_latency'"), QUANTILES, "run_id")
     came = data.messages.where("received_at_ns is not null and released_at_ns is not null")
