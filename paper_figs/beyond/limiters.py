@@ -8,13 +8,13 @@ not in how often.  All run on the topology wan, a city a node.
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from analysis.spark import collect
 from harness.experiment import RunSpec
 from paper_figs.beyond.load import Load
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame, Series
+from paper_figs.light import Data, Frame, Series
+from paper_figs.series import frame_of
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -126,16 +126,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def points_of(data: "Data") -> "Frame":
+def points_of(data: Data) -> Frame:
     """One row a run: run_id, name (``name_of``), repetition, nodes, period, overlay, delay, loss, skew, faults.
 
     Those that an option left alone have the default as the factor would give it: ``"1s"``, ``"full-mesh"``,
     1.0, 0.0, ``"0ms"``, ``"[]"``.  Period and overlay are "" where the limiter has none.
     """
-    import pandas as pd
-
-    from analysis.spark import collect
-
     raw = collect(data.runs.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
     rows = []
     for run_id, system, topology, repetition, factors in raw.itertuples(index=False):
@@ -154,10 +150,10 @@ def points_of(data: "Data") -> "Frame":
             "faults": has.get("study.faults", "[]"),
         })  # fmt: skip
     columns = ["run_id", "name", "repetition", "nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
-    return pd.DataFrame(rows, columns=columns)
+    return frame_of(rows, columns)
 
 
-def measured(data: "Data") -> "Frame":
+def measured(data: Data) -> Frame:
     """``points_of`` and, for each run that has an oracle, what it decided and what that cost.
 
     Shares are of the requests offered: false_admit_share, false_reject_share, error_share (their sum), lost_share;
@@ -168,7 +164,6 @@ def measured(data: "Data") -> "Frame":
 
     from analysis import limiting
     from analysis.metrics import percentiles
-    from analysis.spark import collect
 
     runs = points_of(data)
     sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
@@ -190,7 +185,7 @@ def measured(data: "Data") -> "Frame":
     return runs.sort_values(["name", "nodes", "run_id"], ignore_index=True)
 
 
-def order_of(names: "Series") -> list[str]:
+def order_of(names: Series) -> list[str]:
     """The names that there are, in the order of ``LIMITERS``, then those that joined; the oracle is none."""
     present = set(names) - {ORACLE}
     own = [name for name in LIMITERS if name in present]

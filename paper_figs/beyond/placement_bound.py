@@ -5,7 +5,7 @@ game across 12 cities.  A bound of 50 ms on one-way delays is one of 100 ms on s
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
@@ -15,10 +15,8 @@ from paper_figs.epulsar.policies import ACCESS_MS, GAME, UAVS
 from paper_figs.epulsar.policy_drawing import ESTIMATING, draw_policies, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS, SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.style import Style
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 ZONES, CITIES = 16, 12
 # In ms, the access delays one way; of each the quick scale's values, and what the paper scale has besides.
@@ -57,7 +55,7 @@ def _point(
     return policies.point(scale, topology, places, **{**scenario, **times, **more})
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, see ``policies.tables``; ``bound`` and ``access`` in ms."""
     runs = policies.tables(data, FACTORS)["runs"]
     for name in ("bound", "access"):
@@ -66,7 +64,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs.sort_values(order, kind="stable", ignore_index=True)}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Violations over both; who sees a feasible broker; the worst case where only violated topics are moved."""
     runs = tables["runs"]
     moving = runs.only_violated.astype(bool)
@@ -86,21 +84,21 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_violations(axes: "Axes", runs: "Frame", x: str) -> None:
+def _draw_violations(axes: Axes, runs: Frame, x: str) -> None:
     """Estimates and truth, in percent of the pairs."""
     draw_policies(axes, runs, x, "true_violation_ratio", 100.0, is_true=True)
     draw_policies(axes, runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
     axes.set(xlabel=LABELS[x], ylabel="pairs above the bound (%)", ylim=(-4, 104))
 
 
-def _draw_feasible(axes: "Axes", runs: "Frame") -> None:
+def _draw_feasible(axes: Axes, runs: Frame) -> None:
     """Topics for which a policy sees a broker within the bound: Pulsar does not look, the best one knows."""
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, is_true=True, policies=("optimal",))
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, policies=("epulsar", "all-pairs"))
     axes.set(xlabel=LABELS["access"], ylabel="topics (%)", ylim=(-4, 104))
 
 
-def _draw_moving(axes: "Axes", runs: "Frame") -> None:
+def _draw_moving(axes: Axes, runs: Frame) -> None:
     """Over the bound: all topics placed at their best brokers, or (dotted) only those that violate it at Pulsar's."""
     bounds = sorted(set(runs.bound))
     moving = runs.only_violated.astype(bool)

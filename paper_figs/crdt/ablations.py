@@ -18,10 +18,11 @@ bounds each refill and not the bucket shows on slow users only: a dozen requests
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from analysis.spark import collect
 from analysis.verdicts import t_interval
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
@@ -32,14 +33,9 @@ from paper_figs.drawing import GREY, categories, curve, interval_points, log_axi
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import intervals_of
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 NODES, CAPACITY = 10, 150
 DATA_SET, SLOW = "B-substantial", "slow, then a burst"
@@ -124,7 +120,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return grids.at(scale, [*specs, growing({}), growing({"literal_merge": True})])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run, with load and row (of ``SWITCHES``; -1: sound); ``summary``: by row and measure.
 
     ``growth``: state_bytes of a node by second, on the three nodes.
@@ -139,9 +135,8 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "summary": summary(runs), "growth": growth}
 
 
-def _growth(data: "Data") -> "pd.DataFrame":
+def _growth(data: Data) -> Frame:
     """Printed (is A8 on?), repetition, t_s, state_bytes."""
-    from analysis.spark import collect
     from analysis.usage import usage_over_time
 
     points = points_of(data, {"printed": "system.literal_merge"})
@@ -163,10 +158,8 @@ def row_of(run: Mapping[str, Any]) -> int:
     return -1
 
 
-def summary(runs: "pd.DataFrame") -> "pd.DataFrame":
+def summary(runs: Frame) -> Frame:
     """row, measure, mean, low, high, count, and sound: the base's mean (1 for ratios); only of switches that ran."""
-    import pandas as pd
-
     rows = []
     for place in sorted(set(runs.row) - {-1}):
         switch = SWITCHES[place]
@@ -179,10 +172,10 @@ def summary(runs: "pd.DataFrame") -> "pd.DataFrame":
             of_row = {"row": place, "label": switch.label, "base": switch.base, "measure": measure}
             rows.append({**of_row, **asdict(interval), "sound": 1.0 if ratio else 100 * sound.mean() / CAPACITY})
     names = ["row", "label", "base", "measure", "mean", "low", "high", "count", "sound"]
-    return pd.DataFrame(rows, columns=names)
+    return frame_of(rows, names)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A panel a measure, a row a switch; grey: the sound system."""
     table = tables["summary"]
     rows = sorted(set(table.row))
@@ -198,7 +191,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
+def _draw_growth(axes: Axes, growth: Frame) -> None:
     """Memory of a node, log axis, a line a run."""
     log_axis(axes)
     looks = {False: SOUND_LOOK, True: style_of(FL)._replace(label="duplicates kept")}
@@ -208,7 +201,7 @@ def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
     key_above(axes, [key(look, marker=False) for look in looks.values()])
 
 
-def _draw_measure(axes: "Axes", summary: "pd.DataFrame", is_ratio: bool) -> None:
+def _draw_measure(axes: Axes, summary: Frame, is_ratio: bool) -> None:
     """A point a switch, in the order of the rows, from the top."""
     log_axis(axes, "x", linear_below=0.0 if is_ratio else 1.0)
     marks(axes, summary.sound, range(len(summary)), SOUND_LOOK, 10)

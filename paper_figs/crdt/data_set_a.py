@@ -11,8 +11,7 @@ Figs. 5.3 and 5.4: counter and queue, with and without its two extensions, on th
 centralised limiter's rejections less each variant's, 0 being ideal; then memory and bandwidth.
 """
 
-from typing import TYPE_CHECKING
-
+from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
@@ -23,14 +22,9 @@ from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples
 from paper_figs.style import looks_of, series
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 ADMITTED, REJECTED = series("admitted by the centralised limiter", 0), series("rejected by it", 1)
 SLOW = (COUNTER, QUEUE, L)
@@ -40,11 +34,9 @@ COUNTER_S = 315.0  # ours: "at the five-minute mark" is within 5 % of it
 MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
 
-def user_tables(data: "Data") -> FigureTables:
+def user_tables(data: Data) -> FigureTables:
     """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     counts = data.requests.groupBy("run_id", "user").agg(
         f.count("*").alias("offered_count"), f.count_if(f.col("decision") == "reject").alias("rejected_count")
@@ -55,7 +47,7 @@ def user_tables(data: "Data") -> FigureTables:
     return {"users": users[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
 
 
-def draw_users(tables: FigureTables) -> "Drawing":
+def draw_users(tables: FigureTables) -> Drawing:
     """A bar a user, of admitted and rejected requests."""
     drawing, (axes,) = panels(1, 1)
     mean = tables["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
@@ -71,7 +63,7 @@ def draw_users(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_precision(tables: FigureTables) -> "Drawing":
+def draw_precision(tables: FigureTables) -> Drawing:
     """Gaps over time, percentages, errors."""
     titles = ("missing rejections since the start", "the thesis' percentage", "errors of both kinds")
     drawing, (gaps, shares, errors) = panels(1, 3, titles, inches=(9.5, 3.1), widths=(1.4, 1.1, 1.3))
@@ -119,9 +111,9 @@ def measure_t4(tables: Tables) -> Evidence:
     return Evidence((worse, alike), (worse,))
 
 
-def _area(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+def _area(runs: Frame, variant: str) -> Series:
     """Share of the area under the centralised limiter's curve that lies between the two curves."""
-    between: pd.Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
+    between: Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
     return between
 
 

@@ -12,8 +12,9 @@ reasoning has gossip alone).  Each repetition has several draws of the gossip on
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -23,15 +24,9 @@ from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width
 from paper_figs.keys import key, key_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import plain, samples, where
 from paper_figs.style import series, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
@@ -66,12 +61,11 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``by_repetition``: means over draws; ``curves``: rejections since the start."""
     from pyspark.sql import functions as f
 
     from analysis import limiting
-    from analysis.spark import collect
 
     runs = with_mode(per_run(data, more=FACTORS))
     first = data.requests.where("decision = 'reject'").groupBy("run_id")
@@ -82,7 +76,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, rejections)}
 
 
-def with_mode(runs: "pd.DataFrame") -> "pd.DataFrame":
+def with_mode(runs: Frame) -> Frame:
     """``runs`` with gossip_ms and mode (of ``MODES``; the centralised limiter has its own name)."""
     runs = plain(runs, ["keep_last"])
     runs["gossip_ms"] = [int(text.removesuffix("ms")) for text in runs.gossip]
@@ -93,7 +87,7 @@ def with_mode(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs
 
 
-def by_draws(runs: "pd.DataFrame") -> "pd.DataFrame":
+def by_draws(runs: Frame) -> Frame:
     """One row a mode, interval and repetition: means over the draws, and the share of runs that reject nothing.
 
     Runs that reject nothing count in first_s as if they rejected at the end.
@@ -105,7 +99,7 @@ def by_draws(runs: "pd.DataFrame") -> "pd.DataFrame":
     return means.merge(counted.groupby(keys).size().rename("draw_count").reset_index(), on=keys)
 
 
-def mean_curves(runs: "pd.DataFrame", rejections: "pd.DataFrame") -> "pd.DataFrame":
+def mean_curves(runs: Frame, rejections: Frame) -> Frame:
     """mode, gossip_ms, t_s, rejected_count (mean over runs) and rejected_count_std."""
     rows = rejections.merge(runs[["run_id", "mode", "gossip_ms"]], on="run_id")
     means = rows.groupby(["mode", "gossip_ms", "t_ns"], sort=True).rejected_count.agg(["mean", "std"]).reset_index()
@@ -113,7 +107,7 @@ def mean_curves(runs: "pd.DataFrame", rejections: "pd.DataFrame") -> "pd.DataFra
     return means.assign(t_s=means.t_ns / SECOND_NS).drop(columns="t_ns")
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("rejections since the start", "all rejections", "first rejection of each run")
     drawing, (since, totals, first) = panels(1, 3, titles, inches=(10.5, 3.0))
@@ -128,7 +122,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_curves(axes: "Axes", curves: "pd.DataFrame", counts: Mapping[tuple[str, int], int]) -> None:
+def _draw_curves(axes: Axes, curves: Frame, counts: Mapping[tuple[str, int], int]) -> None:
     """The centralised limiter's and the queue's by interval; ``counts``: how many runs are behind each curve."""
     central, look = curves[curves["mode"] == ORACLE], style_of(ORACLE)
     curve(axes, central.t_s, central.rejected_count, look, stairs=True)
@@ -140,7 +134,7 @@ def _draw_curves(axes: "Axes", curves: "pd.DataFrame", counts: Mapping[tuple[str
     key_above(axes, [key(one, marker=False) for one in (*INTERVAL_LOOKS.values(), look)])
 
 
-def _draw_first(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_first(axes: Axes, runs: Frame) -> None:
     """A row an interval; runs that reject nothing stand beyond the end."""
     for place, (interval_ms, look) in enumerate(INTERVAL_LOOKS.items()):
         part = runs[(runs["mode"] == PLAIN) & (runs.gossip_ms == interval_ms)].sort_values(["repetition", "draw"])

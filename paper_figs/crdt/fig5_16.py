@@ -13,7 +13,7 @@ T21's death is measured on one node: requests 900 ms apart, then two at once tha
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from core.units import MILLISECOND_NS
@@ -23,16 +23,9 @@ from paper_figs.crdt.published import ADDED, KNOWN
 from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above, published_key, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, series
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 GOSSIP_MS = (300, 450, 900)
 NEXT_MS = 900  # when data set D's next request comes
@@ -82,7 +75,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``spread``: one row a run and lag: known_count (mean over trials), known_share; ``chain``: rejected_count."""
     runs = data.runs.where("workload = 'probes'").select("run_id")
     probed = with_point(data, known(data.requests.join(runs, "run_id")), FACTORS)
@@ -100,7 +93,7 @@ def mode_of(phase: object, choice: object) -> str:
     return ALL if choice == "all" else ALIGNED
 
 
-def known(requests: "DataFrame") -> "DataFrame":
+def known(requests: SparkFrame) -> SparkFrame:
     """run_id, lag_ms, known_count: how many nodes know of a trial's request, with its own; mean over trials.
 
     A trial is a user: the first request comes to a node that then knows, the others are probes.
@@ -115,7 +108,7 @@ def known(requests: "DataFrame") -> "DataFrame":
     return trials.groupBy("run_id", "lag_ms").agg(f.avg("known").alias("known_count"))
 
 
-def chains(data: "Data") -> "pd.DataFrame":
+def chains(data: Data) -> Frame:
     """One row a run: end_ms, the instant of the last two requests, and how many were rejected."""
     from pyspark.sql import functions as f
 
@@ -126,7 +119,7 @@ def chains(data: "Data") -> "pd.DataFrame":
     return with_point(data, counted, {})[["life_ms", "rejected_count", "repetition"]]
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("spread, gossip every 300 ms", "after 900 ms, when the next request comes", "by number of nodes (ours)")
     drawing, (rounds, odds, sizes) = panels(1, 3, titles, inches=(10.5, 3.0))
@@ -145,7 +138,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_rounds(axes: "Axes", spread: "pd.DataFrame") -> None:
+def _draw_rounds(axes: Axes, spread: Frame) -> None:
     """Nodes that know after each round, by mode."""
     mean_lines(axes, spread, "lag_ms", "known_count", "mode", LOOKS, apart_points=2)
     ends = [ROUND_MS * k for k in range(ROUNDS + 1)]
@@ -157,7 +150,7 @@ def _draw_rounds(axes: "Axes", spread: "pd.DataFrame") -> None:
     key_above(axes, [key(BEST._replace(label="best case, 2^k"), marker=False), dies])
 
 
-def _draw_sizes(axes: "Axes", spread: "pd.DataFrame") -> None:
+def _draw_sizes(axes: Axes, spread: Frame) -> None:
     """The share of nodes that know against their number."""
     mean_lines(axes, spread, "nodes", "percent", "mode", LOOKS)
     counts = range(8, int(max(NODES, *spread.nodes)) + 1)

@@ -10,7 +10,7 @@ Claims T16 and T17 span the loads.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
@@ -18,10 +18,8 @@ from paper_figs.crdt.grids import COUNTER, FL, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
+from paper_figs.light import Frame, Series
 from paper_figs.series import by_repetition, samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class UserTrace(NamedTuple):
@@ -134,10 +132,10 @@ def measure_t17(tables: Tables) -> Evidence:
     return Evidence(tuple(checks))
 
 
-def deviation(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+def deviation(runs: Frame, variant: str) -> Series:
     """How far each run's convergence is from the median of its variant: a spread with one value a repetition."""
     rest_s = by_repetition(runs, "rest_s", variant=variant)
-    apart: pd.Series = (rest_s - rest_s.median()).abs()
+    apart: Series = (rest_s - rest_s.median()).abs()
     return apart
 
 

@@ -10,7 +10,7 @@ More nodes: Fig. 5.16 (c).
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -21,16 +21,9 @@ from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROU
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
-from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, frame_of, samples, where, with_point
 from paper_figs.style import looks_of, series, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
@@ -92,7 +85,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs + [rejoined(variant, fate) for variant in harmed for fate in FAULTS])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``hops``: one row a node and run, missed_count; ``delays``: rejections on D; ``rejoin``: admitted_count."""
     from pyspark.sql import functions as f
 
@@ -127,7 +120,7 @@ def _fate(faults: object) -> str:
     return EMPTY if "crash" in text else UNHARMED
 
 
-def learnt(requests: "DataFrame") -> "DataFrame":
+def learnt(requests: SparkFrame) -> SparkFrame:
     """run_id, node, knows_ms: the shortest lag at which a node rejects a probe, that is, knows of the request."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -139,14 +132,12 @@ def learnt(requests: "DataFrame") -> "DataFrame":
     return rejected.groupBy("run_id", "node").agg(f.min("lag_ms").alias("knows_ms"))
 
 
-def hops(known: "pd.DataFrame") -> "pd.DataFrame":
+def hops(known: Frame) -> Frame:
     """A row a repetition, delay and inner node: hop_ms, from its being told to its neighbour's, and missed_count.
 
     A node's own rounds between those two, less the one that passed the element on, were missed: a node that is told
     at once misses none.  hop_ms is as exact as the probes.
     """
-    import pandas as pd
-
     rows = []
     for (repetition, delay), part in known.groupby(["repetition", "delay"], sort=True):
         at = dict(zip(part.node, part.knows_ms, strict=True))
@@ -154,10 +145,10 @@ def hops(known: "pd.DataFrame") -> "pd.DataFrame":
             hop_ms = at[other] - at[one]
             missed_count = int(max(0, hop_ms - STEP_MS / 2) // GOSSIP_MS)
             rows.append((repetition, int(delay.removesuffix("ms")), one, hop_ms, missed_count))
-    return pd.DataFrame(rows, columns=["repetition", "delay_ms", "node", "hop_ms", "missed_count"])
+    return frame_of(rows, ["repetition", "delay_ms", "node", "hop_ms", "missed_count"])
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = [f"rounds missed, gossip every {GOSSIP_MS} ms", f"data set D, gossip every {ROUND_MS} ms"]
     titles.append(f"a node that re-joins at {BACK_S} s")
@@ -172,7 +163,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_missed(axes: "Axes", hops: "pd.DataFrame") -> None:
+def _draw_missed(axes: Axes, hops: Frame) -> None:
     """Shares of the hops at which so many rounds were missed, of all runs together."""
     counts = range(max(3, int(hops.missed_count.max())) + 1)
     delays = hops.groupby("delay_ms")
@@ -185,7 +176,7 @@ def _draw_missed(axes: "Axes", hops: "pd.DataFrame") -> None:
     key_above(axes, [bar_key(look) for look in looks])
 
 
-def _draw_delays(axes: "Axes", delays: "pd.DataFrame") -> None:
+def _draw_delays(axes: Axes, delays: Frame) -> None:
     looks = {**looks_of((COUNTER, QUEUE)), KEPT: style_of(FL)._replace(label=KEPT, marker="s", dashes="--")}
     mean_lines(axes, delays, "delay_ms", "rejected_count", "variant", looks, apart_points=2)
     for level in delays[delays.variant == ORACLE].rejected_count.unique():  # one: it is exact

@@ -7,8 +7,8 @@ and the most that was admitted above the envelope c + r (t - s).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, t_interval, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec
@@ -19,16 +19,9 @@ from paper_figs.drawing import categories, curve, interval_bars, interval_points
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
+from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
 from paper_figs.series import by_repetition, samples
 from paper_figs.style import Style, neutral, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 FEW = 0.2  # of the requests
 FEW_BANDS = 3
@@ -57,14 +50,13 @@ def figure(
     return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``curves``: rejected, offered and gap (the centralised limiter's less) by second.
 
     ``runs`` has, besides ``per_run``'s: gap_peak_count and gap_end_count, and late_admitted_count, of the
     requests from ``LATE_S`` on.
     """
     from analysis import limiting
-    from analysis.spark import collect
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     rows = collect(gaps, ["run_id", "t_ns"])
@@ -75,20 +67,20 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "curves": over_time, "share": shares(runs)}
 
 
-def _gap_marks(gaps: "pd.DataFrame") -> "pd.DataFrame":
+def _gap_marks(gaps: Frame) -> Frame:
     """A run's largest gap to the centralised limiter, and its last; ``gaps`` in the order of t_ns."""
     marks = gaps.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last")
     return marks.reset_index()
 
 
-def _late_admissions(requests: "DataFrame") -> "DataFrame":
+def _late_admissions(requests: SparkFrame) -> SparkFrame:
     from pyspark.sql import functions as f
 
     late = (f.col("decision") == "admit") & (f.col("intended_at_ns") >= LATE_S * SECOND_NS)
     return requests.groupBy("run_id").agg(f.count_if(late).alias("late_admitted_count"))
 
 
-def shares(runs: "pd.DataFrame") -> "pd.DataFrame":
+def shares(runs: Frame) -> Frame:
     """One row a variant and measure of ``READINGS`` and ``ERRORS``: mean, low, high (95 % interval)."""
     import pandas as pd
 
@@ -100,7 +92,7 @@ def shares(runs: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> "Drawing":
+def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> Drawing:
     """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
     keys = [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))]
     if not tables["curves"].rejected_count.any():
@@ -122,7 +114,7 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, fl
     return drawing
 
 
-def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -> None:
+def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> None:
     """Cumulative requests and mean rejections in units of c; each line is narrower than the one before.
 
     Where few requests are rejected, and late, only the rejections' part of the plane is shown.
@@ -143,7 +135,7 @@ def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -
     axes.set_ylim(bottom=0)
 
 
-def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], repetitions: int) -> None:
+def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> None:
     """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
 
     The bands of many would hide each other.
@@ -158,7 +150,7 @@ def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], rep
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 
 
-def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], printed: Mapping[str, float]) -> None:
+def draw_shares(axes: Axes, shares: Frame, variants: Sequence[str], printed: Mapping[str, float]) -> None:
     """Both readings of the percentage with intervals, and what the thesis printed."""
     known = shares[shares.measure.isin(list(READINGS))].dropna(subset="mean")
     if known.empty:
@@ -187,7 +179,7 @@ def broken(variant: str, narrow: bool = False) -> str:
     return name.replace("queue+", "queue\n+") if narrow else name
 
 
-def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -> None:
+def draw_errors(axes: Axes, shares: Frame, variants: Sequence[str]) -> None:
     """Bars with intervals, in % of c."""
     measured = shares[shares.measure.isin(list(ERRORS))]
     if not (measured["mean"] > 0).any():
@@ -203,7 +195,7 @@ def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -
     categories(axes, list(ERRORS.values()))
 
 
-def shares_as_published(runs: "pd.DataFrame", printed: Mapping[str, float]) -> list[Check]:
+def shares_as_published(runs: Frame, printed: Mapping[str, float]) -> list[Check]:
     """Each variant's percentage, in the reading that comes nearer, within 15 % of the printed one."""
     checks = []
     for variant, value in printed.items():
@@ -212,7 +204,7 @@ def shares_as_published(runs: "pd.DataFrame", printed: Mapping[str, float]) -> l
     return checks
 
 
-def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> Check:
+def share(label: str, readings: Mapping[str, Series], published: float) -> Check:
     """The thesis' share of rejections, within 15 %, in the nearest of the readings (name -> values)."""
 
     def distance(name: str) -> float:
@@ -222,7 +214,7 @@ def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> 
     return within(f"{label} ({name})", samples(readings[name]), published, RATIO_TOLERANCE)
 
 
-def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:
+def queue_is_closer(runs: Frame, queue: str) -> list[Check]:
     """The counter rejects too little, and the queue's percentage is nearer to 100 %, in both readings."""
     checks = []
     for reading, name in READINGS.items():
@@ -233,7 +225,7 @@ def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:
     return checks
 
 
-def measure(runs: "pd.DataFrame", printed: Mapping[str, float], *extra: Check) -> Evidence:
+def measure(runs: Frame, printed: Mapping[str, float], *extra: Check) -> Evidence:
     """A claim on one data set: the printed percentages, and that the queue comes nearer; ``extra`` must hold too."""
     queue = next(variant for variant in printed if variant != COUNTER)
     return Evidence((*shares_as_published(runs, printed), *extra), (*queue_is_closer(runs, queue), *extra))

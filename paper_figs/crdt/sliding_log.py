@@ -12,8 +12,9 @@ sends an element again whenever its death has changed: both on 30 nodes, plain, 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -21,15 +22,9 @@ from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
 from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 LIMIT: dict[str, Any] = {"capacity": 4, "rate": "1"}  # 4.1.1
 LIFE_S = 4  # c / r, Eq. (4.1)
@@ -62,12 +57,12 @@ def burst_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs)
 
 
-def saturated_tables(data: "Data") -> FigureTables:
+def saturated_tables(data: Data) -> FigureTables:
     """``admitted``: one row an admitted request: at_s, and how many there were up to then, count."""
     return {"admitted": admitted(data)}
 
 
-def burst_tables(data: "Data") -> FigureTables:
+def burst_tables(data: Data) -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
     return {
         "admitted": admitted(_on(data, "= '1'")),
@@ -76,7 +71,7 @@ def burst_tables(data: "Data") -> FigureTables:
     }
 
 
-def admitted(data: "Data") -> "pd.DataFrame":
+def admitted(data: Data) -> Frame:
     """system, repetition, request_id, at_s, count: the admitted requests in order."""
     from pyspark.sql import functions as f
 
@@ -88,15 +83,13 @@ def admitted(data: "Data") -> "pd.DataFrame":
     return requests[["system", "repetition", "request_id", "at_s", "count"]]
 
 
-def _on(data: "Data", nodes: str) -> "Data":
+def _on(data: Data, nodes: str) -> Data:
     """The runs whose number of nodes is such."""
-    from analysis.spark import collect
-
     runs = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
     return data.select(list(runs.run_id))
 
 
-def _bursts(data: "Data") -> "pd.DataFrame":
+def _bursts(data: Data) -> Frame:
     """system, repetition, burst (from 1), rejected_count up to and with it."""
     from pyspark.sql import functions as f
 
@@ -109,7 +102,7 @@ def _bursts(data: "Data") -> "pd.DataFrame":
     return bursts[["system", "repetition", "burst", "rejected_count"]]
 
 
-def _sent(data: "Data") -> "pd.DataFrame":
+def _sent(data: Data) -> Frame:
     """One row a run: what a node sent in all, and how much that is for each admitted request."""
     from pyspark.sql import functions as f
 
@@ -123,7 +116,7 @@ def _sent(data: "Data") -> "pd.DataFrame":
     return runs[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]
 
 
-def draw_saturated(tables: FigureTables) -> "Drawing":
+def draw_saturated(tables: FigureTables) -> Drawing:
     """Two panels; the first repetition, since all are alike."""
     titles = ("how many", "which (marks of one instant side by side)")
     drawing, (counts, instants) = panels(1, 2, titles, widths=(1.0, 1.2))
@@ -142,7 +135,7 @@ def draw_saturated(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_bursts(tables: FigureTables) -> "Drawing":
+def draw_bursts(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("one burst: admitted requests", "bursts with pauses", "sent on 30 nodes (ours)")
     drawing, (burst, pauses, sent) = panels(1, 3, titles)
@@ -161,7 +154,7 @@ def draw_bursts(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_instants(axes: "Axes", requests: "pd.DataFrame") -> None:
+def draw_instants(axes: Axes, requests: Frame) -> None:
     """One row a system, one mark an admitted request; those within 50 ms stand side by side."""
     for place, (system, name) in enumerate(SYSTEMS.items()):
         part = requests[requests.system == system]
@@ -173,7 +166,7 @@ def draw_instants(axes: "Axes", requests: "pd.DataFrame") -> None:
     axes.set_xlabel("time (s)")
 
 
-def _draw_sent(axes: "Axes", sent: "pd.DataFrame") -> None:
+def _draw_sent(axes: Axes, sent: Frame) -> None:
     """Bars a data set, with intervals."""
     sets = [name for name in DATA_SETS if name in set(sent.data_set)]
     looks = {LOG: style_of(LOG), "crdt-queue": style_of(QUEUE)}
