@@ -1,15 +1,15 @@
 """What a figure's file gives: a grid, tables made by Spark, a drawing, claims."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 from analysis.verdicts import Claim
+from core.records import Options
 from harness.experiment import Experiment
 from paper_figs.light import Data, Drawing, Frame
 
 FigureTables = dict[str, Frame]
-Given: TypeAlias = Mapping[str, Any]  # the values of a figure's own options, by name
+Given = Options  # the values of a figure's own options, by name
 
 
 @dataclass(frozen=True)

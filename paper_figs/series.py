@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
-from typing import Any
 
 from analysis.spark import collect
 from analysis.verdicts import Check, above, below
@@ -22,18 +22,23 @@ def with_point(data: Data, frame: SparkFrame, factors: Mapping[str, str]) -> Fra
 
 
 def plain(frame: Frame, factors: Iterable[str]) -> Frame:
-    """Factors from the text that the tables hold to numbers and truth values; text that is neither stays."""
+    """Factors from the text that the tables hold to numbers and truth values; what is neither stays."""
     for column in factors:
         frame[column] = [_value(text) for text in frame[column]]
     return frame
 
 
-def _value(text: Any) -> Any:
-    """A factor that a run does not have is no text, and stays as it is."""
-    try:
+def _value(text: object) -> object:
+    with suppress(ValueError):
         return json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return text
+    return text
+
+
+def joined(runs: Frame, *measured: SparkFrame) -> Frame:
+    """``runs`` with the columns of frames of one row a run; null where a frame lacks the run."""
+    for frame in measured:
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    return runs
 
 
 def frame_of(rows: Iterable[object], columns: Sequence[str]) -> Frame:
@@ -48,7 +53,7 @@ def with_others(systems: Sequence[str], points: Frame) -> list[str]:
     return [*systems, *sorted(set(points.system) - set(systems))]
 
 
-def where(frame: Frame, **values: Any) -> Frame:
+def where(frame: Frame, **values: object) -> Frame:
     """The rows with these values; KeyError where there are none, so that a claim without data is undecided."""
     for column, value in values.items():
         frame = frame[frame[column] == value]
@@ -57,7 +62,7 @@ def where(frame: Frame, **values: Any) -> Frame:
     return frame
 
 
-def by_repetition(frame: Frame, value: str, **values: Any) -> Series:
+def by_repetition(frame: Frame, value: str, **values: object) -> Series:
     """The values of one point, indexed by repetition: one row each, or ``values`` do not name a point."""
     column = where(frame, **values).set_index("repetition")[value].sort_index()
     assert column.index.is_unique, f"several rows a repetition of {value} at {values}"
@@ -88,9 +93,8 @@ def whole(count: float) -> str:
 
 def steps(runs: Frame, value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:
     """``value`` rises (or falls) with ``x``: one check between neighbours, differences paired by repetition."""
-    at = sorted(set(runs[x]))
     checks = []
-    for smaller, larger in pairwise(at):
+    for smaller, larger in pairwise(sorted(set(runs[x]))):
         change = by_repetition(runs, value, **{x: larger}) - by_repetition(runs, value, **{x: smaller})
         check = above if rises else below
         checks.append(check(f"{value}, {x} = {larger} minus {x} = {smaller}", samples(change), 0.0, unit))

@@ -4,11 +4,11 @@ The evaluation that the thesis names as future work (chapter 7).  What is offere
 Gossip, capacity and rate are the thesis' (Table 4.1).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -26,7 +26,7 @@ FLOOR_MS = 0.01  # of a log axis: virtual time decides at once
 WHISKER = Style("", "#333333", "", "-")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every limiter on both testbeds, and the oracle."""
     names = NAMES[::2] if scale.name == "tiny" else NAMES
     specs = [wan_runs.point(name, scale, LIVE) for name in names]
@@ -97,7 +97,7 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
             live, colour = is_live(str(testbed)), style_of(name).colour
             at, face = place + (0.2 if live else -0.2), colour if live else "white"
             admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-            bar: dict[str, Any] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
+            bar: dict[str, object] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
             axes.bar(at, admitted, **bar)
             axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
             interval_points(axes, [at], [floored([100 * share for share in samples(group.error_share)])], WHISKER)

@@ -5,10 +5,8 @@ emulated twin are offered the very same messages or requests at the same instant
 compared as distributions and decisions one by one.  ``ratebed compare`` does the same for all pairs.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -28,7 +26,7 @@ QUANTILES = ("p50", "p95", "p99")
 FLOOR_MS = 0.01  # a log axis has no zero: the access delay of a message that need not wait
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every point on both testbeds.  The physics is small at every scale: that is what a live machine carries."""
     from paper_figs import load_figure
 

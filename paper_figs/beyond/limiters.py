@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from analysis.spark import collect
+from core.records import Options
 from harness.experiment import RunSpec
 from paper_figs.beyond.load import Load
 from paper_figs.light import Data, Frame, Series
@@ -29,7 +30,7 @@ class Limiter(NamedTuple):
     """
 
     system: str
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Options = MappingProxyType({})
     period: str = ""
     overlay: str = ""
     derived: tuple[str, ...] = ()
@@ -62,8 +63,8 @@ def point(
     period: str = PERIOD,
     overlay: str = "",
     skew: str = "",
-    faults: tuple[dict[str, Any], ...] = (),
-    **wan: Any,
+    faults: tuple[Options, ...] = (),
+    **wan: object,
 ) -> RunSpec:
     """One limiter on one load; defaults are left out, so that equal points are one run.
 
@@ -78,13 +79,13 @@ def point(
         options[limiter.overlay] = overlay
     derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
     options |= {option: derived[option] for option in limiter.derived}
-    study: dict[str, Any] = {"clock_skew": skew} if skew else {}
+    study: dict[str, object] = {"clock_skew": skew} if skew else {}
     if faults:
         study["faults"] = list(faults)
     return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, study)
 
 
-def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), server: str = "") -> RunSpec:
+def oracle(load: Load, nodes: int, faults: tuple[Options, ...] = (), server: str = "") -> RunSpec:
     """The centralised limiter without delay, the ground truth (thesis 4.3.1).
 
     ``faults``: nodes that are down lose their requests here as well; then give a ``server`` that stays up.
@@ -95,7 +96,7 @@ def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), serv
 
 
 def _spec(
-    system: str, options: dict[str, Any], load: Load, topology: str, place: dict[str, Any], study: dict[str, Any]
+    system: str, options: Options, load: Load, topology: str, place: Options, study: dict[str, object]
 ) -> RunSpec:
     return RunSpec(
         system=system,

@@ -7,11 +7,9 @@ measures before it offers anything: small datagrams, evenly spaced, each directi
 runs of one that has it, the virtual machine's, from the folder of results: ``ratebed fetch`` brings them.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
 from analysis.verdicts import Interval
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import beside, categories, curve, interval_points, marks, panels
@@ -37,11 +35,11 @@ LIMITS_MS = (-0.5, 1.5)  # of the errors' axis, if the medians are inside
 TARGET_MS = 0.15  # ours: one way; a round trip within 0.3 ms of the request
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Delays, then jitters at one delay, then losses at one; nothing is offered, so system and workload are idle."""
     ways = [check_mechanism(way.strip()) for way in str(options.get("delays") or "").split(",")]
     fewer = scale.name == "tiny"
-    grid: list[dict[str, Any]] = [{"delay": delay} for delay in (DELAYS[1:3] if fewer else DELAYS)]
+    grid: list[dict[str, object]] = [{"delay": delay} for delay in (DELAYS[1:3] if fewer else DELAYS)]
     grid += [{"delay": JITTERED, "jitter": jitter} for jitter in (JITTERS[1:2] if fewer else JITTERS)]
     grid += [{"delay": LOSSY, "loss_probability": loss} for loss in (LOSSES[1:2] if fewer else LOSSES)]
     return [

@@ -5,10 +5,10 @@ each other, and on the world's delays dealt anew among its pairs, which no space
 round trips, PlanetLab's or WonderNetwork's for instance, by ``--latency-table``.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
@@ -39,7 +39,7 @@ ERRORS = {
 FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each matrix with each number of sites; of a table as many as it has."""
     count = scale.pick(tiny=20, quick=100, paper=1000)
     sites = scale.pick(tiny=SITES[:2], quick=SITES)

@@ -8,10 +8,10 @@ The error over time nets requests of one user within ten seconds: who is admitte
 of the same user is no error here, only more or fewer admissions than the oracle's.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
@@ -43,11 +43,11 @@ class Scenario(NamedTuple):
     """What goes wrong, from ``FROM_S`` to ``UNTIL_S``; ``oracle``: the scenario whose oracle it is compared with."""
 
     title: str
-    faults: tuple[dict[str, Any], ...]
+    faults: tuple[Options, ...]
     oracle: str
 
 
-def _crash(node: str, **restart: str) -> tuple[dict[str, Any], ...]:
+def _crash(node: str, **restart: str) -> tuple[Options, ...]:
     return (
         {"kind": "crash", "at": f"{FROM_S}s", "node": node},
         {"kind": "restart", "at": f"{UNTIL_S}s", "node": node, **restart},
@@ -68,7 +68,7 @@ SCENARIOS = {
 FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Limiters x scenarios, and the oracle."""
     scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(SCENARIOS))
     quick = [name for name in LIMITERS if name not in NEAR]
@@ -198,7 +198,7 @@ def draw(tables: FigureTables) -> Drawing:
             _note(panel, back[(back.name == name) & (back.scenario == scenario)])
             panel.set_ylim(-reach, ROOM * reach)
         words = look.label.replace(", ", ",\n").replace("centralised t", "centralised\nt")
-        beside: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
+        beside: dict[str, object] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
         axes[row * columns].set_ylabel(words, color=look.colour, **beside)
     for number, (panel, scenario) in enumerate(zip(axes, scenarios, strict=False)):
         title(panel, f"({'abcd'[number]}) {SCENARIOS[scenario].title}")

@@ -4,10 +4,8 @@ The paper argues for bookies on the broker's own site and shows no figure of it;
 all at one site, under ePulsar; a message goes on to its consumers when its write quorum has acknowledged it.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import t_interval
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import beside, categories, interval_bars, marks, panels, rule
 from paper_figs.epulsar.published import SWARM_BOUND_MS
@@ -32,7 +30,7 @@ WORST = Style("worst of 100 messages", "#000000", "D", "-", is_open=True)
 FACTORS = {"bookies": "study.bookies", "quorum": "study.write_quorum", "site": "study.bookie_site"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Not persistent, and each ensemble and quorum on either kind of site."""
     specs = [_point({"bookies": 0})]
     for bookies, quorum in QUORUMS:
@@ -40,7 +38,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def _point(more: Mapping[str, Any]) -> RunSpec:
+def _point(more: Options) -> RunSpec:
     load = {"topics": 16, "producers": 1, "consumers": 2, "sites": 4, "placement": "by-topic", "rate_rps": 100.0}
     study = {"duration": "30s", **more}
     return placed("epulsar", ("static-topics", {**load, "bound": "40ms"}), ("city-mec", {}), study)

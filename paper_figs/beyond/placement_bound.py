@@ -4,9 +4,7 @@ ePulsar's text gives no access delay, and its public code has had six bounds.  A
 game across 12 cities.  A bound of 50 ms on one-way delays is one of 100 ms on sums of round trips, as printed.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
+from core.records import Options
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, curve, label, panels, rule
@@ -29,7 +27,7 @@ FACTORS = {name: f"study.{name}" for name in ("scenario", "bound", "access", "on
 LABELS = {"access": "access delay, one way (ms)", "bound": "bound (ms)"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Swarms and the game, each over access delays and over bounds; the game also moving violated topics only."""
     few = scale.name in ("tiny", "small")
     zones, cities = {"sites": 4 if few else ZONES}, {"cities": 4 if few else CITIES}
@@ -49,7 +47,7 @@ def _of(scale: Scale, values: tuple[tuple[int, ...], tuple[int, ...]]) -> list[i
 
 
 def _point(
-    scale: Scale, topology: str, places: dict[str, Any], scenario: dict[str, Any], access: int, bound: int, **more: Any
+    scale: Scale, topology: str, places: Options, scenario: Options, access: int, bound: int, **more: object
 ) -> RunSpec:
     times = {"access": f"{access}ms", "bound": f"{bound}ms", "only_violated": False}
     return policies.point(scale, topology, places, **{**scenario, **times, **more})

@@ -6,10 +6,10 @@ fault, then the rest to recover.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, TEXT, curve, panels
@@ -35,16 +35,16 @@ class Scenario(NamedTuple):
     """What goes wrong from ``FROM_S`` on."""
 
     title: str
-    faults: tuple[dict[str, Any], ...]
+    faults: tuple[Options, ...]
     passes: bool = True  # at ``UNTIL_S``; or never
 
 
-def _crash(node: str, restarts: bool = True) -> tuple[dict[str, Any], ...]:
+def _crash(node: str, restarts: bool = True) -> tuple[Options, ...]:
     down = {"kind": "crash", "at": f"{FROM_S}s", "node": node}
     return (down, {"kind": "restart", "at": f"{UNTIL_S}s", "node": node}) if restarts else (down,)
 
 
-def _cut(side: list[str]) -> tuple[dict[str, Any], ...]:
+def _cut(side: list[str]) -> tuple[Options, ...]:
     changes = (("partition", FROM_S), ("heal", UNTIL_S))
     return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes)
 
@@ -65,7 +65,7 @@ SCENARIOS = {
 FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x scenarios."""
     quick = tuple(key for key in SCENARIOS if key != "broker, for good")
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
@@ -200,7 +200,7 @@ def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, passes: bool
         return
     edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    area: dict[str, Any] = {"fill": True, "color": look.colour, "linewidth": 0}
+    area: dict[str, object] = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, edges, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, edges, alpha=0.9, **area)
     share = [*(100 * usual.in_bound / usual.due)]

@@ -5,10 +5,8 @@ idle.  The load manager starts when brokers have reported, and places new topics
 or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).  Periods are those of the public code.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import t_interval
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import (
@@ -41,7 +39,7 @@ MARK = 0.8  # ours: of it, a broker is overloaded
 LOADS = (0.5, 1.0, 2.0, 3.0)  # demand over what one broker can send out
 BOUNDS_MS = (100, 65)
 TOPICS = 16
-RULES: dict[str, dict[str, Any]] = {  # what becomes of a topic that no broker can serve within its bound
+RULES: dict[str, Options] = {  # what becomes of a topic that no broker can serve within its bound
     "stays where nothing is better (3.4.1)": {},
     "leaves in any case (public code)": {"stay": False},
     f"... without its guard of {CODE_GUARD_S} s": {"stay": False, "guard": "0s"},
@@ -61,7 +59,7 @@ END_S, LAST_S = 75, 20
 STARTED = ({"kind": "crash", "at": "1ms", "node": "manager1"}, {"kind": "restart", "at": "1600ms", "node": "manager1"})
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x bounds x loads, and ePulsar's rules x bounds; agents probe every 5 s, as Serf's do in wide areas."""
     loads = scale.pick(tiny=(0.5, 2.0), quick=LOADS, paper=(0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0))
     bounds_ms = scale.pick(tiny=BOUNDS_MS[:1], quick=BOUNDS_MS)
@@ -71,7 +69,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [*grid, *(point for point in rules if point not in grid)]
 
 
-def _point(system: str, bound_ms: int, load: float, **options: Any) -> RunSpec:
+def _point(system: str, bound_ms: int, load: float, **options: object) -> RunSpec:
     rate_rps = load * OUT_RPS / TOPICS
     load_options = {"topics": TOPICS, "sites": len(CITIES), "placement": "home"}
     return placed(

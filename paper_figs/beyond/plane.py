@@ -8,12 +8,12 @@ kinds, and the most that was admitted above the envelope.  Below: one factor at 
 ``--log FILE`` takes a real log (see ``load``); without it the requests are synthetic, and the figure says so.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from analysis.spark import collect
 from core.errors import SpecError
+from core.records import Options
 from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
 from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
@@ -30,7 +30,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The base, and each sweep's other values for the limiters that it affects; an oracle for each number of nodes."""
     nodes, cities = options["nodes"], options["cities"]
     if nodes < 2:
@@ -48,7 +48,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
     option = {"loss": "loss_probability", "delay": "delay_factor"}.get(column, column)
-    more: dict[str, Any] = {"nodes": nodes, option: value}
+    more: dict[str, object] = {"nodes": nodes, option: value}
     return point(name, load, more.pop("nodes"), cities, **more)
 
 

@@ -5,11 +5,9 @@ Redis runs in New York, and every node asks it for each request (GCRA in a scrip
 limit: what is offered, and where, is in ``wan_runs``.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, at_most, t_interval
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -32,7 +30,7 @@ PAIRS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Redis has no virtual twin: nobody models it but ``centralised``."""
     model = wan_runs.on_both([wan_runs.point(MODEL, scale, LIVE)])
     return [wan_runs.oracle(scale), *model, wan_runs.point(REDIS, scale, LIVE)]

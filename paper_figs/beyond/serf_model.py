@@ -5,13 +5,11 @@ drawn anew in every run, and errors with it, so a real run is held against the s
 pair.  A real agent's error is against the round trip that was measured before its run, not against the one asked for.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
 from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_least
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
 from paper_figs.beyond.wan_runs import LIVE, LIVE_CLAIM, VIRTUAL
@@ -37,7 +35,7 @@ REAL = {True: Style("real, inside", INK, ".", "-"), False: series("real, outside
 class Mixed(Experiment):
     """The model's runs take no time, and its spread takes many; real ones are few."""
 
-    def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
+    def runs(self, scale: Scale, options: Options, seed: int) -> list[RunSpec]:
         """See ``Experiment``: each testbed's points with a number of repetitions of its own."""
         counts = {LIVE: self.repetitions[scale.name], VIRTUAL: 5 if scale.name == "tiny" else MODEL_RUNS}
         specs = self.points(scale, options)
@@ -45,7 +43,7 @@ class Mixed(Experiment):
         return [spec for name, count in counts.items() for spec in repeated(of_testbeds[name], count, seed)]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """One point, on both testbeds; nothing is offered, so system and workload are idle."""
     nodes, rounds, every = (3, 4, 2) if scale.name == "tiny" else (NODES, ROUNDS, EVERY)
     spec = point("wan", {"nodes": nodes}, rounds=rounds, every=every)

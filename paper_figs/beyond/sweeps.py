@@ -22,8 +22,8 @@ class Sweep(NamedTuple):
     column: str
     title: str
     base: Any
-    quick: tuple[Any, ...]
-    paper: tuple[Any, ...]
+    quick: tuple[object, ...]
+    paper: tuple[object, ...]
     systems: tuple[str, ...]
 
 
@@ -42,9 +42,9 @@ SWEEPS = (
 )
 
 
-def values_of(scale: Scale, sweep: Sweep) -> tuple[Any, ...]:
+def values_of(scale: Scale, sweep: Sweep) -> tuple[object, ...]:
     """A sweep's values beside the base's; at tiny, the last alone."""
-    values: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+    values: tuple[object, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
     return values
 
 

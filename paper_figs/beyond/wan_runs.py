@@ -13,11 +13,11 @@ alike, so that news reaches the nodes in different orders; New York is the first
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from analysis.spark import collect
+from core.records import Options
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, name_of
 from paper_figs.light import Data, Frame, SparkFrame
@@ -29,7 +29,7 @@ VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
-LIVE_CLAIM: dict[str, Any] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
+LIVE_CLAIM: dict[str, object] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
 FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
@@ -55,11 +55,11 @@ def oracle(scale: Scale) -> RunSpec:
 
 
 def _point(
-    system: str, options: dict[str, Any], scale: Scale, topology: str, topology_options: dict[str, Any], testbed: str
+    system: str, options: Options, scale: Scale, topology: str, topology_options: Options, testbed: str
 ) -> RunSpec:
     """Tiny is another, lighter load: seconds long, of one user of a small bucket."""
-    limit: dict[str, Any] = {}
-    load: dict[str, Any] = {"set": "A"}
+    limit: dict[str, object] = {}
+    load: dict[str, object] = {"set": "A"}
     if scale.name == "tiny":
         limit, load = {"capacity": 30, "rate": "0.03"}, {"set": "B-extreme", "capacity": 30}
     return RunSpec(

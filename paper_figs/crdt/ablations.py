@@ -15,7 +15,6 @@ Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That t
 bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -24,6 +23,7 @@ import msgspec
 
 from analysis.spark import collect
 from analysis.verdicts import t_interval
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt import grids
@@ -88,13 +88,13 @@ RATIOS = ("sent_bytes", "state_byte_seconds")
 
 
 @cache
-def slow_then_burst() -> dict[str, Any]:
+def slow_then_burst() -> dict[str, object]:
     """Twelve requests of one user 100 s apart, then 2 c within 30 s."""
     slow = [f"{100 * k}s" for k in range(12)]
     return {"at": [*slow, *(f"{1_200_000 + 100 * k}ms" for k in range(2 * CAPACITY))]}
 
 
-def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
+def point(variant: str, load: str, options: Options) -> RunSpec:
     """A system on ten nodes."""
     spec = on_ten(variant, DATA_SET, **options)
     if load == SLOW:
@@ -102,13 +102,13 @@ def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
     return spec
 
 
-def growing(options: Mapping[str, Any]) -> RunSpec:
+def growing(options: Options) -> RunSpec:
     """The small load on which duplicates can be watched."""
     spec = grids.limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
     return msgspec.structs.replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
     specs = [point(ORACLE, load, {}) for load in loads]
@@ -148,7 +148,7 @@ def _growth(data: Data) -> Frame:
     return curves[["printed", "repetition", "t_s", "state_bytes"]]
 
 
-def row_of(run: Mapping[str, Any]) -> int:
+def row_of(run: Options) -> int:
     """Which switch a run has on; -1 if none."""
     for place, switch in enumerate(SWITCHES):
         if (run["variant"], run["load"]) == (switch.base, switch.load) and all(

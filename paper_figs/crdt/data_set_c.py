@@ -9,11 +9,9 @@ At the quick scale a smaller C stands in: 120 users and 12,000 requests in eight
 leaves each user's traffic as it is; the figure says which.  The queue has both extensions (A17).
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, below, within
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
@@ -36,7 +34,7 @@ STEP_S = 5
 CORRELATION = 0.9  # ours, set before results were seen: what "follows" means
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
     return on_c(scale)
 

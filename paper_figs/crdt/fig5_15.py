@@ -12,10 +12,10 @@ reasoning has gossip alone).  Each repetition has several draws of the gossip on
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import ORACLE, at, on_d
@@ -32,7 +32,7 @@ GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
 END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
 PLAIN, ALIGNED, KEPT = "as it is", "rounds as in 5.4", "last element kept"
-MODES: dict[str, dict[str, Any]] = {
+MODES: dict[str, Options] = {
     PLAIN: {},
     ALIGNED: {"phase": "aligned", "choice": "all"},
     KEPT: {"keep_last": 1},
@@ -46,7 +46,7 @@ INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in 
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
     draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)

@@ -11,11 +11,10 @@ a second, so that the element lives longer than the four rounds; before its deat
 T21's death is measured on one node: requests 900 ms apart, then two at once that only fit if it is dead.
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at, on_mesh
@@ -32,7 +31,7 @@ NEXT_MS = 900  # when data set D's next request comes
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
 RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
-MODES: dict[str, dict[str, Any]] = {
+MODES: dict[str, Options] = {
     RANDOM: {},
     ALIGNED: {"phase": "aligned"},
     ALL: {"phase": "aligned", "choice": "all"},
@@ -62,7 +61,7 @@ def chain(life_ms: int) -> RunSpec:
     return on_mesh("crdt-queue", {"capacity": 2, "rate": "1"}, "instants", pattern, nodes=1)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
     specs = []

@@ -6,14 +6,21 @@ counter as the listings print it: its refill is not bounded by the bucket, and a
 token admits (digest A6, A7).
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, central, oracle
+from paper_figs.crdt.grids import (
+    CENTRAL_COUNTER,
+    CENTRAL_QUEUE,
+    COUNTER,
+    D_LIMIT,
+    ORACLE,
+    QUEUE,
+    at,
+    limited,
+)
 from paper_figs.crdt.precision import REQUESTS, draw_curves
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import note, panels
@@ -24,21 +31,21 @@ from paper_figs.series import by_repetition, samples
 from paper_figs.style import style_of
 
 PRINTED = f"{CENTRAL_COUNTER}, as printed"
-AS_PRINTED: dict[str, Any] = {"refill_cap": "literal", "whole_tokens": False}
-LIMITS: dict[str, dict[str, Any]] = {"D": D_LIMIT}  # the others have the default
+AS_PRINTED: Options = {"refill_cap": "literal", "whole_tokens": False}
 SETS = ("A", "B-extreme", "B-substantial", "B-barely", "B-not-limited", "C", "D")
 POINT = ["data_set", "variant", "repetition"]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Data sets x limiters; C, of half a million requests, at paper scale only."""
     sets = scale.pick(tiny=["A", "D"], quick=[name for name in SETS if name != "C"], paper=SETS)
     specs = []
     for name in sets:
-        limit = LIMITS.get(name, {})
-        specs += [oracle(name, **limit), central(COUNTER, name, **limit), central(QUEUE, name, **limit)]
+        limit = D_LIMIT if name == "D" else {}  # the others have the default
+        specs.append(limited(ORACLE, name, **limit))
+        specs += [limited(variant, name, nodes=1, **limit) for variant in (COUNTER, QUEUE)]
         if name != "C":
-            specs.append(central(COUNTER, name, **limit, **AS_PRINTED))
+            specs.append(limited(COUNTER, name, nodes=1, **limit, **AS_PRINTED))
     return at(scale, specs)
 
 

@@ -3,12 +3,10 @@
 Data set B, substantial load.  Ours: the sweep.  The queue's window is a node's share of the bucket, c / n.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.verdicts import Claim, Evidence, Tables
+from core.records import Options
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited, oracle
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
 from paper_figs.drawing import mean_lines, panels, rule
@@ -22,10 +20,11 @@ DATA_SET = "B-substantial"
 VARIANTS = (COUNTER, FL)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Numbers of nodes x variants."""
     counts = scale.pick(tiny=[3, 10], quick=[3, 10, 30], paper=[2, 5, 10, 20, 30, 60])
-    return at(scale, [oracle(DATA_SET), *(limited(variant, DATA_SET, nodes=n) for n in counts for variant in VARIANTS)])
+    specs = [limited(variant, DATA_SET, nodes=nodes) for nodes in counts for variant in VARIANTS]
+    return at(scale, [limited(ORACLE, DATA_SET), *specs])
 
 
 def tables(data: Data) -> FigureTables:

@@ -8,13 +8,12 @@ requests that it admits from then on (data set B, substantial; c = 150).
 More nodes: Fig. 5.16 (c).
 """
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, on_d, on_mesh, on_ten
@@ -31,7 +30,7 @@ SMALL_STEP_MS = 50  # at the scale small: each step takes 3 s
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
-ON_D: dict[str, tuple[str, dict[str, Any]]] = {
+ON_D: dict[str, tuple[str, Options]] = {
     COUNTER: ("crdt-counter", {}),
     QUEUE: ("crdt-queue", {}),
     KEPT: ("crdt-queue", {"keep_last": 1}),
@@ -74,7 +73,7 @@ def rejoined(variant: str, fate: str) -> RunSpec:
     return msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {})
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)

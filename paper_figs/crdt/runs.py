@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from analysis.spark import collect
 from paper_figs.crdt.grids import CAPACITY, label
 from paper_figs.light import Data, Frame, SparkFrame
-from paper_figs.series import with_point
+from paper_figs.series import joined, with_point
 
 FACTORS = {
     "data_set": "workload.set",
@@ -35,9 +34,7 @@ def points_of(data: Data, more: Mapping[str, str] | None = None) -> Frame:
     frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
     options = zip(frame.system, frame.nodes, frame.linf.eq(True), frame.frequency.eq(True), strict=True)
     frame["variant"] = [label(*point) for point in options]
-    frame["capacity"] = frame["capacity"].fillna(CAPACITY).astype(int)
-    frame["gossip"] = frame["gossip"].fillna("300ms")
-    frame["choice"] = frame["choice"].fillna("pending")
+    frame = frame.fillna({"capacity": CAPACITY, "gossip": "300ms", "choice": "pending"}).astype({"capacity": int})
     return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", *more, "repetition"]]
 
 
@@ -56,7 +53,6 @@ def per_run(
     """
     from analysis import limiting, usage
 
-    runs = points_of(data, more)
     frames = []
     if decided:
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
@@ -64,9 +60,7 @@ def per_run(
     if used:
         over_time = usage.usage_over_time(data.table("usage")) if over_time is None else over_time
         frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.table("usage"), data.runs)]
-    for frame in frames:
-        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    return runs
+    return joined(points_of(data, more), *frames)
 
 
 def curves(rows: Frame, runs: Frame, *values: str, zero_after_end: bool = False) -> Frame:

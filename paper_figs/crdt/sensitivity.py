@@ -6,10 +6,10 @@ neighbour either way.  One row of panels a load of data set B, in units of c, so
 """
 
 from collections.abc import Mapping
-from typing import Any
 
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited, oracle
+from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEMORY
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
@@ -40,15 +40,15 @@ LOOKS = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Loads x capacities x variants x choices."""
     loads = scale.pick(tiny=["B-barely"], quick=["B-substantial"], paper=list(LOADS))
     specs = []
     for load in loads:
         for capacity in scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES):
-            specs.append(oracle(load, capacity))
+            specs.append(limited(ORACLE, load, capacity))
             for variant, choice in SERIES_OF:
-                other: dict[str, Any] = {} if choice == "pending" else {"choice": choice}
+                other: Options = {} if choice == "pending" else {"choice": choice}
                 specs.append(limited(variant, load, capacity, **other))
     return at(scale, specs)
 

@@ -11,11 +11,9 @@ says, and does not measure, that the token-bucket queue propagates more data tha
 sends an element again whenever its death has changed: both on 30 nodes, plain, data set B.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
@@ -26,7 +24,7 @@ from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
-LIMIT: dict[str, Any] = {"capacity": 4, "rate": "1"}  # 4.1.1
+LIMIT: dict[str, object] = {"capacity": 4, "rate": "1"}  # 4.1.1
 LIFE_S = 4  # c / r, Eq. (4.1)
 SYSTEMS = {LOG: LOG, "crdt-queue": "central queue", ORACLE: ORACLE}  # -> style
 SATURATED = {"at": ["0ms"] * 4, "period": "10ms", "repeats": 1_601}
@@ -38,17 +36,17 @@ REJECTED = Style("rejected", INK, "x", "-")
 DATA_SETS = ("B-barely", "B-substantial")
 
 
-def alone(system: str, pattern: Mapping[str, Any]) -> RunSpec:
+def alone(system: str, pattern: Options) -> RunSpec:
     """A system on one node, offered a pattern of instants."""
     return on_mesh(system, LIMIT, "instants", pattern, nodes=1)
 
 
-def saturated_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def saturated_points(scale: Scale, options: Options) -> list[RunSpec]:
     """Three systems, saturated."""
     return at(scale, [alone(system, SATURATED) for system in SYSTEMS])
 
 
-def burst_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def burst_points(scale: Scale, options: Options) -> list[RunSpec]:
     """Bursts with pauses on one node; log and queue on 30 nodes."""
     pattern = {**IN_BURSTS, "repeats": scale.pick(small=2, tiny=BURSTS)}
     specs = [alone(system, pattern) for system in SYSTEMS]

@@ -6,20 +6,19 @@ modelled and as measured.  (d) When each run came to rest.  (c) and (d) are ours
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from analysis.spark import collect, computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
-from harness.experiment import Experiment, RunSpec
-from paper_figs.crdt.grids import COUNTER, limited, same
+from harness.experiment import Experiment
+from paper_figs.crdt.grids import COUNTER, same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import intervals_of
+from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, frame_of, samples
+from paper_figs.series import by_repetition, samples
 from paper_figs.style import looks_of, neutral, style_of
 
 AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "bandwidth"}
@@ -34,14 +33,9 @@ Ratios = Mapping[str, Mapping[str, PrintedNumber]]  # variant -> area -> its rat
 REST, LAST = neutral("at rest"), neutral("last message", "|")
 
 
-def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
-    """The variants on one data set."""
-    return [limited(variant, data_set) for variant in variants]
-
-
 def figure(number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...]) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
-    grid = same(points(data_set, variants))
+    grid = same(data_set, variants)
     experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
     notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE} {INTERVAL_NOTE}"
     return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
@@ -102,13 +96,9 @@ def ratio(runs: Frame, area: str, variant: str, to: str = COUNTER) -> Series:
 
 def ratios(runs: Frame) -> Frame:
     """One row a variant and area: the mean ratio to the counter's with its interval, low and high."""
-    rows = []
-    for variant in sorted(set(runs.variant) - {COUNTER}):
-        for area in AREAS:
-            interval = t_interval(samples(ratio(runs, area, variant)))
-            if interval.count:
-                rows.append({"variant": variant, "area": area, **asdict(interval)})
-    return frame_of(rows, ["variant", "area", "mean", "low", "high", "count"])
+    variants = sorted(set(runs.variant) - {COUNTER})
+    rows = [((variant, area), samples(ratio(runs, area, variant))) for variant in variants for area in AREAS]
+    return interval_table(["variant", "area"], [row for row in rows if row[1]])
 
 
 def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Drawing:
@@ -178,33 +168,25 @@ def as_published(runs: Frame, variant: str, printed: Mapping[str, PrintedNumber]
     """The areas of a variant over the counter's: within 15 % of the nearest reading; and on the same side of 1."""
     exact, direction = [], []
     for area, number in printed.items():
-        quotient, values = ratio(runs, area, variant), number.readings
-        name = f"{AREAS[area].split()[0]} of the {variant} over the counter's"
-        exact.append(nearest(name, quotient, values))
-        direction.append((above if min(values) > 1 else below)(name, samples(quotient), 1.0))
+        values, readings = samples(ratio(runs, area, variant)), number.readings
+        mean, name = t_interval(values).mean, f"{AREAS[area].split()[0]} of the {variant} over the counter's"
+        nearest = min(readings, key=lambda reading: abs(mean - reading))
+        exact.append(within(name, values, nearest, RATIO_TOLERANCE))
+        direction.append((above if min(readings) > 1 else below)(name, values, 1.0))
     return exact, direction
-
-
-def nearest(label: str, ratio: Series, readings: Sequence[float]) -> Check:
-    """``ratio`` is within 15 % of the reading that its mean is nearest to."""
-    values = samples(ratio)
-    mean = t_interval(values).mean
-    return within(label, values, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
 
 
 def silent_before_the_end(runs: Frame, variant: str = COUNTER) -> Check:
     """A variant's last message is sent before the last request."""
-    return below(f"last message of the {variant} minus last request", samples(_late(runs, variant)), 0.0, "s")
+    return below(f"last message of the {variant} minus last request", _late_s(runs, variant), 0.0, "s")
 
 
 def talks_after_the_end(runs: Frame, variant: str, least_s: float = 0.0) -> Check:
     """A variant still sends so long after the last request, in seconds."""
-    label = f"last message of the {variant} minus last request"
-    late_s = samples(_late(runs, variant))
-    return at_least(label, late_s, least_s, "s") if least_s else above(label, late_s, 0.0, "s")
+    check = at_least if least_s else above
+    return check(f"last message of the {variant} minus last request", _late_s(runs, variant), least_s, "s")
 
 
-def _late(runs: Frame, variant: str) -> Series:
+def _late_s(runs: Frame, variant: str) -> list[float]:
     last, end = (by_repetition(runs, instant, variant=variant) for instant in ("last_sent_s", "load_end_s"))
-    late: Series = last - end
-    return late
+    return samples(last - end)
