@@ -25,7 +25,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import plain, samples, where
+from paper_figs.series import joined, plain, samples, where
 from paper_figs.style import series, style_of
 
 GOSSIP_MS = (300, 450, 900)  # Table 4.2
@@ -37,11 +37,8 @@ MODES: dict[str, Options] = {
     ALIGNED: {"phase": "aligned", "choice": "all"},
     KEPT: {"keep_last": 1},
 }
-LOOKS = {
-    PLAIN: series(PLAIN, 0, "o", "-"),
-    ALIGNED: series(ALIGNED, 4, "s", "--"),
-    KEPT: series(KEPT, 2, "D", "-."),
-}
+MODE_LOOKS = ((0, "o", "-"), (4, "s", "--"), (2, "D", "-."))
+LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
 INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 
@@ -50,15 +47,17 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
     draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)
-    specs = [on_d(ORACLE)]
-    for mode in scale.pick(small=(PLAIN, ALIGNED), tiny=tuple(MODES)):
-        switches = MODES[mode]
-        every = mode == PLAIN and scale.name not in ("small", "tiny")
-        intervals = (*GOSSIP_MS, *BETWEEN_MS) if every else GOSSIP_MS
-        for interval_ms in intervals:
-            count = draws if mode == PLAIN and interval_ms in GOSSIP_MS else few
-            specs += [on_d("crdt-queue", draw=n, gossip=f"{interval_ms}ms", **switches) for n in range(count)]
-    return at(scale, specs)
+    between = scale.pick(tiny=(), quick=BETWEEN_MS)
+    grid = [(PLAIN, interval_ms, draws) for interval_ms in GOSSIP_MS]
+    grid += [(PLAIN, interval_ms, few) for interval_ms in between]
+    others = scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT))
+    grid += [(mode, interval_ms, few) for mode in others for interval_ms in GOSSIP_MS]
+    specs = [
+        on_d("crdt-queue", draw=draw, gossip=f"{interval_ms}ms", **MODES[mode])
+        for mode, interval_ms, count in grid
+        for draw in range(count)
+    ]
+    return at(scale, [on_d(ORACLE), *specs])
 
 
 def tables(data: Data) -> FigureTables:
@@ -68,9 +67,8 @@ def tables(data: Data) -> FigureTables:
     from analysis import limiting
 
     runs = with_mode(per_run(data, more=FACTORS))
-    first = data.requests.where("decision = 'reject'").groupBy("run_id")
-    first_s = collect(first.agg((f.min("intended_at_ns") / SECOND_NS).alias("first_s")), ["run_id"])
-    runs = runs.merge(first_s, on="run_id", how="left")
+    first_s = (f.min("intended_at_ns") / SECOND_NS).alias("first_s")
+    runs = joined(runs, data.requests.where("decision = 'reject'").groupBy("run_id").agg(first_s))
     runs["memory_bytes"] = runs.state_byte_seconds / (runs.end_ns / SECOND_NS)
     rejections = collect(limiting.rejections_over_time(data.requests, SECOND_NS), ["run_id", "t_ns"])
     return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, rejections)}
@@ -155,11 +153,9 @@ def measure_t19(tables: Tables) -> Evidence:
     for shorter, longer in pairwise(GOSSIP_MS):
         one, other = (where(means, gossip_ms=at).set_index("repetition") for at in (shorter, longer))
         pair = f"{longer} ms minus {shorter} ms"
-        late.append(
-            above(f"first rejection, {pair} (none: at the end)", samples(other.first_s - one.first_s), 0.0, "s")
-        )
-        difference = samples(other.rejected_count - one.rejected_count)
-        fewer.append(at_most(f"rejections, {pair}", difference, 0.0))
+        later_s, more = samples(other.first_s - one.first_s), samples(other.rejected_count - one.rejected_count)
+        late.append(above(f"first rejection, {pair} (none: at the end)", later_s, 0.0, "s"))
+        fewer.append(at_most(f"rejections, {pair}", more, 0.0))
     return Evidence((*late, *fewer), tuple(late))
 
 
@@ -175,10 +171,6 @@ NOTES = (
     "requests; intervals are over the repetitions' means. The thesis' curves are not in its text. Its remedy (5.4: to "
     "leave a user's last element when refilling) is measured here for the first time."
 )
-EXPERIMENT = Experiment(
-    "crdt-fig5.15",
-    "Rejections at a rate slightly above the refill, by gossip interval",
-    "CRDT thesis, Fig. 5.15",
-    points,
-)
+TITLE = "Rejections at a rate slightly above the refill, by gossip interval"
+EXPERIMENT = Experiment("crdt-fig5.15", TITLE, "CRDT thesis, Fig. 5.15", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -11,7 +11,7 @@ a second, so that the element lives longer than the four rounds; before its deat
 T21's death is measured on one node: requests 900 ms apart, then two at once that only fit if it is dead.
 """
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from core.records import Options
@@ -36,11 +36,8 @@ MODES: dict[str, Options] = {
     ALIGNED: {"phase": "aligned"},
     ALL: {"phase": "aligned", "choice": "all"},
 }
-LOOKS = {
-    RANDOM: series(RANDOM, 1, "o", "-"),
-    ALIGNED: series(ALIGNED, 0, "s", "-"),
-    ALL: series(ALL, 4, "^", "--"),
-}
+MODE_LOOKS = ((1, "o", "-"), (0, "s", "-"), (4, "^", "--"))
+LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
@@ -64,11 +61,11 @@ def chain(life_ms: int) -> RunSpec:
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
-    specs = []
-    for mode in MODES:
-        lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
-        specs.append(spread(mode, ROUND_MS, lags_ms, trials))
-        specs += [spread(mode, gossip_ms, (NEXT_MS,), trials) for gossip_ms in GOSSIP_MS if gossip_ms != ROUND_MS]
+    lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
+    specs = [
+        spread(mode, gossip_ms, lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,), trials)
+        for mode, gossip_ms in product(MODES, GOSSIP_MS)
+    ]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
     specs += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
     return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
@@ -179,9 +176,9 @@ def measure_t21(tables: Tables) -> Evidence:
     alive, dead = (by_repetition(chain, "rejected_count", life_ms=life_ms) for life_ms in LIFE_MS)
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, gossip_ms=ROUND_MS, nodes=NODES)
     third, fourth = (by_repetition(runs, "known_count", lag_ms=ROUND_MS * k) for k in (3, 4))
-    life = (
-        within(f"alive {LIFE_MS[0]} ms after its birth", samples(alive), 1.0, 0.0),
-        within(f"alive {LIFE_MS[1]} ms after its birth", samples(dead), 0.0, 0.0),
+    life = tuple(
+        within(f"alive {life_ms} ms after its birth", samples(rejected), wanted, 0.0)
+        for life_ms, rejected, wanted in zip(LIFE_MS, (alive, dead), (1.0, 0.0), strict=True)
     )
     added = within("nodes that the fourth round adds", samples(fourth - third), ADDED.value, RATIO_TOLERANCE)
     more = above("nodes that the fourth round adds", samples(fourth - third))

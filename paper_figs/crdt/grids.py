@@ -64,19 +64,14 @@ def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = 
 
 
 def on_mesh(
-    system: str,
-    system_options: Options,
-    workload: str,
-    workload_options: Options,
-    nodes: int = NODES,
-    delay: str = "0ms",
+    system: str, options: Options, workload: str, load: Options, nodes: int = NODES, delay: str = "0ms"
 ) -> RunSpec:
-    """A system under a load, on a full mesh."""
+    """A system with its options under a workload with its own, on a full mesh."""
     return RunSpec(
         system=system,
-        system_options=dict(system_options),
+        system_options=dict(options),
         workload=workload,
-        workload_options=dict(workload_options),
+        workload_options=dict(load),
         topology="full-mesh",
         topology_options={"nodes": nodes, "delay": delay},
         study="limiting",

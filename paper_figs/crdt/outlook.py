@@ -8,7 +8,7 @@ requests that it admits from then on (data set B, substantial; c = 150).
 More nodes: Fig. 5.16 (c).
 """
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import msgspec
 
@@ -16,7 +16,20 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, on_d, on_mesh, on_ten
+from paper_figs.crdt.grids import (
+    COUNTER,
+    FL,
+    NODES,
+    ORACLE,
+    QUEUE,
+    RANDOM_PHASES,
+    ROUND_MS,
+    at,
+    label,
+    limited,
+    on_d,
+    on_mesh,
+)
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -61,62 +74,43 @@ def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
     return on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms")
 
 
-def delayed(variant: str, delay_ms: int) -> RunSpec:
-    """Data set D with messages that take a while; gossip every 300 ms, as Fig. 5.15 writes it."""
-    system, options = ON_D[variant]
-    return on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options)
-
-
-def rejoined(variant: str, fate: str) -> RunSpec:
-    """A node crashes and comes back."""
-    spec, faults = on_ten(variant, DATA_SET), FAULTS[fate]
-    return msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {})
-
-
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)
-    specs = [line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)]
-    variants = scale.pick(small=(QUEUE,), tiny=tuple(ON_D))
-    specs += [on_d(ORACLE), *(delayed(variant, delay_ms) for variant in variants for delay_ms in delays_ms)]
-    harmed = scale.pick(small=(FL,), tiny=(COUNTER, FL))
-    return at(scale, specs + [rejoined(variant, fate) for variant in harmed for fate in FAULTS])
+    specs = [*(line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)), on_d(ORACLE)]
+    for variant, delay_ms in product(scale.pick(small=(QUEUE,), tiny=tuple(ON_D)), delays_ms):
+        system, options = ON_D[variant]
+        specs.append(on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options))  # as Fig. 5.15 writes it
+    for variant, faults in product(scale.pick(small=(FL,), tiny=(COUNTER, FL)), FAULTS.values()):
+        spec = limited(variant, DATA_SET, 150, 10)
+        specs.append(msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {}))
+    return at(scale, specs)
 
 
 def tables(data: Data) -> FigureTables:
     """``hops``: one row a node and run, missed_count; ``delays``: rejections on D; ``rejoin``: admitted_count."""
     from pyspark.sql import functions as f
 
-    rows = data.requests
+    late = f.expr(f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}")
     rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    late = (f.col("decision") == "admit") & (f.col("node") == "n1") & (f.col("intended_at_ns") >= BACK_S * SECOND_NS)
-    counted = rows.groupBy("run_id").agg(rejected, f.count_if(late).alias("admitted_count"))
+    counted = data.requests.groupBy("run_id").agg(rejected, f.count_if(late).alias("admitted_count"))
     runs = with_point(data, counted, FACTORS)
     runs["delay_ms"] = [int(text.removesuffix("ms")) for text in runs.delay]
     d, b = (runs[runs.data_set == name].reset_index(drop=True) for name in ("D", DATA_SET))
-    d["variant"] = [_on_d(*row) for row in zip(d.system, d.keep_last, strict=True)]
+    queues = {1: KEPT}
+    d["variant"] = [
+        queues.get(kept, QUEUE) if system == "crdt-queue" else label(system, NODES)
+        for system, kept in zip(d.system, d.keep_last, strict=True)
+    ]
     b["variant"] = [COUNTER if system == "crdt-counter" else FL for system in b.system]
-    b["fate"] = [_fate(text) for text in b.faults]
+    b["fate"] = [COPY if "copy_from" in text else EMPTY if "crash" in text else UNHARMED for text in map(str, b.faults)]
+    probes = data.requests.join(data.runs.where("workload = 'probes'"), "run_id")
     return {
-        "hops": hops(with_point(data, learnt(rows.join(data.runs.where("workload = 'probes'"), "run_id")), FACTORS)),
+        "hops": hops(with_point(data, learnt(probes), FACTORS)),
         "delays": d[["variant", "delay_ms", "repetition", "rejected_count"]],
         "rejoin": b[["variant", "fate", "repetition", "admitted_count"]],
     }
-
-
-def _on_d(system: str, keep_last: object) -> str:
-    if system != "crdt-queue":
-        return COUNTER if system == "crdt-counter" else ORACLE
-    return KEPT if keep_last == 1 else QUEUE
-
-
-def _fate(faults: object) -> str:
-    """Of the option's value, a list or its text; absent without faults."""
-    text = str(faults)
-    if "copy_from" in text:
-        return COPY
-    return EMPTY if "crash" in text else UNHARMED
 
 
 def learnt(requests: SparkFrame) -> SparkFrame:
@@ -149,8 +143,11 @@ def hops(known: Frame) -> Frame:
 
 def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
-    titles = [f"rounds missed, gossip every {GOSSIP_MS} ms", f"data set D, gossip every {ROUND_MS} ms"]
-    titles.append(f"a node that re-joins at {BACK_S} s")
+    titles = (
+        f"rounds missed, gossip every {GOSSIP_MS} ms",
+        f"data set D, gossip every {ROUND_MS} ms",
+        f"a node that re-joins at {BACK_S} s",
+    )
     drawing, (missed, delays, rejoin) = panels(1, 3, titles, inches=(10.5, 3.0))
     _draw_missed(missed, tables["hops"])
     _draw_delays(delays, tables["delays"])
@@ -196,18 +193,17 @@ def measure_t22(tables: Tables) -> Evidence:
     ]
     delays = tables["crdt-outlook/delays"]
     longest = max(delays.delay_ms)
-    lost = {
-        variant: by_repetition(delays, "rejected_count", variant=variant, delay_ms=0)
+    queue, counter = (
+        by_repetition(delays, "rejected_count", variant=variant, delay_ms=0)
         - by_repetition(delays, "rejected_count", variant=variant, delay_ms=longest)
         for variant in (QUEUE, COUNTER)
-    }
+    )
     label = f"rejections on data set D lost to {longest} ms of delay, queue minus counter"
-    checks.append(above(label, samples(lost[QUEUE] - lost[COUNTER])))
+    checks.append(above(label, samples(queue - counter)))
     back = tables["crdt-outlook/rejoin"]
     admitted = {
         (variant, fate): by_repetition(back, "admitted_count", variant=variant, fate=fate)
-        for variant in (COUNTER, FL)
-        for fate in FAULTS
+        for variant, fate in product((COUNTER, FL), FAULTS)
     }
     more = (admitted[FL, EMPTY] - admitted[FL, UNHARMED]) - (admitted[COUNTER, EMPTY] - admitted[COUNTER, UNHARMED])
     checks.append(above("admitted more after a return, empty, queue minus counter", samples(more)))
@@ -240,10 +236,6 @@ CLAIMS = (
     ),
 )  # fmt: skip
 NOTES = "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret."
-EXPERIMENT = Experiment(
-    "crdt-outlook",
-    "Delay and re-joining nodes: what the thesis supposes",
-    "ours; CRDT thesis, 5.4-5.5",
-    points,
-)
+TITLE = "Delay and re-joining nodes: what the thesis supposes"
+EXPERIMENT = Experiment("crdt-outlook", TITLE, "ours; CRDT thesis, 5.4-5.5", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

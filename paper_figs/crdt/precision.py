@@ -18,7 +18,7 @@ from paper_figs.drawing import categories, curve, interval_bars, interval_points
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, joined, samples
 from paper_figs.style import Style, neutral, style_of
 
@@ -50,18 +50,22 @@ def tables(data: Data) -> FigureTables:
     ``runs`` has, besides ``per_run``'s: gap_peak_count and gap_end_count, and late_admitted_count, of the
     requests from ``LATE_S`` on.
     """
-    from pyspark.sql import functions as f
-
     from analysis import limiting
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     rows = collect(gaps, ["run_id", "t_ns"])
     peaks = rows.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last").reset_index()
-    late = f.expr(f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}")
-    late_admissions = data.requests.groupBy("run_id").agg(f.count_if(late).alias("late_admitted_count"))
-    runs = joined(per_run(data, used=False).merge(peaks, on="run_id", how="left"), late_admissions)
+    runs = per_run(data, used=False).merge(peaks, on="run_id", how="left")
+    runs = joined(runs, _late_admissions(data.requests))
     over_time = curves(rows, runs, "rejected_count", "offered_count", "gap_count")
     return {"runs": runs, "curves": over_time, "share": shares(runs)}
+
+
+def _late_admissions(requests: SparkFrame) -> SparkFrame:
+    from pyspark.sql import functions as f
+
+    late = f.expr(f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}")
+    return requests.groupBy("run_id").agg(f.count_if(late).alias("late_admitted_count"))
 
 
 def shares(runs: Frame) -> Frame:

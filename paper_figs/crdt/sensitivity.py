@@ -121,11 +121,6 @@ NOTES = (
     f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Error bars: 95 % intervals over repetitions; the "
     "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
 )
-EXPERIMENT = Experiment(
-    "crdt-sensitivity",
-    "What the thesis leaves open: capacity, choice of neighbour",
-    "ours; CRDT 4.3.3, 3.1",
-    points,
-    repetitions=FEWER,
-)
+TITLE = "What the thesis leaves open: capacity, choice of neighbour"
+EXPERIMENT = Experiment("crdt-sensitivity", TITLE, "ours; CRDT 4.3.3, 3.1", points, repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

@@ -62,20 +62,15 @@ def saturated_tables(data: Data) -> FigureTables:
 
 def burst_tables(data: Data) -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
-    return {
-        "admitted": admitted(_on(data, "= '1'")),
-        "bursts": _bursts(_on(data, "= '1'")),
-        "sent": _sent(_on(data, "!= '1'")),
-    }
+    alone, together = (_on(data, nodes) for nodes in ("= '1'", "!= '1'"))
+    return {"admitted": admitted(alone), "bursts": _bursts(alone), "sent": _sent(together)}
 
 
 def admitted(data: Data) -> Frame:
     """system, repetition, request_id, at_s, count: the admitted requests in order."""
-    from pyspark.sql import functions as f
-
     rows = data.requests.where("decision = 'admit'")
-    at_s = (f.col("intended_at_ns") / SECOND_NS).alias("at_s")
-    requests = with_point(data, rows.select("run_id", "request_id", at_s), {})
+    at_s = f"intended_at_ns / {SECOND_NS} as at_s"
+    requests = with_point(data, rows.selectExpr("run_id", "request_id", at_s), {})
     requests = requests.sort_values(["system", "repetition", "request_id"], ignore_index=True)
     requests["count"] = requests.groupby(["system", "repetition"]).cumcount() + 1
     return requests[["system", "repetition", "request_id", "at_s", "count"]]
@@ -92,9 +87,8 @@ def _bursts(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     burst = (f.floor(f.col("intended_at_ns") / (PERIOD_S * SECOND_NS)) + 1).alias("burst")
-    counted = data.requests.groupBy("run_id", burst).agg(
-        f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    )
+    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
+    counted = data.requests.groupBy("run_id", burst).agg(rejected)
     bursts = with_point(data, counted, {}).sort_values(["system", "repetition", "burst"], ignore_index=True)
     bursts["rejected_count"] = bursts.groupby(["system", "repetition"]).rejected_count.cumsum()
     return bursts[["system", "repetition", "burst", "rejected_count"]]
@@ -202,9 +196,8 @@ def measure_t24(tables: Tables) -> Evidence:
     sent = tables["crdt-fig4.2/sent"]
     checks = []
     for data_set in sorted(set(sent.data_set)):
-        queue, log = (
-            by_repetition(sent, "sent_bytes", system=system, data_set=data_set) for system in ("crdt-queue", LOG)
-        )
+        here = where(sent, data_set=data_set)
+        queue, log = (by_repetition(here, "sent_bytes", system=system) for system in ("crdt-queue", LOG))
         checks.append(above(f"{data_set}: bytes sent, queue over sliding log", samples(queue / log), 1.0))
     return Evidence(tuple(checks))
 
