@@ -4,10 +4,11 @@ The evaluation that the thesis names as future work (chapter 7).  What is offere
 Gossip, capacity and rate are the thesis' (Table 4.1).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
+from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -16,25 +17,23 @@ from paper_figs.beyond.wan_runs import FLIPPED, LIVE, LIVE_CLAIM, NAMES, REPETIT
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import samples
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 WITHIN = 0.95, 1.05  # ours, set before results: admitted totals of both testbeds
 FLOOR_MS = 0.01  # of a log axis: virtual time decides at once
 WHISKER = Style("", "#333333", "", "-")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every limiter on both testbeds, and the oracle."""
     names = NAMES[::2] if scale.name == "tiny" else NAMES
     specs = [wan_runs.point(name, scale, LIVE) for name in names]
     return [wan_runs.oracle(scale), *wan_runs.on_both(specs)]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, ``flips`` (a row a pair of twins), ``latency`` and ``gaps``: see ``wan_runs``, ``gaps_of``."""
     flips = wan_runs.flips_of(data, wan_runs.twins(data)).drop(columns=["virtual_run_id", "live_run_id"])
     return {
@@ -45,10 +44,9 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def gaps_of(data: "Data") -> "Frame":
+def gaps_of(data: Data) -> Frame:
     """Admitted beyond the oracle by second: name, testbed, t_s, mean, low, high (over repetitions)."""
     from analysis import limiting
-    from analysis.spark import collect
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     of_runs = collect(gaps.select("run_id", "t_ns", "gap_count"), ["run_id", "t_ns"])
@@ -61,7 +59,7 @@ def gaps_of(data: "Data") -> "Frame":
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Errors over time and in all, decisions that flip, latency, bytes, convergence."""
     errors = ("admitted beyond the oracle, over time", "errors against the oracle")
     live = ("decisions that differ from virtual time", "decision latency, emulated")
@@ -80,7 +78,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_gaps(axes: "Axes", gaps: "Frame", names: Sequence[str]) -> None:
+def _draw_gaps(axes: Axes, gaps: Frame, names: Sequence[str]) -> None:
     """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
     for place, name in enumerate(names):
         for testbed, line in gaps[gaps.name == name].groupby("testbed"):
@@ -90,7 +88,7 @@ def _draw_gaps(axes: "Axes", gaps: "Frame", names: Sequence[str]) -> None:
     axes.set(xlabel="time (s)", ylabel="requests")
 
 
-def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
+def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """Bars: wrongly admitted below, wrongly rejected above it; intervals of the sum.  Open: virtual time."""
     from matplotlib.patches import Patch
 
@@ -99,7 +97,7 @@ def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
             live, colour = is_live(str(testbed)), style_of(name).colour
             at, face = place + (0.2 if live else -0.2), colour if live else "white"
             admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-            bar: dict[str, Any] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
+            bar: dict[str, object] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
             axes.bar(at, admitted, **bar)
             axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
             interval_points(axes, [at], [floored([100 * share for share in samples(group.error_share)])], WHISKER)
@@ -110,7 +108,7 @@ def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
     key_above(axes, [Patch(facecolor="#888888", label="admitted wrongly"), hatched])
 
 
-def _draw_latency(axes: "Axes", latency: "Frame", names: Sequence[str]) -> None:
+def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
     """Distribution functions of the emulated runs, on a log axis."""
     log_axis(axes, "x", steps=(1,))
     for name in names:
@@ -119,7 +117,7 @@ def _draw_latency(axes: "Axes", latency: "Frame", names: Sequence[str]) -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests", ylim=(0, 1.02))
 
 
-def _draw_pairs(axes: "Axes", runs: "Frame", names: Sequence[str], value: str, text: str) -> None:
+def _draw_pairs(axes: Axes, runs: Frame, names: Sequence[str], value: str, text: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
     for place, name in enumerate(names):
         for testbed, group in runs[runs.name == name].groupby("testbed"):
@@ -132,7 +130,7 @@ def _draw_pairs(axes: "Axes", runs: "Frame", names: Sequence[str], value: str, t
     axes.set_ylabel(text)
 
 
-def _draw_convergence(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
+def _draw_convergence(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """How long after the last request; below the names, in how many emulated runs all replicas were equal."""
     _draw_pairs(axes, runs, names, "convergence_s", "time (s)")
     live = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
@@ -147,7 +145,7 @@ def _draw_convergence(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None
 # --- claims --------------------------------------------------------------------------------------
 
 
-def live_runs(tables: Tables) -> "Frame":
+def live_runs(tables: Tables) -> Frame:
     """The rows of ``crdt-wan/runs`` that had real processes and replicas; KeyError if there are none."""
     runs = tables["crdt-wan/runs"]
     runs = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
@@ -185,7 +183,7 @@ def measure_w3(tables: Tables) -> Evidence:
     return Evidence(tuple(checks))
 
 
-def _flips(tables: Tables) -> list[tuple[str, "Frame"]]:
+def _flips(tables: Tables) -> list[tuple[str, Frame]]:
     """Each limiter's pairs of runs, by name; KeyError if there are none."""
     flips = tables["crdt-wan/flips"]
     if flips.empty:

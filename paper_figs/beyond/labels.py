@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from math import cos, radians, sin
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paper_figs.light import Axes
+from paper_figs.light import Axes
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
@@ -16,7 +14,7 @@ _STEPS = 16  # of a line, between two of its points
 
 
 def label_points(
-    axes: "Axes",
+    axes: Axes,
     points: Sequence[tuple[str, float, float, str]],
     lines: Iterable[Sequence[Point]] = (),
     size: float = 6.5,

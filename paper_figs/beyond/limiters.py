@@ -8,13 +8,14 @@ not in how often.  All run on the topology wan, a city a node.
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from analysis.spark import collect
+from core.records import Options
 from harness.experiment import RunSpec
 from paper_figs.beyond.load import Load
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame, Series
+from paper_figs.light import Data, Frame, Series
+from paper_figs.series import frame_of
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -29,7 +30,7 @@ class Limiter(NamedTuple):
     """
 
     system: str
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Options = MappingProxyType({})
     period: str = ""
     overlay: str = ""
     derived: tuple[str, ...] = ()
@@ -62,8 +63,8 @@ def point(
     period: str = PERIOD,
     overlay: str = "",
     skew: str = "",
-    faults: tuple[dict[str, Any], ...] = (),
-    **wan: Any,
+    faults: tuple[Options, ...] = (),
+    **wan: object,
 ) -> RunSpec:
     """One limiter on one load; defaults are left out, so that equal points are one run.
 
@@ -78,13 +79,13 @@ def point(
         options[limiter.overlay] = overlay
     derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
     options |= {option: derived[option] for option in limiter.derived}
-    study: dict[str, Any] = {"clock_skew": skew} if skew else {}
+    study: dict[str, object] = {"clock_skew": skew} if skew else {}
     if faults:
         study["faults"] = list(faults)
     return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, study)
 
 
-def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), server: str = "") -> RunSpec:
+def oracle(load: Load, nodes: int, faults: tuple[Options, ...] = (), server: str = "") -> RunSpec:
     """The centralised limiter without delay, the ground truth (thesis 4.3.1).
 
     ``faults``: nodes that are down lose their requests here as well; then give a ``server`` that stays up.
@@ -95,7 +96,7 @@ def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), serv
 
 
 def _spec(
-    system: str, options: dict[str, Any], load: Load, topology: str, place: dict[str, Any], study: dict[str, Any]
+    system: str, options: Options, load: Load, topology: str, place: Options, study: dict[str, object]
 ) -> RunSpec:
     return RunSpec(
         system=system,
@@ -126,16 +127,12 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def points_of(data: "Data") -> "Frame":
+def points_of(data: Data) -> Frame:
     """One row a run: run_id, name (``name_of``), repetition, nodes, period, overlay, delay, loss, skew, faults.
 
     Those that an option left alone have the default as the factor would give it: ``"1s"``, ``"full-mesh"``,
     1.0, 0.0, ``"0ms"``, ``"[]"``.  Period and overlay are "" where the limiter has none.
     """
-    import pandas as pd
-
-    from analysis.spark import collect
-
     raw = collect(data.runs.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
     rows = []
     for run_id, system, topology, repetition, factors in raw.itertuples(index=False):
@@ -154,10 +151,10 @@ def points_of(data: "Data") -> "Frame":
             "faults": has.get("study.faults", "[]"),
         })  # fmt: skip
     columns = ["run_id", "name", "repetition", "nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
-    return pd.DataFrame(rows, columns=columns)
+    return frame_of(rows, columns)
 
 
-def measured(data: "Data") -> "Frame":
+def measured(data: Data) -> Frame:
     """``points_of`` and, for each run that has an oracle, what it decided and what that cost.
 
     Shares are of the requests offered: false_admit_share, false_reject_share, error_share (their sum), lost_share;
@@ -168,7 +165,6 @@ def measured(data: "Data") -> "Frame":
 
     from analysis import limiting
     from analysis.metrics import percentiles
-    from analysis.spark import collect
 
     runs = points_of(data)
     sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
@@ -190,7 +186,7 @@ def measured(data: "Data") -> "Frame":
     return runs.sort_values(["name", "nodes", "run_id"], ignore_index=True)
 
 
-def order_of(names: "Series") -> list[str]:
+def order_of(names: Series) -> list[str]:
     """The names that there are, in the order of ``LIMITERS``, then those that joined; the oracle is none."""
     present = set(names) - {ORACLE}
     own = [name for name in LIMITERS if name in present]

@@ -9,13 +9,13 @@ The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c =
 """
 
 import hashlib
-from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import SpecError
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Option
 from systems.parts.limit import limit_of
@@ -46,14 +46,14 @@ class Load(NamedTuple):
     """A workload with its options, the files that it reads, and the limit; ``threshold``: of frequency analysis."""
 
     workload: str
-    options: dict[str, Any]
+    options: dict[str, object]
     inputs: tuple[str, ...]
     capacity: int
     rate: str
     threshold: str
 
 
-def load_of(options: Mapping[str, Any], nodes: int) -> Load:
+def load_of(options: Options, nodes: int) -> Load:
     """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
     limit = _limit(options["limit"])
     if limit is not None:
@@ -92,7 +92,7 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
     from workloads import load
 
     capacity, rate = limit or (CAPACITY, "0.03")
-    options: dict[str, Any] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
+    options: dict[str, object] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
     options["requests"] = max(1, REQUESTS * capacity // CAPACITY)
     workload = load("data-set")
     columns = workload.make(workload.configure(options), SEED).columns()
@@ -100,12 +100,12 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
 
 
 @lru_cache(maxsize=8)
-def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int, str] | None, nodes: int) -> Load:
+def _from_log(path: str, digest: str, choice: tuple[object, ...], limit: tuple[int, str] | None, nodes: int) -> Load:
     """A log's load; ``digest`` of its content, so that an edited file is read anew."""
     from workloads.auto_limit import auto_limit
 
     columns, skip_bad, start, duration, speed = choice
-    options: dict[str, Any] = {"path": path, "columns": columns, "skip_bad": skip_bad}
+    options: dict[str, object] = {"path": path, "columns": columns, "skip_bad": skip_bad}
     start, duration = _window(_read(options), start, duration)
     options |= {"start": start, "duration": duration, "speed": speed}
     part = _read(options)
@@ -115,7 +115,7 @@ def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int,
     return Load("request-log", options, (path,), capacity, rate, _threshold(requests, capacity, rate, nodes))
 
 
-def _read(options: Mapping[str, Any]) -> "RequestLog":
+def _read(options: Options) -> "RequestLog":
     from workloads import load
 
     workload = load("request-log")

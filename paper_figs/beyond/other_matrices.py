@@ -5,10 +5,10 @@ each other, and on the world's delays dealt anew among its pairs, which no space
 round trips, PlanetLab's or WonderNetwork's for instance, by ``--latency-table``.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
@@ -18,10 +18,8 @@ from paper_figs.epulsar.policy_drawing import draw_policies, look_of
 from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.style import series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES = (4, 8, 16, 32)
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"
@@ -41,7 +39,7 @@ ERRORS = {
 FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each matrix with each number of sites; of a table as many as it has."""
     count = scale.pick(tiny=20, quick=100, paper=1000)
     sites = scale.pick(tiny=SITES[:2], quick=SITES)
@@ -65,7 +63,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``matrix`` of ``TITLES``, ``file`` of a table, ``sites``.
 
     ``over_best`` of ``runs``: the mean worst true delay over that of the best brokers.
@@ -94,7 +92,7 @@ def _matrix(row: Any) -> str:
     return TABLE if isinstance(row.table, str) and row.table else WORLD
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A column a matrix: the policies against the best brokers, and how far estimates are off."""
     runs, estimates = tables["runs"], tables["estimates"]
     shown = [matrix for matrix in TITLES if matrix in set(runs.matrix)] or [US]
@@ -118,13 +116,13 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _title(runs: "Frame", matrix: str) -> str:
+def _title(runs: Frame, matrix: str) -> str:
     """A table's is its file's name."""
     files = sorted(set(runs.file) - {""})
     return files[0][:28] if files else TITLES[matrix]
 
 
-def _draw_errors(axes: "Axes", estimates: "Frame") -> None:
+def _draw_errors(axes: Axes, estimates: Frame) -> None:
     """Each run a small mark, lines through the medians: errors of few repetitions span decades, their means do not."""
     for measure, look in ERRORS.items():
         percent = (100 * estimates[measure]).clip(lower=LEAST_PERCENT)

@@ -8,9 +8,10 @@ The error over time nets requests of one user within ten seconds: who is admitte
 of the same user is no error here, only more or fewer admissions than the oracle's.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
@@ -18,10 +19,9 @@ from paper_figs.beyond.load import THRESHOLD, Load
 from paper_figs.drawing import INK, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5
@@ -43,11 +43,11 @@ class Scenario(NamedTuple):
     """What goes wrong, from ``FROM_S`` to ``UNTIL_S``; ``oracle``: the scenario whose oracle it is compared with."""
 
     title: str
-    faults: tuple[dict[str, Any], ...]
+    faults: tuple[Options, ...]
     oracle: str
 
 
-def _crash(node: str, **restart: str) -> tuple[dict[str, Any], ...]:
+def _crash(node: str, **restart: str) -> tuple[Options, ...]:
     return (
         {"kind": "crash", "at": f"{FROM_S}s", "node": node},
         {"kind": "restart", "at": f"{UNTIL_S}s", "node": node, **restart},
@@ -68,7 +68,7 @@ SCENARIOS = {
 FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Limiters x scenarios, and the oracle."""
     scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(SCENARIOS))
     quick = [name for name in LIMITERS if name not in NEAR]
@@ -80,13 +80,13 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``: one row a limiter, scenario and interval; ``recovery``: one row a limiter and scenario."""
     curves = error_curves(data)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def scenarios_of(data: "Data") -> "Frame":
+def scenarios_of(data: Data) -> Frame:
     """``points_of`` with each run's scenario and its oracle_run_id; runs without an oracle are left out.
 
     The oracle of a crash loses what reaches the node while that is down: a limiter is not to blame for tokens that
@@ -100,7 +100,7 @@ def scenarios_of(data: "Data") -> "Frame":
     return runs.dropna(subset="oracle_run_id")
 
 
-def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
+def errors_over_time(data: Data, oracles: SparkFrame) -> SparkFrame:
     """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
 
     Within an interval and user, requests that were decided: how many more were admitted than by the oracle
@@ -126,14 +126,12 @@ def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
     )
 
 
-def error_curves(data: "Data") -> "Frame":
+def error_curves(data: Data) -> Frame:
     """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
 
     Counts are sums over the ``runs`` (repetitions).
     """
     import pandas as pd
-
-    from analysis.spark import collect
 
     runs = scenarios_of(data)
     runs = runs[runs.name.isin(order_of(runs.name))]
@@ -155,15 +153,13 @@ def _scenario(faults: str) -> str:
     return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == wanted)
 
 
-def recovery(curves: "Frame") -> "Frame":
+def recovery(curves: Frame) -> Frame:
     """One row a limiter and scenario of which there is a run without a fault, too.
 
     name, scenario; recovery_s: from the fault's end to that of the last interval whose errors are more than
     ``RECOVERED`` of its requests above those without a fault; null if that is the run's last one.  Per run:
     lost, more_surplus and more_deficit, beyond those without a fault, from the fault on.
     """
-    import pandas as pd
-
     columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
     rows = []
     for name, part in curves.groupby("name", sort=True):
@@ -180,13 +176,13 @@ def recovery(curves: "Frame") -> "Frame":
             since = share.index >= FROM_S
             more = [(faulty[kind] / faulty.runs - usual[kind] / usual.runs)[since].sum() for kind in AREAS]
             rows.append([name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(), *more])
-    return pd.DataFrame(rows, columns=columns).astype({"recovery_s": float})
+    return frame_of(rows, columns).astype({"recovery_s": float})
 
 
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a limiter, a column a scenario."""
     curves, back = tables["curves"], tables["recovery"]
     names = order_of(curves.name)
@@ -202,7 +198,7 @@ def draw(tables: FigureTables) -> "Drawing":
             _note(panel, back[(back.name == name) & (back.scenario == scenario)])
             panel.set_ylim(-reach, ROOM * reach)
         words = look.label.replace(", ", ",\n").replace("centralised t", "centralised\nt")
-        beside: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
+        beside: dict[str, object] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
         axes[row * columns].set_ylabel(words, color=look.colour, **beside)
     for number, (panel, scenario) in enumerate(zip(axes, scenarios, strict=False)):
         title(panel, f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
@@ -215,14 +211,14 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _reach(curves: "Frame") -> float:
+def _reach(curves: Frame) -> float:
     """How far the y axis goes, in %."""
     if curves.empty:
         return 1.0
     return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
 
 
-def _draw_curve(axes: "Axes", part: "Frame", usual: "Frame", look: Style) -> None:
+def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
     """Both kinds of errors as areas of steps, and without a fault as lines."""
     axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
     for (kind, (_, alpha)), sign in zip(AREAS.items(), (1, -1), strict=True):
@@ -240,7 +236,7 @@ def _draw_curve(axes: "Axes", part: "Frame", usual: "Frame", look: Style) -> Non
     axes.grid(visible=False)
 
 
-def _note(axes: "Axes", rows: "Frame") -> None:
+def _note(axes: Axes, rows: Frame) -> None:
     """How long it takes to recover, and what was lost."""
     if rows.empty:
         return

@@ -6,19 +6,19 @@ fault, then the rest to recover.
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
+from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("pulsar", "epulsar")
 SITES, TOPICS = 4, 12
@@ -35,16 +35,16 @@ class Scenario(NamedTuple):
     """What goes wrong from ``FROM_S`` on."""
 
     title: str
-    faults: tuple[dict[str, Any], ...]
+    faults: tuple[Options, ...]
     passes: bool = True  # at ``UNTIL_S``; or never
 
 
-def _crash(node: str, restarts: bool = True) -> tuple[dict[str, Any], ...]:
+def _crash(node: str, restarts: bool = True) -> tuple[Options, ...]:
     down = {"kind": "crash", "at": f"{FROM_S}s", "node": node}
     return (down, {"kind": "restart", "at": f"{UNTIL_S}s", "node": node}) if restarts else (down,)
 
 
-def _cut(side: list[str]) -> tuple[dict[str, Any], ...]:
+def _cut(side: list[str]) -> tuple[Options, ...]:
     changes = (("partition", FROM_S), ("heal", UNTIL_S))
     return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes)
 
@@ -65,7 +65,7 @@ SCENARIOS = {
 FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x scenarios."""
     quick = tuple(key for key in SCENARIOS if key != "broker, for good")
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
@@ -77,17 +77,15 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [placed(system, offered, city, study) for system in SYSTEMS for study in studies]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
     curves, elections = _curves(data), _elections(data)
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
-def _scenarios(data: "Data", frame: Any, order: list[str]) -> "Frame":
+def _scenarios(data: Data, frame: Any, order: list[str]) -> Frame:
     """``frame`` with system, scenario and repetition of its runs."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     faults = f.col("factors")["study.faults"].alias("faults")
     named = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
@@ -99,7 +97,7 @@ def _scenario(faults: str) -> str:
     return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == json.loads(faults))
 
 
-def _curves(data: "Data") -> "Frame":
+def _curves(data: Data) -> Frame:
     """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
 
     due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
@@ -123,7 +121,7 @@ def _curves(data: "Data") -> "Frame":
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: "Data") -> "Frame":
+def _elections(data: Data) -> Frame:
     """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
     from pyspark.sql import functions as f
 
@@ -132,7 +130,7 @@ def _elections(data: "Data") -> "Frame":
     return _scenarios(data, data.samples.where(late).groupBy("run_id").agg(after_s), ["run_id"])
 
 
-def recovery(curves: "Frame", elections: "Frame") -> "Frame":
+def recovery(curves: Frame, elections: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
@@ -140,8 +138,6 @@ def recovery(curves: "Frame", elections: "Frame") -> "Frame":
     more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
     Null: not by the end.
     """
-    import pandas as pd
-
     columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s"]
     rows = []
     for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
@@ -154,10 +150,10 @@ def recovery(curves: "Frame", elections: "Frame") -> "Frame":
         led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
         unled_s = led.mean() if len(led) else None
         rows.append([system, scenario, less.max(), unled_s, _last_s(held), _last_s(less > RECOVERED)])
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
+    return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
 
 
-def _last_s(bad: "Series") -> float | None:
+def _last_s(bad: Series) -> float | None:
     """From the fault to the end of the last bad step; None where that is the run's."""
     if not bad.any():
         return 0.0
@@ -168,7 +164,7 @@ def _last_s(bad: "Series") -> float | None:
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a system, a column a fault, which lasts as long as the bar above; over it what it does to clients."""
     curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in FAULTY if key in set(curves.scenario)]
@@ -196,7 +192,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_panel(axes: "Axes", part: "Frame", usual: "Frame", look: Style, passes: bool) -> None:
+def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, passes: bool) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
     axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
@@ -204,14 +200,14 @@ def _draw_panel(axes: "Axes", part: "Frame", usual: "Frame", look: Style, passes
         return
     edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    area: dict[str, Any] = {"fill": True, "color": look.colour, "linewidth": 0}
+    area: dict[str, object] = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, edges, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, edges, alpha=0.9, **area)
     share = [*(100 * usual.in_bound / usual.due)]
     curve(axes, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], [*share, share[-1]], USUAL, width=0.8, stairs=True)
 
 
-def _words(row: "Frame") -> str:
+def _words(row: Frame) -> str:
     """How long nobody leads, messages are held up, and fewer are in bound."""
     if row.empty:
         return ""

@@ -8,11 +8,12 @@ kinds, and the most that was admitted above the envelope.  Below: one factor at 
 ``--log FILE`` takes a real log (see ``load``); without it the requests are synthetic, and the figure says so.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis.spark import collect
 from core.errors import SpecError
+from core.records import Options
 from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
 from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
@@ -20,9 +21,7 @@ from paper_figs.beyond.load import OPTIONS as LOAD_OPTIONS
 from paper_figs.beyond.load import Load, load_of
 from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means, values_of
 from paper_figs.figure import Figure, FigureTables
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame
+from paper_figs.light import Data, Frame
 
 OPTIONS = (
     *LOAD_OPTIONS,
@@ -31,7 +30,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The base, and each sweep's other values for the limiters that it affects; an oracle for each number of nodes."""
     nodes, cities = options["nodes"], options["cities"]
     if nodes < 2:
@@ -49,25 +48,23 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
 
 def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
     option = {"loss": "loss_probability", "delay": "delay_factor"}.get(column, column)
-    more: dict[str, Any] = {"nodes": nodes, option: value}
+    more: dict[str, object] = {"nodes": nodes, option: value}
     return point(name, load, more.pop("nodes"), cities, **more)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``sweeps``: means with 95 % intervals; ``facts``: one row, what was offered."""
     runs = measured(data)
     return {"runs": runs, "sweeps": sweep_means(runs), "facts": facts(data, runs)}
 
 
-def facts(data: "Data", runs: "Frame") -> "Frame":
+def facts(data: Data, runs: Frame) -> Frame:
     """What was offered: log ("" = synthetic), requests, users, capacity, rate, threshold, rejected_share, and of a log.
 
     start, duration, speed, spread (truth value), skipped (lines, by reason, as text).
     """
     import pandas as pd
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     central = runs[runs.name == ORACLE]
     run_id = central.run_id.min() if len(central) else ""

@@ -1,7 +1,7 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.verdicts import Interval
 from paper_figs.beyond.labels import label_points
@@ -24,10 +24,8 @@ from paper_figs.drawing import (
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import intervals_of
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Drawing, Frame
 from paper_figs.style import style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Drawing, Frame
 
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
 ROWS = {
@@ -38,7 +36,7 @@ ROWS = {
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Four panels, below them three rows of sweeps."""
     sweeps = tables["sweeps"]
     drawing = sheet(12.5, 9.6)
@@ -84,7 +82,7 @@ def _clock(span: str) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def means(sweeps: "Frame", sweep: str, name: str) -> "Frame":
+def means(sweeps: Frame, sweep: str, name: str) -> Frame:
     """One limiter's means along a sweep, a row a value in ascending order, a column a measure.
 
     Further columns: is_base, place (of the value among those of all limiters).
@@ -97,7 +95,7 @@ def means(sweeps: "Frame", sweep: str, name: str) -> "Frame":
     return wide.sort_values("place")
 
 
-def values_in_order(part: "Frame") -> list[str]:
+def values_in_order(part: Frame) -> list[str]:
     """The values of a sweep: spans and numbers by size, the full mesh before other overlays."""
     from core.units import duration_ns
 
@@ -118,7 +116,7 @@ def values_in_order(part: "Frame") -> list[str]:
 # --- above ---------------------------------------------------------------------------------------
 
 
-def _lines(axes: "Axes", sweeps: "Frame", sweep: str, names: list[str], x: str) -> Iterator[tuple[str, "Frame"]]:
+def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
     """Draw each limiter's line along a sweep, error over ``x``, the base's point large; give it with at_x and at_y."""
     for name in names:
         part, look = means(sweeps, sweep, name), style_of(name)
@@ -131,7 +129,7 @@ def _lines(axes: "Axes", sweeps: "Frame", sweep: str, names: list[str], x: str) 
         yield name, part
 
 
-def _draw_plane(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     """Error against bytes; a line along the period."""
     log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
     log_axis(axes)
@@ -145,7 +143,7 @@ def _draw_plane(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
     _name_bases(axes, parts)
 
 
-def _draw_waiting(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     """Error against the wait for a decision; a line along the distances."""
     ticks = (0, 1, 10, 100, 1000)
     log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
@@ -164,7 +162,7 @@ def _draw_waiting(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
     _name_bases(axes, parts, far)
 
 
-def _name_bases(axes: "Axes", parts: dict[str, "Frame"], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
+def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
     """The limiters' names beside their bases' points, and ``more``."""
     bases = [
         (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
@@ -174,7 +172,7 @@ def _name_bases(axes: "Axes", parts: dict[str, "Frame"], more: Sequence[tuple[st
     label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
 
 
-def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> None:
     """Bars of both kinds of errors to either side, and the worst excess beside them, with intervals; the base."""
     rows = sweeps[(sweeps.sweep == "period") & sweeps.is_base]
     sides = (("false_reject_share", -1, axes), ("false_admit_share", 1, axes), ("excess_share", 1, excess))
@@ -205,7 +203,7 @@ def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str])
 # --- below ---------------------------------------------------------------------------------------
 
 
-def _draw_row(row: "Sequence[Axes]", sweeps: "Frame", measure: str, names: list[str]) -> None:
+def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:
     """One measure in all sweeps, on a common axis."""
     drawn = sweeps[sweeps.measure == measure]
     highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
@@ -221,7 +219,7 @@ def _draw_row(row: "Sequence[Axes]", sweeps: "Frame", measure: str, names: list[
         panel.tick_params(labelsize=7, labelleft=not number, labelbottom=measure == list(ROWS)[-1])
 
 
-def _draw_sweep(axes: "Axes", part: "Frame", names: list[str]) -> None:
+def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
     """A line a limiter that the sweep touches, over places of equal distance; intervals as bars."""
     order = values_in_order(part)
     for name in names:
@@ -238,7 +236,7 @@ def _draw_sweep(axes: "Axes", part: "Frame", names: list[str]) -> None:
         axes.set_xlim(-0.3, len(order) - 0.7)
 
 
-def _name_values(axes: "Axes", sweep: Sweep, part: "Frame") -> None:
+def _name_values(axes: Axes, sweep: Sweep, part: Frame) -> None:
     """The sweep's values as they are read; the base's in bold."""
     order = values_in_order(part)
     axes.set_xticks(range(len(order)), [_text(sweep, value) for value in order], fontsize=7)

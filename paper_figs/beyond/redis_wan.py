@@ -5,10 +5,9 @@ Redis runs in New York, and every node asks it for each request (GCRA in a scrip
 limit: what is offered, and where, is in ``wan_runs``.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from analysis.spark import collect
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, at_most, t_interval
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -17,11 +16,9 @@ from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS,
 from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 MODEL = "centralised"
 SERIES = ((MODEL, VIRTUAL), (MODEL, LIVE), (REDIS, LIVE))  # what is shown, in this order
@@ -33,13 +30,13 @@ PAIRS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Redis has no virtual twin: nobody models it but ``centralised``."""
     model = wan_runs.on_both([wan_runs.point(MODEL, scale, LIVE)])
     return [wan_runs.oracle(scale), *model, wan_runs.point(REDIS, scale, LIVE)]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, ``flips``, ``latency``: see ``wan_runs``; ``cities``: see ``cities_of``.
 
     ``flips`` has a row a repetition and pair of ``PAIRS``, which ``pair`` names.
@@ -54,7 +51,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _pairs(runs: "Frame") -> "Frame":
+def _pairs(runs: Frame) -> Frame:
     """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
@@ -68,14 +65,12 @@ def _pairs(runs: "Frame") -> "Frame":
     return pd.concat(pairs, ignore_index=True)
 
 
-def cities_of(data: "Data", runs: "Frame") -> "Frame":
+def cities_of(data: Data, runs: Frame) -> Frame:
     """A row a run and city: name, testbed, repetition, city, rtt_ms, p50_ms, p95_ms, beyond_ms.
 
     rtt_ms: the round trip to the server that is wanted; beyond_ms: the median of the decision latency less that.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     waited = (f.col("decided_at_ns") - f.col("intended_at_ns")) / MILLISECOND_NS
     asked = data.requests.where("decided_at_ns is not null").groupBy("run_id", "node")
@@ -101,7 +96,7 @@ def rtts_ms() -> dict[str, float]:
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Latency in all and by city, decisions that differ, bytes."""
     above = ("decision latency", "beyond the round trip to New York")
     below = ("decisions that differ", "errors against the oracle, and what was sent")
@@ -120,13 +115,13 @@ def _look(name: str, testbed: str) -> Style:
     return look._replace(label=style_of(name).label) if name == REDIS else look
 
 
-def _of(frame: "Frame", name: str, testbed: str) -> "Frame":
+def _of(frame: Frame, name: str, testbed: str) -> Frame:
     """The rows of one series."""
     live = frame.testbed != VIRTUAL
     return frame[(frame.name == name) & (live if is_live(testbed) else ~live)]
 
 
-def _draw_latency(axes: "Axes", latency: "Frame") -> None:
+def _draw_latency(axes: Axes, latency: Frame) -> None:
     """Distribution functions: stairs, a step a city."""
     most = 1.0
     for series in SERIES:
@@ -138,7 +133,7 @@ def _draw_latency(axes: "Axes", latency: "Frame") -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests")
 
 
-def _draw_cities(axes: "Axes", cities: "Frame") -> None:
+def _draw_cities(axes: Axes, cities: Frame) -> None:
     """Medians less what the links take, by city: means over repetitions with intervals."""
     order = cities.drop_duplicates("city").sort_values("rtt_ms")
     for shift, series in zip(beside(len(SERIES), 0.6), SERIES, strict=True):
@@ -152,7 +147,7 @@ def _draw_cities(axes: "Axes", cities: "Frame") -> None:
     axes.set_ylabel("median − round trip (ms)")
 
 
-def _draw_bytes(axes: "Axes", runs: "Frame") -> None:
+def _draw_bytes(axes: Axes, runs: Frame) -> None:
     """Errors against the oracle over bytes a request: means with intervals both ways."""
     for series in SERIES:
         group, look = _of(runs, *series), _look(*series)

@@ -1,12 +1,11 @@
 """What is varied in ``limiters-plane``, one factor at a time, and the means along it."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.experiment import Scale
 from paper_figs.beyond.limiters import CLOSED, LIMITERS, NEAR, PERIOD, order_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Frame
+from paper_figs.light import Frame
+from paper_figs.series import frame_of
 
 NODES = 8
 _SHARES = tuple(f"{kind}_share" for kind in ("false_admit", "false_reject", "error", "lost", "excess"))
@@ -23,8 +22,8 @@ class Sweep(NamedTuple):
     column: str
     title: str
     base: Any
-    quick: tuple[Any, ...]
-    paper: tuple[Any, ...]
+    quick: tuple[object, ...]
+    paper: tuple[object, ...]
     systems: tuple[str, ...]
 
 
@@ -43,9 +42,9 @@ SWEEPS = (
 )
 
 
-def values_of(scale: Scale, sweep: Sweep) -> tuple[Any, ...]:
+def values_of(scale: Scale, sweep: Sweep) -> tuple[object, ...]:
     """A sweep's values beside the base's; at tiny, the last alone."""
-    values: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+    values: tuple[object, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
     return values
 
 
@@ -57,14 +56,12 @@ def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
     return counts
 
 
-def sweep_means(runs: "Frame") -> "Frame":
+def sweep_means(runs: Frame) -> Frame:
     """One row a sweep, value (as text), limiter and measure: mean, low, high, count.
 
     A run belongs to a sweep if it has the base's value of every other factor, or is of a limiter that has none.
     The base's number of nodes is the most frequent one.
     """
-    import pandas as pd
-
     from analysis.verdicts import t_interval
 
     runs = runs[runs.name.isin(order_of(runs.name))]
@@ -82,10 +79,10 @@ def sweep_means(runs: "Frame") -> "Frame":
                 is_base = value in ("", base_value(runs, sweep))
                 rows.append([sweep.column, name, str(value), measure, is_base, *interval])
     columns = ["sweep", "name", "value", "measure", "is_base", "mean", "low", "high", "count"]
-    return pd.DataFrame(rows, columns=columns).astype({"is_base": bool, "mean": float})
+    return frame_of(rows, columns).astype({"is_base": bool, "mean": float})
 
 
-def base_value(runs: "Frame", sweep: Sweep) -> Any:
+def base_value(runs: Frame, sweep: Sweep) -> Any:
     """What a factor is while others are varied."""
     if sweep.column != "nodes":
         return sweep.base

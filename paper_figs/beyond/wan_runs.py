@@ -13,15 +13,15 @@ alike, so that news reaches the nodes in different orders; New York is the first
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from analysis.spark import collect
+from core.records import Options
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, name_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.series import frame_of
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
@@ -29,7 +29,7 @@ VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
-LIVE_CLAIM: dict[str, Any] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
+LIVE_CLAIM: dict[str, object] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
 FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
@@ -55,11 +55,11 @@ def oracle(scale: Scale) -> RunSpec:
 
 
 def _point(
-    system: str, options: dict[str, Any], scale: Scale, topology: str, topology_options: dict[str, Any], testbed: str
+    system: str, options: Options, scale: Scale, topology: str, topology_options: Options, testbed: str
 ) -> RunSpec:
     """Tiny is another, lighter load: seconds long, of one user of a small bucket."""
-    limit: dict[str, Any] = {}
-    load: dict[str, Any] = {"set": "A"}
+    limit: dict[str, object] = {}
+    load: dict[str, object] = {"set": "A"}
     if scale.name == "tiny":
         limit, load = {"capacity": 30, "rate": "0.03"}, {"set": "B-extreme", "capacity": 30}
     return RunSpec(
@@ -83,10 +83,8 @@ def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def points_of(data: "Data") -> "Frame":
+def points_of(data: Data) -> Frame:
     """One row a run: run_id, name (as in ``limiters.name_of``: the oracle too), testbed, validity, repetition."""
-    from analysis.spark import collect
-
     columns = ["run_id", "system", "topology", "testbed", "validity", "repetition", "factors"]
     raw = collect(data.runs.select(*columns), ["run_id"])
     rows = zip(raw.system, raw.factors, raw.topology, strict=True)
@@ -94,7 +92,7 @@ def points_of(data: "Data") -> "Frame":
     return raw[["run_id", "name", "testbed", "validity", "repetition"]]
 
 
-def runs_of(data: "Data") -> "Frame":
+def runs_of(data: Data) -> Frame:
     """``points_of``, and what each run decided and what that cost; the oracle's runs are left out.
 
     Columns of ``limiting.precision`` and error_share (false admissions and rejections, of the requests), excess_tokens,
@@ -105,7 +103,6 @@ def runs_of(data: "Data") -> "Frame":
 
     from analysis import limiting, usage
     from analysis.metrics import percentiles
-    from analysis.spark import collect
 
     runs = points_of(data)
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
@@ -126,7 +123,7 @@ def runs_of(data: "Data") -> "Frame":
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _replicas(samples: "SparkFrame") -> "SparkFrame":
+def _replicas(samples: SparkFrame) -> SparkFrame:
     """run_id, REPLICA_COUNTS."""
     from pyspark.sql import functions as f
 
@@ -134,14 +131,13 @@ def _replicas(samples: "SparkFrame") -> "SparkFrame":
     return of_run.agg(*(f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS))
 
 
-def flips_of(data: "Data", pairs: "Frame") -> "Frame":
+def flips_of(data: Data, pairs: Frame) -> Frame:
     """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
 
     ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
     admitted_ratio: the other's admitted total over the one's.
     """
     from analysis import fidelity
-    from analysis.spark import collect
 
     assert data.spark is not None
     keys = ["virtual_run_id", "live_run_id", "testbed"]
@@ -152,23 +148,19 @@ def flips_of(data: "Data", pairs: "Frame") -> "Frame":
     return flips
 
 
-def twins(data: "Data") -> "Frame":
+def twins(data: Data) -> Frame:
     """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
-    import pandas as pd
-
     from analysis.fidelity import pairs_of
 
     columns = ["virtual_run_id", "live_run_id", "testbed"]
-    pairs = pd.DataFrame([pair[:3] for pair in pairs_of(data.folders)], columns=columns)
+    pairs = frame_of([pair[:3] for pair in pairs_of(data.folders)], columns)
     named = points_of(data).drop(columns="testbed").rename(columns={"run_id": "live_run_id"})
     return pairs.merge(named, on="live_run_id")
 
 
-def latency_curves(data: "Data") -> "Frame":
+def latency_curves(data: Data) -> Frame:
     """Distribution functions of the decision latency: name, testbed, value_ms, share; over all repetitions."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     rows = data.latency_histogram.where("metric = 'decision_latency'").groupBy("run_id", "high_ns")
     runs = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")

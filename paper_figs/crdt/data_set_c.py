@@ -9,10 +9,9 @@ At the quick scale a smaller C stands in: 120 users and 12,000 requests in eight
 leaves each user's traffic as it is; the figure says which.  The queue has both extensions (A17).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, below, within
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
@@ -22,14 +21,9 @@ from paper_figs.crdt.usage import USAGE_NOTE, draw_ratios, draw_usage, ratio, ra
 from paper_figs.drawing import categories, curve, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
-from paper_figs.series import by_repetition, samples
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.series import by_repetition, frame_of, samples
 from paper_figs.style import looks_of, neutral
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 VARIANTS = (COUNTER, FL)
 LOOKS = looks_of(VARIANTS)
@@ -40,12 +34,12 @@ STEP_S = 5
 CORRELATION = 0.9  # ours, set before results were seen: what "follows" means
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
     return on_c(scale)
 
 
-def usage_tables(data: "Data") -> FigureTables:
+def usage_tables(data: Data) -> FigureTables:
     """``runs``: one row a run, with users and duration; ``curves`` by second; ``ratios``: areas over the counter's."""
     runs, rows = usage_of(data, more={"users": "workload.users"})
     runs["users"] = runs["users"].fillna(C_USERS).astype(int)
@@ -54,10 +48,9 @@ def usage_tables(data: "Data") -> FigureTables:
     return {"runs": runs, "curves": over_time, "ratios": ratios(limiters)}
 
 
-def user_tables(data: "Data") -> FigureTables:
+def user_tables(data: Data) -> FigureTables:
     """``users``: user_count and memory by ``STEP_S`` seconds, a row a run; ``runs``: correlation and slope of a run."""
     from analysis import limiting, usage
-    from analysis.spark import collect
 
     step_ns = STEP_S * SECOND_NS
     seen = limiting.users_seen_over_time(data.requests, step_ns)
@@ -68,10 +61,8 @@ def user_tables(data: "Data") -> FigureTables:
     return {"users": users, "runs": slopes(users)}
 
 
-def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
+def slopes(users: Frame) -> Frame:
     """variant, repetition, correlation of memory with users seen, and bytes_each: the slope of the line through it."""
-    import pandas as pd
-
     rows = []
     for (variant, repetition), part in users.groupby(["variant", "repetition"], sort=True):
         if variant not in VARIANTS:
@@ -79,15 +70,15 @@ def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
         part = while_they_come(part).dropna(subset="state_bytes")
         slope = part.user_count.cov(part.state_bytes) / part.user_count.var()
         rows.append((variant, repetition, part.user_count.corr(part.state_bytes), slope))
-    return pd.DataFrame(rows, columns=["variant", "repetition", "correlation", "bytes_each"])
+    return frame_of(rows, ["variant", "repetition", "correlation", "bytes_each"])
 
 
-def while_they_come(users: "pd.DataFrame") -> "pd.DataFrame":
+def while_they_come(users: Frame) -> Frame:
     """The rows of a run up to its last new user."""
     return users[users.t_s <= users.t_s[users.user_count == users.user_count.max()].min()]
 
 
-def draw_of_usage(tables: FigureTables) -> "Drawing":
+def draw_of_usage(tables: FigureTables) -> Drawing:
     """Four panels."""
     runs = tables["runs"]
     size = f"{runs.users.max():,} users, {runs.offered_count.max():,} requests"
@@ -104,7 +95,7 @@ def draw_of_usage(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_users(tables: FigureTables) -> "Drawing":
+def draw_users(tables: FigureTables) -> Drawing:
     """Two panels."""
     titles = ("users, a line a repetition", "memory against users, a line a repetition")
     drawing, (seen, memory) = panels(1, 2, titles)

@@ -10,7 +10,7 @@ Claims T16 and T17 span the loads.
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
@@ -18,10 +18,8 @@ from paper_figs.crdt.grids import COUNTER, FL, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
+from paper_figs.light import Frame, Series
 from paper_figs.series import by_repetition, samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class UserTrace(NamedTuple):
@@ -54,11 +52,9 @@ def precision_measure(load: UserTrace, approach: bool = False) -> Callable[[Tabl
     """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
 
     def measure(tables: Tables) -> Evidence:
-        runs, shrinks = tables[f"crdt-fig5.{load.number}/runs"], []
-        for variant in load.variants if approach else ():
-            peak, end = (by_repetition(runs, f"gap_{when}_count", variant=variant) for when in ("peak", "end"))
-            label = f"gap of the {variant} to the centralised limiter, largest minus last"
-            shrinks.append(above(label, samples(peak - end), unit="requests"))
+        runs = tables[f"crdt-fig5.{load.number}/runs"]
+        label = "gap of the {} to the centralised limiter, largest minus last"
+        shrinks = [precision.gap_shrinks(runs, name, label) for name in load.variants] if approach else []
         return precision.measure(runs, shares_of(load.data_set), *shrinks)
 
     return measure
@@ -114,31 +110,31 @@ def measure_t17(tables: Tables) -> Evidence:
     checks: list[Check] = []
     for key, load in DEBTS:
         runs = tables[f"{key}/runs"]
-        above_envelope = by_repetition(runs, "excess_tokens", variant=COUNTER)
-        late = by_repetition(runs, "late_admitted_count", variant=COUNTER)
-        central = by_repetition(runs, "late_admitted_count", variant="centralised")
+        excess = samples(by_repetition(runs, "excess_tokens", variant=COUNTER))
+        late, central = (
+            samples(by_repetition(runs, "late_admitted_count", variant=name)) for name in (COUNTER, "centralised")
+        )
         checks += [
-            above(f"{load}: worst excess of the counter", samples(above_envelope), 0.0, "tokens"),
-            at_most(f"{load}: requests of the second half that the counter admits", samples(late), 0.0),
-            above(f"{load}: requests of the second half that the centralised limiter admits", samples(central)),
+            above(f"{load}: worst excess of the counter", excess, 0.0, "tokens"),
+            at_most(f"{load}: requests of the second half that the counter admits", late, 0.0),
+            above(f"{load}: requests of the second half that the centralised limiter admits", central),
         ]
     for key, load, variant in FALLING:
         runs = tables[f"{key}/runs"]
         counter, queue = (samples(by_repetition(runs, "memory_kept", variant=name)) for name in (COUNTER, variant))
         checks.append(at_least(f"{load}: memory of the counter, end over middle of the load", counter, STEADY))
         if variant == FL:
-            spread = deviation(runs, variant) - deviation(runs, COUNTER)
+            spread = samples(deviation(runs, variant) - deviation(runs, COUNTER))
             label = f"{load}: deviation of convergence from its median, queue minus counter"
-            checks.append(above(label, samples(spread), 0.0, "s"))
+            checks.append(above(label, spread, 0.0, "s"))
             checks.append(below(f"{load}: memory of the queue, end over middle of the load", queue, 1.0))
     return Evidence(tuple(checks))
 
 
-def deviation(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+def deviation(runs: Frame, variant: str) -> Series:
     """How far each run's convergence is from the median of its variant: a spread with one value a repetition."""
     rest_s = by_repetition(runs, "rest_s", variant=variant)
-    apart: pd.Series = (rest_s - rest_s.median()).abs()
-    return apart
+    return (rest_s - rest_s.median()).abs()
 
 
 CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
