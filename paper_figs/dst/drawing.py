@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from analysis.verdicts import Check
 from core.records import Row
 from harness.experiment import Experiment
 from paper_figs.drawing import GREY, SMALL
@@ -26,6 +27,12 @@ def analytic(key: str, title: str, source: str) -> Experiment:
 def sure(value: float) -> tuple[float, ...]:
     """Samples of a quantity that is computed, not drawn: computed again it is the same, and its interval a point."""
     return (float(value),) * 5
+
+
+def as_printed(label: str, value: float, printed: str) -> Check:
+    """``value`` is what is printed, to its last digit."""
+    published, half = float(printed), 0.5 * 10.0 ** -len(printed.partition(".")[2])
+    return Check(label, sure(value), published - half, published + half, published)
 
 
 def frame(rows: Iterable[Row]) -> Frame:

@@ -6,10 +6,10 @@ the cycle, where the paper contradicts itself: see the notes.
 
 import numpy as np
 
-from analysis.verdicts import Check, Claim, Evidence, Tables
+from analysis.verdicts import Claim, Evidence, Tables
 from paper_figs import drawing, keys
-from paper_figs.dst.drawing import LABELS, LOOKS, analytic, frame, sure
-from paper_figs.dst.published import OPTIMAL_CYCLE, half_digit
+from paper_figs.dst.drawing import LABELS, LOOKS, analytic, as_printed, frame
+from paper_figs.dst.published import OPTIMAL_CYCLE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Axes, Data, Drawing
 from paper_figs.tables import draw_table
@@ -89,12 +89,8 @@ def _draw_curves(axes: Axes, tables: FigureTables, column: str, best: str, optim
 
 def measure_s4(tables: Tables) -> Evidence:
     """Theorem 2's cycle of each graph, to every printed digit."""
-    checks = []
-    for row in tables["dst-table3/cycles"].itertuples():
-        printed = OPTIMAL_CYCLE[row.graph]
-        value, half = float(printed), half_digit(printed)
-        label = f"{LABELS[row.graph]}: optimal update cycle"
-        checks.append(Check(label, sure(row.optimal_cycle), value - half, value + half, value))
+    cycles, label = tables["dst-table3/cycles"].set_index("graph").optimal_cycle, "optimal update cycle"
+    checks = (as_printed(f"{LABELS[name]}: {label}", cycle, OPTIMAL_CYCLE[name]) for name, cycle in cycles.items())
     return Evidence(tuple(checks))
 
 

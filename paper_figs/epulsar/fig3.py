@@ -98,7 +98,12 @@ def draw(tables: FigureTables) -> Drawing:
     names = ("the star", at_one, f"{base} nodes", f"{base} nodes, share", f"{base} nodes, {at_one}", f"pairs, {at_one}")
     drawing, axes = panels(2, 3, names, inches=(9.6, 5.7))
     _draw_star(axes[0])
-    _draw_counts(axes[1], last[last.rtt_ms == RTT_MS])
+    counts = last[last.rtt_ms == RTT_MS]
+    log_axis(axes[1], "x", at=sorted(set(counts.nodes)))
+    draw_columns(axes[1], counts, "nodes", LOOKS)
+    rule(axes[1], ERROR_MS)
+    axes[1].set(xlabel="nodes", ylabel="error of the estimate (ms)")
+    axes[1].set_ylim(bottom=0)
     _draw_rtts(axes[2], axes[3], last[last.nodes == base])
     _draw_time(axes[4], tables["errors"], base)
     _draw_shares(axes[5], tables["shares"])
@@ -118,14 +123,6 @@ def _draw_star(axes: Axes) -> None:
     label(axes, "agent", (np.cos(np.pi / 8), np.sin(np.pi / 8)), points=(9, 4), size=TEXT)
     label(axes, "each link: a quarter of\nthe round trip, one way", (0, -1.25), points=(0, -1), size=TEXT)
     axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.15))
-
-
-def _draw_counts(axes: Axes, last: Frame) -> None:
-    log_axis(axes, "x", at=sorted(set(last.nodes)))
-    draw_columns(axes, last, "nodes", LOOKS)
-    rule(axes, ERROR_MS)
-    axes.set(xlabel="nodes", ylabel="error of the estimate (ms)")
-    axes.set_ylim(bottom=0)
 
 
 def _draw_rtts(axes: Axes, shares: Axes, last: Frame) -> None:
@@ -186,14 +183,13 @@ def measure_e1(tables: Tables) -> Evidence:
 def measure_e2(tables: Tables) -> Evidence:
     """Mean over pairs, over the round trip; and its growth, in ms, from each round trip to the next."""
     last = where(settled(tables["epulsar-fig3/errors"]), nodes=BASE)
-    rtts_ms = sorted(set(last.rtt_ms))
-    if len(rtts_ms) < 2:
+    growth = steps(last, "mean_ms", "rtt_ms", unit="ms")
+    if not growth:
         raise KeyError("two round trips")
     bounds = [
         below(f"{rtt_ms:g} ms", samples(by_repetition(last, "percent", rtt_ms=rtt_ms)), ERROR_PERCENT, "%")
-        for rtt_ms in rtts_ms
+        for rtt_ms in sorted(set(last.rtt_ms))
     ]
-    growth = steps(last, "mean_ms", "rtt_ms", unit="ms")
     return Evidence((*bounds, *growth), tuple(growth))
 
 

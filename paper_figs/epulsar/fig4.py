@@ -5,7 +5,6 @@ formulas as printed, which sum round trips: twice the estimate, against the same
 """
 
 from itertools import product
-from typing import Any
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
@@ -40,18 +39,11 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
 def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
     frames = policies.tables(data, FACTORS)
-    for frame in frames.values():
-        frame["cities"] = [_count(row.cities, row.sites) for row in frame.itertuples()]
-        del frame["sites"]
-        frame.sort_values(["cities", "repetition"], kind="stable", ignore_index=True, inplace=True)
+    for name, frame in frames.items():  # cities are named where there is a table, and sites where it has no names
+        named = frame.cities.map(lambda cities: len(cities) if isinstance(cities, list) else cities)
+        counted = frame.assign(cities=named.fillna(frame.pop("sites")).astype(int))
+        frames[name] = counted.sort_values(["cities", "repetition"], kind="stable", ignore_index=True)
     return frames
-
-
-def _count(cities: Any, sites: Any) -> int:
-    """Cities are named where there is a table."""
-    if isinstance(cities, list):
-        return len(cities)
-    return int(sites if cities is None or cities != cities else cities)
 
 
 def draw(tables: FigureTables) -> Drawing:

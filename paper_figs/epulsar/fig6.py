@@ -19,9 +19,8 @@ from paper_figs.style import Style, style_of
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values
 FROM_S = 3  # everybody is connected and located
-CODE_BYTES: dict[
-    str, dict[int, float]
-] = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
+# A topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us).
+CODE_BYTES: dict[str, dict[int, float]] = {
     "epulsar": dict.fromkeys(CLIENTS, CODE_CENTROID_BYTES),
     "all-pairs": {8: 1_000 * CODE_PAIRS_8_KB, 16: 1_000 * CODE_PAIRS_16_KB},
 }
@@ -127,9 +126,7 @@ def measure_e7(tables: Tables) -> Evidence:
             label = f"ePulsar, {count} topics: {each} clients over {clients[0]}"
             exact.append(within(label, samples(ratio), 1.0, RATIO_TOLERANCE))
     for each in clients:
-        part = where(ours, clients=each)
-        first = _slope(part, topics[0], topics[1])
-        last = _slope(part, topics[-2], topics[-1])
+        first, last = (_slope(where(ours, clients=each), *span) for span in (topics[:2], topics[-2:]))
         label = f"ePulsar, {each} clients: a topic's share at {topics[-1]} topics over that at {topics[1]}"
         exact.append(within(label, samples(last / first), 1.0, RATIO_TOLERANCE))
     return Evidence(tuple(exact), tuple(growth))
@@ -139,14 +136,12 @@ def _growth(pairs: Frame, ours: Frame, topics: list[int], clients: list[int]) ->
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
     checks = []
     for each in clients:
-        checks += steps(where(pairs, clients=each), "kBps", "topics", unit="kB/s")
-        checks += steps(where(ours, clients=each), "kBps", "topics", unit="kB/s")
+        both = [where(rates, clients=each) for rates in (pairs, ours)]
+        checks += [check for rates in both for check in steps(rates, "kBps", "topics", unit="kB/s")]
         if each > 2:
-            span = topics[0], topics[-1]
-            more = _slope(where(pairs, clients=each), *span) - _slope(where(ours, clients=each), *span)
-            checks.append(
-                above(f"{each} clients: AllPairs' rise with topics minus ePulsar's", samples(more), 0.0, "kB/s")
-            )
+            theirs, own = (_slope(rates, topics[0], topics[-1]) for rates in both)
+            label = f"{each} clients: AllPairs' rise with topics minus ePulsar's"
+            checks.append(above(label, samples(theirs - own), 0.0, "kB/s"))
     for count in topics:
         checks += steps(where(pairs, topics=count), "kBps", "clients", unit="kB/s")
     return checks
@@ -154,9 +149,8 @@ def _growth(pairs: Frame, ours: Frame, topics: list[int], clients: list[int]) ->
 
 def _slope(part: Frame, few: int, many: int) -> Series:
     """kB/s for each topic more, by repetition."""
-    rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
-    slope: Series = rise / (many - few)
-    return slope
+    less, more = (by_repetition(part, "kBps", topics=count) for count in (few, many))
+    return (more - less) / (many - few)
 
 
 E7 = (

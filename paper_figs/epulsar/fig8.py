@@ -4,15 +4,13 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-import msgspec
-
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import clients, ends_after, excursions, owned, starts_at, windows
+from paper_figs.epulsar.windows import clients, ends_after, excursions, in_bound, owned, starts_at, windows
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -45,8 +43,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
     study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
-    specs = [placed(system, ("uav-swarms", load), where_, study, **periods) for system in SYSTEMS]
-    return [msgspec.structs.replace(spec, inputs=inputs) for spec in specs]
+    return [placed(system, ("uav-swarms", load), where_, study, inputs, **periods) for system in SYSTEMS]
 
 
 def tables(data: Data) -> FigureTables:
@@ -56,15 +53,13 @@ def tables(data: Data) -> FigureTables:
     ``SETTLED_S``; ``excursion_count``, and what share of them began at a handover and ended with a migration.
     ``changes``: kind (handover, owned), topic, at_s, broker.
     """
-    every, changes = windows(data), _changes(data)
-    runs = with_point(data, data.runs.select("run_id"), {"duration": "study.duration"}).set_index("run_id")
-    rows = []
-    for run_id, part in every.groupby("run_id"):
-        rows.append({"run_id": run_id, **_of_run(part, changes[changes.run_id == run_id])})
     import pandas as pd
 
-    shares = pd.DataFrame(rows).set_index("run_id").join(runs[["system", "repetition"]])
-    shares = shares.sort_values(["system", "repetition"])
+    every, changes = windows(data), _changes(data)
+    runs = with_point(data, data.runs.select("run_id"), {"duration": "study.duration"}).set_index("run_id")
+    parts = {run_id: (part, changes[changes.run_id == run_id]) for run_id, part in every.groupby("run_id")}
+    shares = pd.DataFrame({run_id: _of_run(*both) for run_id, both in parts.items()}).T.rename_axis("run_id")
+    shares = shares.join(runs[["system", "repetition"]]).sort_values(["system", "repetition"])
     first = shares[shares.repetition == 0].reset_index()[["run_id", "system"]]
     shown = every[every.topic.str.startswith(SHOWN)][["run_id", "topic", "second", "max_ms", "mean_ms"]]
     return {
@@ -114,8 +109,7 @@ def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
                 begun += starts_at(one, changes_s)
                 ended += ends_after(one, moves_s, changes_s)
     return {
-        "in_bound": float((later.late_count == 0).mean()),
-        "messages_in_bound": 1.0 - float(later.late_count.sum() / later.message_count.sum()),
+        **in_bound(later),
         "lost_count": float(seconds.lost_count.sum()),
         "handover_count": float(sum(map(len, at_s.values()))),
         "excursion_count": float(count),
@@ -178,14 +172,12 @@ def measure_e10(tables: Tables) -> Evidence:
     """In the bound most of the time, more than Pulsar; excursions begin at handovers and end with migrations."""
     runs = tables["epulsar-fig8/runs"]
     ours = where(runs, system="epulsar")
+    columns = ("in_bound", "begun_at_handover", "ended_by_migration")
+    inside, begun, ended = (samples(by_repetition(ours, column)) for column in columns)
     checks = [
-        at_least("share of topics' seconds in the bound", samples(by_repetition(ours, "in_bound")), 0.5),
-        at_least(
-            "excursions that begin within 2 s of a handover", samples(by_repetition(ours, "begun_at_handover")), 0.95
-        ),
-        at_least(
-            "excursions that end within 5 s of a migration", samples(by_repetition(ours, "ended_by_migration")), 0.95
-        ),
+        at_least("share of topics' seconds in the bound", inside, 0.5),
+        at_least("excursions that begin within 2 s of a handover", begun, 0.95),
+        at_least("excursions that end within 5 s of a migration", ended, 0.95),
     ]
     more = by_repetition(ours, "in_bound") - by_repetition(runs, "in_bound", system="pulsar")
     return Evidence(tuple(checks), (above("seconds in the bound, ePulsar minus Pulsar", samples(more)),))

@@ -27,23 +27,18 @@ _ERRORS = {"median_error_ratio": 0.5, "p90_error_ratio": 0.9}
 BOTH_WAYS = 2  # a pair's error counts for its way there and its way back
 
 
-def permutations(scale: Scale) -> int:
-    """Random placements a run; the paper's at its scale."""
-    count: int = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)
-    return count
-
-
 def point(
     scale: Scale, topology: str, topology_options: Options, inputs: tuple[str, ...] = (), **study: object
 ) -> RunSpec:
     """One topology.  Nothing is offered, so system and workload are idle."""
+    permutations = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)  # random placements
     return RunSpec(
         system="static-split",
         workload="requests",
         topology=topology,
         topology_options=dict(topology_options),
         study="policies",
-        study_options={"permutations": permutations(scale), **study},
+        study_options={"permutations": permutations, **study},
         inputs=inputs,
     )
 
@@ -59,14 +54,8 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    worst = [
-        each
-        for name in _WORST
-        for each in (
-            (f.avg(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_ms"),
-            (f.max(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_max_ms"),
-        )
-    ]
+    ends = ((name, end, of) for name in _WORST for end, of in (("ms", f.avg), ("max_ms", f.max)))
+    worst = [(of(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_{end}") for name, end, of in ends]
     violating = f.avg((f.col("estimated_violation_ratio") > 0).cast("double")).alias("violating_ratio")
     measures = [*worst, *(f.avg(name).alias(name) for name in _RATIOS), violating]
     runs = data.table("policies").groupBy("run_id", "policy").agg(*measures)
@@ -80,6 +69,5 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
 
 def gap(runs: Frame, value: str, policy: str, other: str, **point: object) -> Series:
     """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
-    return by_repetition(where(runs, **point), value, policy=policy) - by_repetition(
-        where(runs, **point), value, policy=other
-    )
+    one, less = (by_repetition(where(runs, **point), value, policy=name) for name in (policy, other))
+    return one - less

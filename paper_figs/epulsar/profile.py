@@ -132,24 +132,23 @@ def draw(tables: FigureTables) -> Drawing:
     """The p95 over the output rate, the correlations, and how full the broker was."""
     titles = ("the broker's output; numbers: consumers of a topic", "rank correlation with the p95", "processor time")
     drawing, axes = panels(1, 3, titles, inches=(10.8, 3.4))
+    for panel in axes[::2]:
+        log_axis(panel, "x", steps=(1, 3))
+        panel.set_xlabel("messages out (1/s)")
     _draw_latency(axes[0], tables["runs"], tables["knee"])
     _draw_correlations(axes[1], tables["correlations"])
     _draw_processor(axes[2], tables["runs"])
     return drawing
 
 
-def _look(topics: int, size_bytes: int) -> Style:
-    return Style("", COLOURS[topics], MARKERS[size_bytes], "-")
-
-
 def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
     """Repetitions are small marks, their geometric mean is a large one."""
     means = over_repetitions(runs)
-    _log_rates(axes)
     log_axis(axes, steps=(1,))
     for frame, size, alpha in ((runs, 2.5, 0.45), (means, 6.0, 1.0)):
         for row in frame.itertuples():
-            marks(axes, [row.out_rps], [row.p95_ms], _look(int(row.topics), int(row.size_bytes)), size, alpha)
+            look = Style("", COLOURS[row.topics], MARKERS[row.size_bytes], "-")
+            marks(axes, [row.out_rps], [row.p95_ms], look, size, alpha)
     for row in means.itertuples():
         label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), points=(5, 0), size=5)
     knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
@@ -159,11 +158,6 @@ def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
     by_topics = [key(Style(f"topics: {topics}", colour, "o", "-"), line=False) for topics, colour in COLOURS.items()]
     by_size = [key(Style(f"{size:,} B", GREY, marker, "-"), line=False) for size, marker in MARKERS.items()]
     key_above(axes, [*by_topics, *by_size], columns=3)
-
-
-def _log_rates(axes: Axes) -> None:
-    log_axis(axes, "x", steps=(1, 3))
-    axes.set_xlabel("messages out (1/s)")
 
 
 def _draw_correlations(axes: Axes, rhos: Frame) -> None:
@@ -185,7 +179,6 @@ def _draw_processor(axes: Axes, runs: Frame) -> None:
     """The broker's and, all together, its clients'."""
     clients = Style("all clients", "#999999", "^", "-")
     looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}
-    _log_rates(axes)
     for column, look in looks.items():
         marks(axes, runs.out_rps, runs[column], look, size=3)
     rule(axes, float(runs.core_share.max()), text="broker's share")
@@ -198,19 +191,17 @@ def measure_e12(tables: Tables) -> Evidence:
     """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
     rhos, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
     rho = {parameter: by_repetition(rhos, "rho", parameter=parameter) for parameter in PARAMETERS}
-    ours = rho["out_rps"].abs()
-    leads = {name: ours - rho[name].abs() for name in PARAMETERS if name != "out_rps"}
-    leading = {
-        name: above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(lead))
-        for name, lead in leads.items()
+    ours = rho.pop("out_rps")
+    leads = {
+        name: above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(ours.abs() - other.abs()))
+        for name, other in rho.items()
     }
-    exact = [check for name, check in leading.items() if name not in SWEPT]
-    direction = [leading[name] for name in SWEPT]
-    exact.append(at_least("rho of messages out", samples(rho["out_rps"]), STRONG))
     by_output = runs.sort_values("offered_rps").groupby("repetition").p95_ms
-    rise = np.log2(by_output.last() / by_output.first())
-    direction.append(above("p95 at the most over the idle one, as doublings", samples(rise), np.log2(KNEE)))
-    return Evidence((*direction, *exact), tuple(direction))
+    rise = samples(np.log2(by_output.last() / by_output.first()))
+    rises = above("p95 at the most over the idle one, as doublings", rise, np.log2(KNEE))
+    direction = (*(leads.pop(name) for name in SWEPT), rises)
+    strong = at_least("rho of messages out", samples(ours), STRONG)
+    return Evidence((*direction, *leads.values(), strong), direction)
 
 
 E12 = (

@@ -19,6 +19,7 @@ from paper_figs.style import Style
 
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
+HANDOVER_S = float(HANDOVER.removesuffix("s"))
 STILL_S, MOBILE_S = 600, 600  # the agents settle, then clients move
 EVERY_S = REPORT_S  # clients tell their coordinates
 SHOWN_FROM_S = 300
@@ -72,17 +73,16 @@ def tables(data: Data) -> FigureTables:
         runs = with_point(data, late, factors)
         of_pairs = pairs.groupBy("run_id", "at_s").agg(f.mean("error_ms").alias("error_ms"))
         curves = with_point(data, of_pairs.join(of_shifts, ["run_id", "at_s"]), factors)
-    curves = curves[(curves.clients == _base(runs)) & curves.handover.isin(["", _handover(runs)])]
-    return {"runs": _told(runs), "curves": _told(curves)}
+    runs, curves = _told(runs), _judged(_told(curves), "clients", CLIENTS)
+    mobile = _judged(curves, "handover_s", HANDOVER_S)
+    return {"runs": runs, "curves": curves[~curves.mobile | curves.index.isin(mobile.index)].reset_index(drop=True)}
 
 
-def _base(runs: Frame) -> int:
-    """The number of clients that is judged, or the only one there is."""
-    return CLIENTS if CLIENTS in set(runs.clients) else int(runs.clients.min())
-
-
-def _handover(runs: Frame) -> str:
-    return HANDOVER if HANDOVER in set(runs.handover) else str(runs.handover.max())
+def _judged(runs: Frame, column: str, judged: object) -> Frame:
+    """The runs at the value that is judged, or at the first (of handovers: the last) that there is."""
+    if judged not in set(runs[column]):
+        judged = runs[column].min() if column == "clients" else runs[column].max()
+    return runs[runs[column] == judged]
 
 
 def _told(frame: Frame) -> Frame:
@@ -98,10 +98,8 @@ def draw(tables: FigureTables) -> Drawing:
     runs, curves = tables["runs"], tables["curves"]
     names = ("estimates, mean over pairs", "coordinates of agents that stand still")
     drawing, axes = panels(2, 2, (*names, "time between handovers", "number of clients"), inches=(7.6, 5.6))
-    for panel, column, text in (
-        (axes[0], "error_ms", "error, client to broker (ms)"),
-        (axes[1], "shift_ms_per_s", "movement (ms/s)"),
-    ):
+    drawn = (("error_ms", "error, client to broker (ms)"), ("shift_ms_per_s", "movement (ms/s)"))
+    for panel, (column, text) in zip(axes, drawn, strict=False):
         log_axis(panel, steps=(1,))
         for (proxied, mobile), look in SIDES.items():
             draw_each(panel, curves[(curves.proxied == proxied) & (curves.mobile == mobile)], "at_s", column, look)
@@ -109,19 +107,13 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set(xlabel="since the agents began (s)", ylabel=text)
         if len(runs):
             rule(panel, float(runs.still.max()), "x")
-    _draw_sweep(axes[2], runs[runs.clients == _base(runs)] if len(runs) else runs, "handover_s")
+    _draw_sweep(axes[2], _judged(runs, "clients", CLIENTS), "handover_s")
     axes[2].set_xlabel("mean time between a client's handovers (s)")
-    _draw_sweep(axes[3], runs[runs.handover_s == _seconds(runs)] if len(runs) else runs, "clients")
+    _draw_sweep(axes[3], _judged(runs, "handover_s", HANDOVER_S), "clients")
     axes[3].set_xlabel("clients")
     lines = [key(look, marker=look.dashes == "-") for look in SIDES.values()]
     legend_above(drawing, [*lines, rule_key("clients begin to move")], columns=3)
     return drawing
-
-
-def _seconds(runs: Frame) -> float:
-    """The time between handovers that is judged, or the longest there is."""
-    judged = float(HANDOVER.removesuffix("s"))
-    return judged if judged in set(runs.handover_s) else float(runs.handover_s.max())
 
 
 def _draw_sweep(axes: Axes, runs: Frame, x: str) -> None:
@@ -136,26 +128,22 @@ def _draw_sweep(axes: Axes, runs: Frame, x: str) -> None:
 def measure_e13(tables: Tables) -> Evidence:
     """Movement of clients disturbs a cluster that they are in, more than standing there does; behind proxies not."""
     runs = tables["epulsar-proxies/runs"]
-    seconds, judged = float(HANDOVER.removesuffix("s")), runs[runs.clients == CLIENTS]
+    judged = runs[runs.clients == CLIENTS]
 
     def of(value: str, proxied: bool, mobile: bool) -> Series:
-        return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
+        return by_repetition(judged, value, proxied=proxied, handover_s=HANDOVER_S if mobile else 0.0)
 
     worse, stable = [], []
-    for value, name, unit in (
-        ("error_ms", "error of client-broker estimates", "ms"),
-        ("shift_ms_per_s", "movement of static agents", "ms/s"),
-    ):
-        inside = of(value, False, True)
-        worse += [
-            above(f"{name}, {what}", samples(inside - other), 0.0, unit)
-            for what, other in (
-                ("in the cluster: mobile minus standing", of(value, False, False)),
-                ("mobile: in the cluster minus behind proxies", of(value, True, True)),
-            )
-        ]
-        ratio = of(value, True, True) / of(value, True, False)
-        stable.append(within(f"{name}, behind proxies: mobile over standing", samples(ratio), 1.0, RATIO_TOLERANCE))
+    estimates = ("error_ms", "error of client-broker estimates", "ms")
+    for value, name, unit in (estimates, ("shift_ms_per_s", "movement of static agents", "ms/s")):
+        inside, behind = of(value, False, True), of(value, True, True)
+        others = {
+            "in the cluster: mobile minus standing": of(value, False, False),
+            "mobile: in the cluster minus behind proxies": behind,
+        }
+        worse += [above(f"{name}, {what}", samples(inside - other), 0.0, unit) for what, other in others.items()]
+        ratio = samples(behind / of(value, True, False))
+        stable.append(within(f"{name}, behind proxies: mobile over standing", ratio, 1.0, RATIO_TOLERANCE))
     return Evidence((*worse, *stable), tuple(worse))
 
 

@@ -1,6 +1,7 @@
 """Latency of topics over time, second by second, and its excursions above the bound (ePulsar, Figs. 8 and 9)."""
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 
 from analysis.spark import collect
@@ -29,10 +30,10 @@ def owned(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     at_s, duration_s = f.col("start_ns") / SECOND_NS, (f.col("end_ns") - f.col("start_ns")) / SECOND_NS
-    spells = data.table("ownership").select(
-        "run_id", "topic", "broker", at_s.alias("at_s"), duration_s.alias("duration_s")
+    spans = at_s.alias("at_s"), duration_s.alias("duration_s")
+    return collect(
+        data.table("ownership").select("run_id", "topic", "broker", *spans), ["run_id", "at_s", "topic", "broker"]
     )
-    return collect(spells, ["run_id", "at_s", "topic", "broker"])
 
 
 def clients(data: Data, *kinds: str) -> Frame:
@@ -54,20 +55,16 @@ class Excursion(NamedTuple):
 
 def excursions(late: Iterable[tuple[int, float]], until_s: int) -> list[Excursion]:
     """Of ``late``, seconds and counts of late messages in order; what lasts to the end of the run is left out."""
-    spells: list[Excursion] = []
-    start, last = None, -1
-    for second, count in late:
-        if count > 0:
-            if start is not None and second > last + 1:
-                spells.append(Excursion(start, last + 1))
-                start = None
-            start, last = (second if start is None else start), second
-        elif start is not None:
-            spells.append(Excursion(start, last + 1))
-            start = None
-    if start is not None and last + 1 < until_s:
-        spells.append(Excursion(start, last + 1))
-    return spells
+    seconds = [second for second, count in late if count > 0]
+    spells = [list(spell) for _, spell in groupby(enumerate(seconds), lambda each: each[1] - each[0])]
+    every = [Excursion(spell[0][1], spell[-1][1] + 1) for spell in spells]
+    return [excursion for excursion in every if excursion.end_s < until_s]
+
+
+def in_bound(seconds: Frame) -> dict[str, float]:
+    """Of rows of ``windows``, the shares of seconds without a late message (``in_bound``), and of messages."""
+    late_share = float(seconds.late_count.sum() / seconds.message_count.sum())
+    return {"in_bound": float((seconds.late_count == 0).mean()), "messages_in_bound": 1.0 - late_share}
 
 
 def starts_at(excursion: Excursion, changes_s: Iterable[float]) -> bool:

@@ -13,7 +13,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
 from paper_figs.srtm.published import PUBLISHERS
@@ -60,18 +60,13 @@ def tables(data: Data) -> FigureTables:
     by_phase = percentiles(delay.withColumn("phase", phase), ["run_id", "phase"], [0.99])
     by_window = percentiles(delay.withColumn("middle_s", start_s + WINDOW_S / 2), ["run_id", "middle_s"], [0.99])
     typed = {"enabled": (FACTORS["enabled"], "boolean"), "share": (FACTORS["share"], "double")}
-    windows = with_factors(_in_ms(by_window), data.runs, typed)
+    in_ms = f.col("p99_ns") / MILLISECOND_NS
+    windows = with_factors(by_window.withColumn("p99_ms", in_ms), data.runs, typed)
     return {
         "p99": collect(over_repetitions(windows, POINT, "p99_ms"), POINT),
-        "phases": with_point(data, _in_ms(by_phase), FACTORS),
+        "phases": with_point(data, by_phase.withColumn("p99_ms", in_ms), FACTORS),
         "rates": _rates(data),
     }
-
-
-def _in_ms(p99: SparkFrame) -> SparkFrame:
-    from pyspark.sql import functions as f
-
-    return p99.withColumn("p99_ms", f.col("p99_ns") / MILLISECOND_NS)
 
 
 def _rates(data: Data) -> Frame:

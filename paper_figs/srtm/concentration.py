@@ -20,21 +20,17 @@ POINT = ["arrivals", "batch", "system", "publishers"]
 
 def shown(scale: Scale) -> Sequence[tuple[str, int]]:
     """The panels that are run."""
-    panels: Sequence[tuple[str, int]] = scale.pick(small=PANELS[:2], tiny=PANELS)
-    return panels
+    return PANELS[:2] if scale.physics == "small" else PANELS
 
 
 def publisher_tables(data: Data, by_broker: bool = False) -> FigureTables:
-    """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: one row a run and broker."""
+    """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: a row a run and broker."""
     runs = per_run(data, FACTORS).sort_values([*POINT, "repetition"], ignore_index=True)
     tables = {"runs": runs, "p99": summary(runs, POINT)}
-    return {**tables, "brokers": p99_by_broker(data)} if by_broker else tables
-
-
-def p99_by_broker(data: Data) -> Frame:
-    """One row a run and broker: the p99 of that broker's publishers on the fresh round, ``p99_ms``."""
-    latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
-    return with_point(data, in_ms(latency, {0.99: "p99_ms"}, "run_id", "broker"), FACTORS)
+    if by_broker:
+        latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
+        tables["brokers"] = with_point(data, in_ms(latency, {0.99: "p99_ms"}, "run_id", "broker"), FACTORS)
+    return tables
 
 
 def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
@@ -44,7 +40,7 @@ def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
     for kind, batch in PANELS:
         part = runs[(runs.arrivals == kind) & (runs.batch == batch)]
         if len(part):
-            yield title(kind, batch), part
+            yield f"{kind.replace('poisson', 'Poisson')}, batch {batch}", part
 
 
 def by_arrivals(runs: Frame) -> Iterator[tuple[str, Frame]]:
@@ -53,11 +49,6 @@ def by_arrivals(runs: Frame) -> Iterator[tuple[str, Frame]]:
         part = runs[runs.arrivals == kind]
         if len(part):
             yield kind, part
-
-
-def title(kind: str, batch: int) -> str:
-    """A panel's name."""
-    return f"{kind.capitalize() if kind == 'poisson' else kind}, batch {batch}"
 
 
 def by_size(part: Frame, system: str) -> dict[int, Series]:

@@ -55,8 +55,8 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     specs = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
     specs += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
     specs += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
+    together: Json = {"round": "300s", "study_options": CONFORMANT, **alone}
     for k in group_ks:
-        together: Json = {"round": "300s", "study_options": CONFORMANT, **alone}
         specs.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
         specs.append(split(k, SYNCHRONISED, **together))
     return at(scale, specs, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
@@ -81,11 +81,12 @@ def add_models(runs: Frame) -> Frame:
     """Columns ``exact_ms``, ``eq1_ms`` and ``plain_eq1_ms`` (r and b not divided by the batch), by row's own bucket."""
     message_rps = runs["publishers"] * runs["rate_rps"] / runs["k"]
     rate_rps, burst = runs["bucket_rate_rps"] / runs["k"], (runs["bucket_burst_count"] / runs["k"]).clip(lower=1.0)
-    bucket = list(zip(message_rps, rate_rps, burst, runs["batch"].astype(int), strict=True))
-    exact = [1e3 * md1.mean_delay_s(*each) for each in bucket]
-    eq1 = [1e3 * md1.eq1_delay_s(*each) for each in bucket]
-    unscaled = [1e3 * md1.eq1_delay_s(*each[:3]) for each in bucket]
-    return runs.assign(exact_ms=exact, eq1_ms=eq1, plain_eq1_ms=unscaled)
+    buckets = list(zip(message_rps, rate_rps, burst, runs["batch"].astype(int), strict=True))
+    return runs.assign(
+        exact_ms=[1e3 * md1.mean_delay_s(*bucket) for bucket in buckets],
+        eq1_ms=[1e3 * md1.eq1_delay_s(*bucket) for bucket in buckets],
+        plain_eq1_ms=[1e3 * md1.eq1_delay_s(*bucket[:3]) for bucket in buckets],
+    )
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -105,7 +106,11 @@ def draw(tables: FigureTables) -> Drawing:
     sizes = split_most.groupby("margin").bucket_burst_count.transform("mean")
     _against(axes[1], split_most.assign(b=sizes), "b", SIMULATED[1])
     axes[1].set_xlabel(f"bucket size b, split {most} ways (messages)")
-    _draw_odds(axes[2], runs)
+    independent = (runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)
+    chosen = runs[independent | (runs.group_size == GROUP)]  # synchronised ones: dealt out blindly, or like the bucket
+    kind = chosen.system.where(chosen.group_size == GROUP, "independent")
+    drawing.mean_lines(axes[2], chosen.assign(kind=kind), "k", "wait_probability", "kind", ODDS)
+    axes[2].set(xlabel="sub-buckets k", ylabel="share that waits")
     simulated = [keys.key(look, line=False) for look in SIMULATED.values()]
     models = [keys.key(look, marker=False) for look in (EXACT, EQ1)]
     keys.legend_above(sheet, [*simulated, *models, *(keys.key(look) for look in ODDS.values())], columns=4)
@@ -118,15 +123,6 @@ def _against(axes: Axes, runs: Frame, x: str, look: Style) -> None:
     drawing.curve(axes, models.index, models.exact_ms, EXACT, width=1.6)
     drawing.curve(axes, models.index, models.eq1_ms, EQ1)
     drawing.interval_points(axes, *intervals_by(runs, x, "delay_ms"), look)
-
-
-def _draw_odds(axes: Axes, runs: Frame) -> None:
-    """Odds of waiting: independent publishers, synchronised ones dealt out blindly, and split like the bucket."""
-    independent = (runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)
-    chosen = runs[independent | (runs.group_size == GROUP)]
-    kind = chosen.system.where(chosen.group_size == GROUP, "independent")
-    drawing.mean_lines(axes, chosen.assign(kind=kind), "k", "wait_probability", "kind", ODDS)
-    axes.set(xlabel="sub-buckets k", ylabel="share that waits")
 
 
 def measure_r2(tables: Tables) -> Evidence:

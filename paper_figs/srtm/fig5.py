@@ -47,10 +47,8 @@ def measure_r5(tables: Tables) -> Evidence:
         for size in conc:
             where = f"{label}, {size} publishers"
             meets = at_most(f"{where}: p99 of Conc", samples(conc[size]), SLO_MARGIN * slo_of(part), "ms")
-            exact.append(meets)
-            direction.append(meets)
-            exact.append(above(f"{where}: p99 of LB", samples(lb[size]), slo_of(part), "ms"))
-            direction.append(above(f"{where}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms"))
+            exact += [meets, above(f"{where}: p99 of LB", samples(lb[size]), slo_of(part), "ms")]
+            direction += [meets, above(f"{where}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms")]
     return Evidence(tuple(exact), tuple(direction))
 
 
@@ -70,9 +68,8 @@ def measure_r6(tables: Tables) -> Evidence:
 
 def measure_r7(tables: Tables) -> Evidence:
     """LB's p99 at batch 10 minus that at batch 1."""
-    runs = tables[KEY]
     exact = []
-    for kind, part in by_arrivals(runs):
+    for kind, part in by_arrivals(tables[KEY]):
         one, ten = (by_size(part[part.batch == batch], "lb") for batch in (1, 10))
         for size in sorted(one.keys() & ten.keys()):
             label = f"{kind}, {size} publishers: p99 of LB, batch 10 minus batch 1"

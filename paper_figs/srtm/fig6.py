@@ -89,9 +89,8 @@ def measure_r9(tables: Tables) -> Evidence:
 
 def measure_r10(tables: Tables) -> Evidence:
     """p99 at batch 10 over p99 at batch 1, both systems, at each size and for the loads that need several brokers."""
-    runs = tables[KEY]
     exact, direction = [], []
-    for kind, part in by_arrivals(runs):
+    for kind, part in by_arrivals(tables[KEY]):
         for system in SYSTEMS:
             one, ten = (by_size(part[part.batch == batch], system) for batch in (1, 10))
             ratios = {size: ten[size] / one[size] for size in sorted(one.keys() & ten.keys())}

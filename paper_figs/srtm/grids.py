@@ -60,8 +60,7 @@ def most_brokers(scale: Scale) -> int:
 
 def arrivals(scale: Scale) -> Sequence[str]:
     """The kinds of arrivals of Figs. 7 to 9 and Table I."""
-    kinds: Sequence[str] = scale.pick(small=ARRIVALS[:1], tiny=ARRIVALS)
-    return kinds
+    return ARRIVALS[:1] if scale.physics == "small" else ARRIVALS
 
 
 def group_sizes(scale: Scale) -> list[int]:
@@ -91,13 +90,9 @@ def topic(
     system: str, arrivals: str, publishers: int, batch: int, initial_loads_rps: tuple[float, ...] = ()
 ) -> RunSpec:
     """A topic of independent publishers x 10 msg/s on six brokers, idle or loaded (VI-B, VI-C)."""
-    loads: Json = {"initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else {}
-    return RunSpec(
-        system=system,
-        workload=arrivals,
-        workload_options={"publishers": publishers, "batch": batch},
-        study_options={**CONFORMANT, **loads},
-    )
+    workload = {"publishers": publishers, "batch": batch}
+    study = {**CONFORMANT, "initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else CONFORMANT
+    return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
 
 
 def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
