@@ -43,10 +43,9 @@ def _matrix(values: Frame, name: str) -> Array:
 def _centralised(demand: Array, limit: Array) -> float:
     total = limit[0].sum()
     shares = total * demand / demand.sum(axis=1, keepdims=True)
-    for lag in LAGS:
-        if np.abs(limit[lag:, 1:] - shares[:-lag, 1:]).max() <= EXACT * total:  # server n1 is the centre itself
-            return float(lag)
-    return float("nan")
+    # Server n1 is the centre itself.
+    fits = (lag for lag in LAGS if np.abs(limit[lag:, 1:] - shares[:-lag, 1:]).max() <= EXACT * total)
+    return float(next(fits, np.nan))
 
 
 def _graph(demand: Array, limit: Array, graph: str) -> float:

@@ -1,7 +1,6 @@
 """Best link weights: problems (33) and (35) on the recovered graphs, against one weight on all links.
 
-Ours: the paper only states the problems, and has the two graphs of Table 2, where one weight is best.
-With weights free the update cycle only sets their scale: g = 1.
+Ours: the paper only states the problems.  With weights free the update cycle only sets their scale: g = 1.
 """
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within

@@ -1,10 +1,8 @@
 """TB Adaptor (V-D): access delay and sub-buckets while traffic shifts between two brokers, with and without it.
 
-The paper describes the adaptor and shows no figure of it: setting and drawing are ours.  1,000
-Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After
-30 s the first half's share of the traffic rises from 50 %, the topic as a whole stays what it was:
-(a) to 54 %, just within the sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used);
-(b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
+1,000 Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After 30 s the first
+half's share of the traffic rises from 50 %, the topic as a whole stays what it was: (a) to 54 %, just within the
+sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used); (b) to 80 %, beyond it: a backlog without end.
 """
 
 from analysis.spark import collect

@@ -4,9 +4,8 @@ A broker's process comes to read a message some time after the kernel has receiv
 instant (``stamps``).  Both are recorded, so each run shows the error of the later one, and tells, message by message,
 what an exact bucket would have done by the one and by the other: the same traffic, the same stalls of the machine.
 
-One broker, Poisson publishers, ever more connections; the rate of each stays the same (as in the paper, where a
-topic of more publishers has more messages), or that of the topic does.  The envelope is the smallest that the
-window conforms to.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps in order.
+Ever more connections; the rate of each stays the same (as in the paper, where a topic of more publishers has more
+messages), or that of the topic does.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps.
 """
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
