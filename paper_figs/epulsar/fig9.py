@@ -59,8 +59,7 @@ def tables(data: Data) -> FigureTables:
 
     every, spells, changes = windows(data), owned(data), clients(data, "joined", "left")
     named = with_point(data, data.runs.select("run_id"), {"literal": "system.literal"}).set_index("run_id")
-    pairs = zip(named.system, named.literal, strict=True)
-    named["variant"] = ["epulsar, as printed" if literal is True else system for system, literal in pairs]
+    named["variant"] = named.system.mask(named.literal.map(lambda literal: literal is True), "epulsar, as printed")
     rows = []
     for run_id, part in every[every.second >= SETTLED_S].groupby("run_id"):
         mine = spells[spells.run_id == run_id]
@@ -119,14 +118,14 @@ def _draw_lines(axes: Axes, lines: Frame, look: Style) -> None:
 def _draw_late(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds with a late message, with intervals; above them how often topics move."""
     most = 0.1
-    for place, variant in enumerate(VARIANTS):
+    for place, (variant, (system, _)) in enumerate(VARIANTS.items()):
         part = runs[runs.variant == variant]
         late = t_interval(list(100 * (1 - part.in_bound)))
-        most = max(most, late.mean if late.count < 2 else late.high)
-        look = style_of(VARIANTS[variant][0])
-        interval_bars(axes, [place], [late], look, width=0.6, alpha=0.6 if "printed" in variant else 1.0)
+        top = late.mean if late.count < 2 else late.high
+        most = max(most, top)
+        interval_bars(axes, [place], [late], style_of(system), width=0.6, alpha=0.6 if "printed" in variant else 1.0)
         text = f"{late.mean:.2g} %\n{part.moves_per_minute.mean():.1f} moves\na minute"
-        label(axes, text, (place, late.mean if late.count < 2 else late.high), points=(0, 3))
+        label(axes, text, (place, top), points=(0, 3))
     categories(axes, [_label(variant).replace(", ", "\n") for variant in VARIANTS])
     axes.set(ylabel="seconds with a late\nmessage (%)", ylim=(0, 1.6 * most))
 
