@@ -56,9 +56,6 @@ def gaps_of(data: Data) -> Frame:
     return curves.reset_index()
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """Errors over time and in all, decisions that flip, latency, bytes, convergence."""
     errors = ("admitted beyond the oracle, over time", "errors against the oracle")
@@ -97,7 +94,7 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
             live, colour = is_live(str(testbed)), style_of(name).colour
             at, face = place + (0.2 if live else -0.2), colour if live else "white"
             admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-            bar: dict[str, object] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
+            bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
             axes.bar(at, admitted, **bar)
             axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
             interval_points(axes, [at], [floored([100 * share for share in samples(group.error_share)])], WHISKER)
@@ -140,9 +137,6 @@ def _draw_convergence(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
         words.append(f"{style_of(name).label}\n{(gaps == 0).sum()} of {len(gaps)} runs" if len(gaps) else name)
     categories(axes, words)
     axes.set_xlabel("runs in which replicas are equal")
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def live_runs(tables: Tables) -> Frame:

@@ -127,9 +127,6 @@ def tables(data: Data) -> FigureTables:
     }
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """A row a bound: messages within it, latencies, and where topics are at the end; beside it moves of each rule."""
     runs, places = (tables[name][tables[name].rule == PAPERS] for name in ("runs", "places"))

@@ -113,9 +113,6 @@ def values_in_order(part: Frame) -> list[str]:
     return sorted(set(part.value) - {""}, key=size)
 
 
-# --- above ---------------------------------------------------------------------------------------
-
-
 def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
     """Draw each limiter's line along a sweep, error over ``x``, the base's point large; give it with at_x and at_y."""
     for name in names:
@@ -198,9 +195,6 @@ def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> No
     excess.set_xlabel("worst excess\n(% of capacity)", fontsize=7.5)
     title(axes, "(c) errors of both kinds")
     title(excess, "(d) excess")
-
-
-# --- below ---------------------------------------------------------------------------------------
 
 
 def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:

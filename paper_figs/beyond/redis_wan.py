@@ -93,9 +93,6 @@ def rtts_ms() -> dict[str, float]:
     return {name: 2 * topology.path(name, names[0]).one_way_delay_ns / MILLISECOND_NS for name in names}
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """Latency in all and by city, decisions that differ, bytes."""
     above = ("decision latency", "beyond the round trip to New York")
@@ -160,9 +157,6 @@ def _draw_bytes(axes: Axes, runs: Frame) -> None:
     from_zero(axes, 0.4)
     axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
     axes.set(xlabel="sent by all nodes (bytes a request)", ylabel="of all requests (%)")
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def measure_w4(tables: Tables) -> Evidence:

@@ -111,9 +111,6 @@ def _errors(data: Data) -> SparkFrame:
     )
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """Estimates against round trips; errors by pair in the model's bands; errors over time."""
     titles = ("estimates of real agents", "errors in the model's bands", "errors over time")
@@ -164,9 +161,6 @@ def _draw_times(axes: Axes, times: Frame) -> None:
         marks(axes, run.at_s, run.mean_ms, run_look, size=3)
     axes.set(xlabel="since the agents began (s)", ylabel="mean error of the pairs (ms)")
     key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN, marker=False), key(run_look)])
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def measure_w6(tables: Tables) -> Evidence:

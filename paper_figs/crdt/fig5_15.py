@@ -37,8 +37,11 @@ MODES: dict[str, Options] = {
     ALIGNED: {"phase": "aligned", "choice": "all"},
     KEPT: {"keep_last": 1},
 }
-MODE_LOOKS = ((0, "o", "-"), (4, "s", "--"), (2, "D", "-."))
-LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
+LOOKS = {
+    PLAIN: series(PLAIN, 0, "o", "-"),
+    ALIGNED: series(ALIGNED, 4, "s", "--"),
+    KEPT: series(KEPT, 2, "D", "-."),
+}
 INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 

@@ -36,8 +36,11 @@ MODES: dict[str, Options] = {
     ALIGNED: {"phase": "aligned"},
     ALL: {"phase": "aligned", "choice": "all"},
 }
-MODE_LOOKS = ((1, "o", "-"), (0, "s", "-"), (4, "^", "--"))
-LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
+LOOKS = {
+    RANDOM: series(RANDOM, 1, "o", "-"),
+    ALIGNED: series(ALIGNED, 0, "s", "-"),
+    ALL: series(ALL, 4, "^", "--"),
+}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
