@@ -230,13 +230,7 @@ def rule(axes: Axes, at: float, side: Side = "y", reference: bool = False, text:
 
 
 def mean_bars(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    order: Sequence[object],
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Mapping[str, Style], order: Sequence[object]
 ) -> None:
     """Bars side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``."""
     import seaborn

@@ -32,10 +32,7 @@ TITLES = {
 }
 LEAST_PERCENT = 0.05  # of an error on a log axis: less is drawn there
 SYSTEMS = ("pulsar", "epulsar", "all-pairs")
-ERRORS = {
-    "median_error_ratio": series("median of pairs", 3, "o"),
-    "p90_error_ratio": series("90th percentile", 1, "^"),
-}
+ERRORS = {"median_error_ratio": series("median of pairs", 3, "o"), "p90_error_ratio": series("90th percentile", 1, "^")}
 FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 

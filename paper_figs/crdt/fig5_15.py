@@ -32,16 +32,8 @@ GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
 END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
 PLAIN, ALIGNED, KEPT = "as it is", "rounds as in 5.4", "last element kept"
-MODES: dict[str, Options] = {
-    PLAIN: {},
-    ALIGNED: {"phase": "aligned", "choice": "all"},
-    KEPT: {"keep_last": 1},
-}
-LOOKS = {
-    PLAIN: series(PLAIN, 0, "o", "-"),
-    ALIGNED: series(ALIGNED, 4, "s", "--"),
-    KEPT: series(KEPT, 2, "D", "-."),
-}
+MODES: dict[str, Options] = {PLAIN: {}, ALIGNED: {"phase": "aligned", "choice": "all"}, KEPT: {"keep_last": 1}}
+LOOKS = {PLAIN: series(PLAIN, 0, "o", "-"), ALIGNED: series(ALIGNED, 4, "s", "--"), KEPT: series(KEPT, 2, "D", "-.")}
 INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 

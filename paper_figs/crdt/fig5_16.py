@@ -31,16 +31,8 @@ NEXT_MS = 900  # when data set D's next request comes
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
 RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
-MODES: dict[str, Options] = {
-    RANDOM: {},
-    ALIGNED: {"phase": "aligned"},
-    ALL: {"phase": "aligned", "choice": "all"},
-}
-LOOKS = {
-    RANDOM: series(RANDOM, 1, "o", "-"),
-    ALIGNED: series(ALIGNED, 0, "s", "-"),
-    ALL: series(ALL, 4, "^", "--"),
-}
+MODES: dict[str, Options] = {RANDOM: {}, ALIGNED: {"phase": "aligned"}, ALL: {"phase": "aligned", "choice": "all"}}
+LOOKS = {RANDOM: series(RANDOM, 1, "o", "-"), ALIGNED: series(ALIGNED, 0, "s", "-"), ALL: series(ALL, 4, "^", "--")}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row

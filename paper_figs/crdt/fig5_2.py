@@ -11,16 +11,7 @@ from analysis.verdicts import Claim, Evidence, Tables, at_most
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import (
-    CENTRAL_COUNTER,
-    CENTRAL_QUEUE,
-    COUNTER,
-    D_LIMIT,
-    ORACLE,
-    QUEUE,
-    at,
-    limited,
-)
+from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, limited
 from paper_figs.crdt.precision import REQUESTS, draw_curves
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import note, panels
