@@ -56,22 +56,13 @@ PERIODS = ("system.gossip", "system.refresh", "system.cycle")  # factors
 OVERLAYS = ("system.overlay", "system.graph")
 
 
-def point(
-    name: str,
-    load: Load,
-    nodes: int,
-    cities: str,
-    period: str = PERIOD,
-    overlay: str = "",
-    skew: str = "",
-    faults: Faults = (),
-    **wan: object,
-) -> RunSpec:
+def point(name: str, load: Load, nodes: int, cities: str, faults: Faults = (), **varied: str | float) -> RunSpec:
     """One limiter on one load; defaults are left out, so that equal points are one run.
 
-    ``wan``: further options of the topology (``loss_probability=0.1``).
+    ``varied``: the period, the overlay, the skew of clocks, and options of the topology (``loss_probability=0.1``).
     """
     limiter = LIMITERS[name]
+    period, overlay, skew = varied.pop("period", PERIOD), varied.pop("overlay", ""), varied.pop("skew", "")
     options = dict(limiter.options)
     if limiter.period:
         options[limiter.period] = period
@@ -80,8 +71,8 @@ def point(
         options[limiter.overlay] = overlay
     derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
     options |= {option: derived[option] for option in limiter.derived}
-    study: Options = {"clock_skew": skew} if skew else {}
-    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, faults, study)
+    study = {"clock_skew": skew} if skew else {}
+    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **varied}, faults, study)
 
 
 def oracle(load: Load, nodes: int, faults: Faults = (), server: str = "") -> RunSpec:

@@ -11,10 +11,11 @@ from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
+from paper_figs.beyond.wan_drawing import draw_flips, from_zero, look_of
 from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL, is_live
 from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where
@@ -150,7 +151,7 @@ def _draw_bytes(axes: Axes, runs: Frame) -> None:
         group, look = _of(runs, *series), _look(*series)
         if group.empty:
             continue
-        x, y = t_interval(samples(group.bytes_per_request)), floored(samples(100 * group.error_share))
+        x, y = t_interval(samples(group.bytes_per_request)), floored(t_interval(samples(100 * group.error_share)))
         size = 6 if is_live(series[1]) else 10
         interval_points(axes, [y.mean], [x], look, lying=True, size=size)
         interval_points(axes, [x.mean], [y], look, size=size)
