@@ -4,7 +4,7 @@ The evaluation that the thesis names as future work (chapter 7).  What is offere
 Gossip, capacity and rate are the thesis' (Table 4.1).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most, t_interval
@@ -78,27 +78,32 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _draw_gaps(axes: Axes, gaps: Frame, names: Sequence[str]) -> None:
     """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
-    for place, name in enumerate(names):
-        for testbed, line in gaps[gaps.name == name].groupby("testbed"):
-            width = max(1.2, 3.6 - 1.2 * place) if is_live(str(testbed)) else 0.9
-            curve(axes, line.t_s, line["mean"], look_of(name, str(testbed)), width=width)
+    for place, name, testbed, line in _groups(gaps, names):
+        width = max(1.2, 3.6 - 1.2 * place) if is_live(testbed) else 0.9
+        curve(axes, line.t_s, line["mean"], look_of(name, testbed), width=width)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="requests")
+
+
+def _groups(frame: Frame, names: Sequence[str]) -> Iterator[tuple[int, str, str, Frame]]:
+    """Place, name, testbed and rows of each limiter on each testbed."""
+    for place, name in enumerate(names):
+        for testbed, rows in frame[frame.name == name].groupby("testbed"):
+            yield place, name, str(testbed), rows
 
 
 def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """Bars: wrongly admitted below, wrongly rejected above it; intervals of the sum.  Open: virtual time."""
     from matplotlib.patches import Patch
 
-    for place, name in enumerate(names):
-        for testbed, group in runs[runs.name == name].groupby("testbed"):
-            live, colour = is_live(str(testbed)), style_of(name).colour
-            at, face = place + (0.2 if live else -0.2), colour if live else "white"
-            admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-            bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
-            axes.bar(at, admitted, **bar)
-            axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
-            interval_points(axes, [at], [floored(t_interval(samples(100 * group.error_share)))], WHISKER)
+    for place, name, testbed, group in _groups(runs, names):
+        live, colour = is_live(testbed), style_of(name).colour
+        at, face = place + (0.2 if live else -0.2), colour if live else "white"
+        admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
+        bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
+        axes.bar(at, admitted, **bar)
+        axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
+        interval_points(axes, [at], [floored(t_interval(samples(100 * group.error_share)))], WHISKER)
     categories(axes, [style_of(name).label for name in names])
     axes.set_ylabel("of all requests (%)")
     axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 0.1))
@@ -117,12 +122,11 @@ def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
 
 def _draw_pairs(axes: Axes, runs: Frame, names: Sequence[str], value: str, text: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
-    for place, name in enumerate(names):
-        for testbed, group in runs[runs.name == name].groupby("testbed"):
-            at, values = place + (0.15 if is_live(str(testbed)) else -0.15), samples(group[value])
-            look = look_of(name, str(testbed))
-            marks(axes, [at + 0.1] * len(values), values, look._replace(is_open=False), size=2, alpha=0.5)
-            interval_points(axes, [at], [floored(t_interval(values))], look, size=5.5)
+    for place, name, testbed, group in _groups(runs, names):
+        at, values = place + (0.15 if is_live(testbed) else -0.15), samples(group[value])
+        look = look_of(name, testbed)
+        marks(axes, [at + 0.1] * len(values), values, look._replace(is_open=False), size=2, alpha=0.5)
+        interval_points(axes, [at], [floored(t_interval(values))], look, size=5.5)
     categories(axes, [style_of(name).label for name in names])
     from_zero(axes, 0.2)
     axes.set_ylabel(text)

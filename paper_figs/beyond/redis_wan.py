@@ -56,14 +56,12 @@ def _pairs(runs: Frame) -> Frame:
     """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
-    live = runs.testbed != VIRTUAL
     pairs = []
     for pair, one, other, _ in PAIRS:
-        sides = [runs[(runs.name == name) & (live if is_live(testbed) else ~live)] for name, testbed in (one, other)]
-        both = sides[0].merge(sides[1], on="repetition", suffixes=("", "_other"))
-        ids = {"virtual_run_id": both.run_id_other, "live_run_id": both.run_id}
-        pairs.append(pd.DataFrame({**ids, "testbed": both.testbed, "repetition": both.repetition, "pair": pair}))
-    return pd.concat(pairs, ignore_index=True)
+        both = _of(runs, *one).merge(_of(runs, *other), on="repetition", suffixes=("", "_other")).assign(pair=pair)
+        pairs.append(both.rename(columns={"run_id": "live_run_id", "run_id_other": "virtual_run_id"}))
+    columns = ["virtual_run_id", "live_run_id", "testbed", "repetition", "pair"]
+    return pd.concat(pairs, ignore_index=True)[columns]
 
 
 def cities_of(data: Data, runs: Frame) -> Frame:
@@ -73,25 +71,19 @@ def cities_of(data: Data, runs: Frame) -> Frame:
     """
     from pyspark.sql import functions as f
 
+    from testbed.topologies.topology import load_topology
+
     waited = (f.col("decided_at_ns") - f.col("intended_at_ns")) / MILLISECOND_NS
     asked = data.requests.where("decided_at_ns is not null").groupBy("run_id", "node")
     percentiles = [f.percentile(waited, share).alias(name) for name, share in (("p50_ms", 0.5), ("p95_ms", 0.95))]
     cities = collect(asked.agg(*percentiles), ["run_id", "node"])
     cities = cities.merge(runs[["run_id", "name", "testbed", "repetition"]], on="run_id")
-    trips = rtts_ms()
+    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
+    server, one_way = topology.node_names()[0], topology.path
     cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.node]
-    cities["rtt_ms"] = [trips[node] for node in cities.node]
+    cities["rtt_ms"] = [2 * one_way(node, server).one_way_delay_ns / MILLISECOND_NS for node in cities.node]
     cities["beyond_ms"] = cities.p50_ms - cities.rtt_ms
     return cities.drop(columns=["run_id", "node"])
-
-
-def rtts_ms() -> dict[str, float]:
-    """Node -> round trip to the first node, where the server is."""
-    from testbed.topologies.topology import load_topology
-
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
-    names = topology.node_names()
-    return {name: 2 * topology.path(name, names[0]).one_way_delay_ns / MILLISECOND_NS for name in names}
 
 
 def draw(tables: FigureTables) -> Drawing:
