@@ -19,7 +19,7 @@ from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, points_of
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
@@ -38,10 +38,8 @@ MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
 def user_tables(data: Data) -> FigureTables:
     """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
-    from pyspark.sql import functions as f
-
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    counts = data.requests.groupBy("run_id", "user").agg(f.count("*").alias("offered_count"), rejected)
+    conditions = {"offered_count": "true", "rejected_count": "decision = 'reject'"}
+    counts = counts_of(data.requests, ["run_id", "user"], **conditions)
     users = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
     users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
     users["rank"] = users.groupby("repetition").cumcount() + 1

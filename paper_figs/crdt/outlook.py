@@ -30,6 +30,7 @@ from paper_figs.crdt.grids import (
     on_d,
     on_mesh,
 )
+from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -90,18 +91,13 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     """``hops``: one row a node and run, missed_count; ``delays``: rejections on D; ``rejoin``: admitted_count."""
-    from pyspark.sql import functions as f
-
-    late = f.expr(f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}")
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    counted = data.requests.groupBy("run_id").agg(rejected, f.count_if(late).alias("admitted_count"))
-    runs = with_point(data, counted, FACTORS)
+    late = f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}"
+    conditions = {"rejected_count": "decision = 'reject'", "admitted_count": late}
+    runs = with_point(data, counts_of(data.requests, ["run_id"], **conditions), FACTORS)
     runs["delay_ms"] = [int(text.removesuffix("ms")) for text in runs.delay]
     d, b = (runs[runs.data_set == name].reset_index(drop=True) for name in ("D", DATA_SET))
-    queues = {1: KEPT}
     d["variant"] = [
-        queues.get(kept, QUEUE) if system == "crdt-queue" else label(system, NODES)
-        for system, kept in zip(d.system, d.keep_last, strict=True)
+        KEPT if kept == 1 else label(system, NODES) for system, kept in zip(d.system, d.keep_last, strict=True)
     ]
     b["variant"] = [COUNTER if system == "crdt-counter" else FL for system in b.system]
     b["fate"] = [COPY if "copy_from" in text else EMPTY if "crash" in text else UNHARMED for text in map(str, b.faults)]

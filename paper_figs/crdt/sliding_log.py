@@ -17,6 +17,7 @@ from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
+from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above
@@ -84,11 +85,9 @@ def _on(data: Data, nodes: str) -> Data:
 
 def _bursts(data: Data) -> Frame:
     """system, repetition, burst (from 1), rejected_count up to and with it."""
-    from pyspark.sql import functions as f
-
-    burst = (f.floor(f.col("intended_at_ns") / (PERIOD_S * SECOND_NS)) + 1).alias("burst")
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    counted = data.requests.groupBy("run_id", burst).agg(rejected)
+    burst = f"floor(intended_at_ns / {PERIOD_S * SECOND_NS}) + 1 as burst"
+    requests = data.requests.selectExpr("run_id", "decision", burst)
+    counted = counts_of(requests, ["run_id", "burst"], rejected_count="decision = 'reject'")
     bursts = with_point(data, counted, {}).sort_values(["system", "repetition", "burst"], ignore_index=True)
     bursts["rejected_count"] = bursts.groupby(["system", "repetition"]).rejected_count.cumsum()
     return bursts[["system", "repetition", "burst", "rejected_count"]]
@@ -96,13 +95,10 @@ def _bursts(data: Data) -> Frame:
 
 def _sent(data: Data) -> Frame:
     """One row a run: what a node sent in all, and how much that is for each admitted request."""
-    from pyspark.sql import functions as f
-
     from analysis.usage import usage_area, usage_over_time
 
-    admitted_count = f.count_if(f.col("decision") == "admit").alias("admitted_count")
     used = usage_area(usage_over_time(data.table("usage")))
-    counted = data.requests.groupBy("run_id").agg(admitted_count).join(used, "run_id")
+    counted = counts_of(data.requests, ["run_id"], admitted_count="decision = 'admit'").join(used, "run_id")
     runs = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
     runs["sent_bytes_each"] = runs.sent_bytes / runs.admitted_count
     return runs[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]
