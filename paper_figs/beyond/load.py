@@ -1,9 +1,8 @@
 """What the limiters are offered: a request log, or without one a synthetic stand-in; and the limit that goes with it.
 
-A *log* may be too long to be run as it is: by default its busiest ten minutes are, as they came.  ``--limit auto``
-is the limit under which the centralised limiter rejects 5 % of what is run, r = c / 1000 s
-(``workloads.auto_limit``).  The threshold of frequency analysis is derived from the load as the thesis derived
-its own (4.3.3).
+Of a *log* the busiest ten minutes are run by default, as they came.  ``--limit auto`` is the limit under which the
+centralised limiter rejects 5 % of what is run, r = c / 1000 s (``workloads.auto_limit``).  The threshold of frequency
+analysis is derived from the load as the thesis derived its own (4.3.3).
 
 The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c = 30, 15 % of the users limited.
 """

@@ -1,8 +1,7 @@
 """limiters-partition: what a fault does to each limiter while it lasts, and how long afterwards.
 
-Ours.  Five cities, a node each; requests go on arriving everywhere, also at a city that is cut off.  Users send
-for five minutes, all of them more than their limit (data set A with c = 30 and r = 0.3/s, so that a bucket forgets
-within 100 s).  A minute of fault, then the rest to recover.
+Ours.  Five cities, a node each; requests go on arriving everywhere, also at a city that is cut off, for five minutes,
+all users beyond their limit (data set A with c = 30 and r = 0.3/s, so that a bucket forgets within 100 s).
 
 The error over time nets requests of one user within ten seconds: who is admitted a moment before another request
 of the same user is no error here, only more or fewer admissions than the oracle's.

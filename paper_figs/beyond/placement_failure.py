@@ -1,8 +1,7 @@
 """placement-failure: what clients of topics notice when a part of the control plane fails, and for how long.
 
 Ours.  Four sites with a broker each; topics come and go, so that somebody always needs the control plane; the clients
-of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.  Half a minute of
-fault, then the rest to recover.
+of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.
 """
 
 from analysis.spark import collect

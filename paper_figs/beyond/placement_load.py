@@ -1,8 +1,7 @@
 """placement-load: whether latency stays bounded when the best site is full.
 
-Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' brokers are
-idle.  The load manager starts when brokers have reported, and places new topics near their clients (ePulsar, AllPairs)
-or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).  Periods are those of the public code.
+Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' are idle.
+New topics are placed near their clients (ePulsar, AllPairs) or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).
 """
 
 from analysis.verdicts import t_interval

@@ -1,9 +1,8 @@
 """limiters-plane: what precision costs, for every limiter on the same requests and the same wide-area network.
 
-Ours; no source has it, and the thesis leaves open what other topologies, delays and lost messages do (5.5,
-chapter 7).  Above: the error (requests decided otherwise than the oracle decides) against bytes sent, along the
-period of each protocol, and against the wait for a decision, along the distance of the nodes; errors of both
-kinds, and the most that was admitted above the envelope.  Below: one factor at a time.
+Ours; the thesis leaves open what other topologies, delays and lost messages do (5.5, chapter 7).  Above: the error
+(requests decided otherwise than the oracle decides) against bytes sent, along the period of each protocol, and against
+the wait for a decision, along the distances; errors of both kinds, and the excess.  Below: one factor at a time.
 
 ``--log FILE`` takes a real log (see ``load``); without it the requests are synthetic, and the figure says so.
 """

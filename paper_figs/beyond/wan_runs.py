@@ -1,15 +1,12 @@
 """Limiters as real processes over five cities: the points, and what all their figures measure.
 
-A run and its twin in virtual time are offered the very same requests at the same instants, and their nodes
-have the same seeds, so that what differs is the testbed: sockets, schedulers, clocks that drift apart.
-
-The load is the first minute of data set A (thesis 4.3.4) at its own size: ten users of very different zeal, 68
-requests a second, placed on the nodes as the thesis' injector does.  In a minute half of the users come upon
-their limit, each at another time, and the others never: decisions at the margin and far from it, at a rate
+A run and its twin in virtual time are offered the same requests at the same instants, and their nodes have the same
+seeds: what differs is the testbed.  The load is the first minute of data set A (thesis 4.3.4) at its own size, ten
+users of very different zeal, 68 requests a second: half of them come upon their limit, each at another time, at a rate
 that a machine of two cores carries without being late.
 
-The cities are the five of the topology wan: five continents, 54 to 165 ms apart one way and hardly two pairs
-alike, so that news reaches the nodes in different orders; New York is the first, and has the servers.
+The cities are the five of the topology wan, 54 to 165 ms apart one way and hardly two pairs alike; New York is the
+first, and has the servers.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,10 @@
 """Figs. 4.6, 5.1, 5.3 and 5.4: data set A, ten users within five minutes.
 
-Fig. 4.6: how the requests are divided among the users.  The split is legible in the thesis' drawing only; here it is
-Zipf's, above the least that makes a user limited.  Ours: how much of each the centralised limiter rejects.
+Fig. 4.6: requests by user.  The split is legible in the thesis' drawing only; here it is Zipf's, above the least that
+makes a user limited.  Ours: how much of each the centralised limiter rejects.
 
-Fig. 5.1: the counter against the centralised limiter.  The thesis draws Spotify's real system too, and gives both that
-system's parameters: all secret.  So there is no curve of it here, only its printed percentage, and the counter has
-Table 4.1's parameters.
+Fig. 5.1: the counter against the centralised limiter.  Of Spotify's real system there is its printed percentage only,
+and the counter has Table 4.1's parameters instead of that system's: they are secret.
 
 Figs. 5.3 and 5.4: counter and queue, with and without its two extensions, on the same runs: precision, (a) as the
 centralised limiter's rejections less each variant's, 0 being ideal; then memory and bandwidth.

@@ -1,12 +1,10 @@
 """Figs. 5.13 and 5.14: counter and queue for 5,000 users within one hour (data set C), on the same runs.
 
-Fig. 5.13: memory and bandwidth: (a), (b) means over nodes and repetitions, the counter's peak as 100 %; (c) areas
-under the curves over the counter's, with the thesis' numbers; (d) ours: errors of both kinds against the centralised
-limiter.  Fig. 5.14: (a) users that have sent a request so far; (b) ours: memory of a node against that number, as
-long as new users come (our users come once, and none in the last five minutes).
+Fig. 5.13: memory and bandwidth: (a), (b) means over nodes and repetitions, the counter's peak as 100 %; (c) areas over
+the counter's, with the thesis' numbers; (d) ours: errors of both kinds.  Fig. 5.14: (a) users so far; (b) ours: memory
+of a node against that number, as long as new users come (our users come once, and none in the last five minutes).
 
-At the quick scale a smaller C stands in: 120 users and 12,000 requests in eight minutes, which
-leaves each user's traffic as it is; the figure says which.  The queue has both extensions (A17).
+At smaller scales a smaller C stands in, which leaves each user's traffic as it is.  The queue is queue+F+L (A17).
 """
 
 import msgspec

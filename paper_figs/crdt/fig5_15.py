@@ -1,13 +1,11 @@
 """Fig. 5.15: rejections of the queue on data set D, by gossip interval: requests slightly faster than the refill.
 
-(a) Rejections since the start, against the centralised limiter's, whose sequence is known by hand (the
-42nd request is the first that is rejected, then every tenth).  (b) All rejections against the
-interval; ours: intervals between the thesis' three, rounds as 5.4 reckons with them (all nodes
-at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not try: refilling
-leaves the last element.  (c) Ours: when each run rejects for the first time.
+(a) Rejections since the start, against the centralised limiter's, known by hand (the 42nd request is the first that is
+rejected, then every tenth).  (b) All rejections against the interval; ours: intervals between the thesis' three, rounds
+as 5.4 reckons with them (all nodes at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not
+try: refilling leaves the last element.  (c) Ours: when each run rejects for the first time.
 
-Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent (5.4's
-reasoning has gossip alone).  Each repetition has several draws of the gossip on the same requests.
+Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent.
 """
 
 from collections.abc import Mapping

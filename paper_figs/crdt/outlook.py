@@ -1,11 +1,9 @@
 """What the thesis speculates about and does not measure (5.4, 5.5): delay, nodes that re-join, more nodes. Ours.
 
-(a) Rounds that an element misses at a node because messages take 250 ms, gossip every 200 ms: a line of six
-nodes, asked by probes when each of them knows.  (b) Rejections on data set D against the delay of
-messages, gossip every 300 ms: a counter only learns later, a queue loses what it does not learn in time.
-(c) A node of ten crashes at 30 s and is back, empty, a second later, or with a copy of a peer's state:
-requests that it admits from then on (data set B, substantial; c = 150).
-More nodes: Fig. 5.16 (c).
+(a) Rounds that an element misses because messages take 250 ms, gossip every 200 ms: a line of six nodes, asked by
+probes when each of them knows.  (b) Rejections on data set D against the delay of messages: a counter only learns
+later, a queue loses what it does not learn in time.  (c) A node of ten crashes at 30 s and is back, empty, a second
+later, or with a copy of a peer's state: requests that it admits from then on.  More nodes: Fig. 5.16 (c).
 """
 
 from itertools import pairwise, product

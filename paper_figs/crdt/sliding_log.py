@@ -1,14 +1,13 @@
 """Figs. 4.1 and 4.2: the sliding log against the token bucket, on one node and (ours) on 30.
 
-Capacity 4, one token a second, one node.  Ours: that they are real systems on one node, ``sliding-log`` and
-``crdt-queue``, beside the centralised limiter.
+Capacity 4, one token a second.  Ours: that they are real systems, beside the centralised limiter.
 
 Fig. 4.1: both admit equally many requests if requests never end; four every 10 ms stand for "infinitely often".
 
-Fig. 4.2: (a) traffic of which the log rejects a request and the bucket none: requests at 1, 2, 3, 3.5 and 4 s; the
-thesis gives the last one, we chose the others.  (b) The same again and again with pauses of a minute.  (c) The thesis
-says, and does not measure, that the token-bucket queue propagates more data than the sliding log (4.1.2), since it
-sends an element again whenever its death has changed: both on 30 nodes, plain, data set B.
+Fig. 4.2: (a) traffic of which the log rejects a request and the bucket none; the thesis gives the last instant, we
+chose the others.  (b) The same again and again with pauses of a minute.  (c) The thesis says, and does not measure,
+that the token-bucket queue propagates more data than the sliding log (4.1.2), since it sends an element again whenever
+its death has changed: both plain, data set B.
 """
 
 from analysis.spark import collect
