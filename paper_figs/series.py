@@ -7,18 +7,31 @@ from itertools import pairwise
 
 from analysis.spark import collect
 from analysis.verdicts import Check, above, below
+from core.units import MILLISECOND_NS
 from paper_figs.light import Data, Frame, Series, SparkFrame
 
 
-def with_point(data: Data, frame: SparkFrame, factors: Mapping[str, str]) -> Frame:
-    """``frame`` (with run_id) and what names each run's point: arrivals, system, repetition, outcome, the factors."""
+def with_point(
+    data: Data,
+    frame: SparkFrame,
+    factors: Mapping[str, str],
+    axes: Sequence[str] = ("arrivals", "system", "repetition", "outcome"),
+) -> Frame:
+    """``frame`` (with run_id) and what names each run's point: columns of its run, the factors; ordered by these."""
     from pyspark.sql import functions as f
 
     named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
-    axes = [f.col("workload").alias("arrivals"), "system", "repetition", "outcome"]
-    points = data.runs.select("run_id", *axes, *named)
-    order = ["arrivals", "system", *factors, "repetition", *frame.columns]
-    return plain(collect(frame.join(points, "run_id"), order), factors)
+    points = data.runs.withColumnRenamed("workload", "arrivals").select("run_id", *axes, *named)
+    first = [axis for axis in axes if axis not in ("repetition", "outcome")]
+    return plain(collect(frame.join(points, "run_id"), [*first, *factors, "repetition", *frame.columns]), factors)
+
+
+def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> SparkFrame:
+    """Quantiles of rows of ``latency_histogram``, by ``by``: a column a name of ``quantiles``, in ms."""
+    from analysis import metrics
+
+    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in quantiles.items()]
+    return metrics.percentiles(metrics.final_round(latency), list(by), list(quantiles)).selectExpr(*by, *columns)
 
 
 def plain(frame: Frame, factors: Iterable[str]) -> Frame:

@@ -9,7 +9,9 @@ ours: what news that come late, are lost, or die with a server do to the sum of 
 
 from typing import Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
+from analysis.spark import collect, computed_once
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
@@ -29,7 +31,7 @@ SHORT = 300  # cycles of the runs with trouble, and of demands without memory
 LOSS = 0.02
 CRASH = {"kind": "crash", "at": "45001ms", "node": "n1"}  # just after 150 cycles
 RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
-CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
+CRASHED: Json = {"faults": [CRASH, RESTART]}
 
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
@@ -63,8 +65,6 @@ def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:
 def tables(data: Data) -> FigureTables:
     """``overthrottling``, a row a run; ``curves`` of repetition 0: totals by cycle; ``reaction``: see there."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect, computed_once
 
     with computed_once(totals(data)) as every:
         runs = named(overthrottling(data, every))
@@ -184,7 +184,7 @@ def _draw_late(axes: Axes, runs: Frame) -> None:
 # --- claims ----------------------------------------------------------------------------------------------
 
 
-def _over(tables: Tables, **values: Any) -> Series:
+def _over(tables: Tables, **values: object) -> Series:
     return by_repetition(tables["dst-fig5/overthrottling"], "overthrottling_percent", **values)
 
 
@@ -202,7 +202,7 @@ def measure_s6(tables: Tables) -> Evidence:
 def measure_s13(tables: Tables) -> Evidence:
     """Ever denser: no links, graph #1, graph #2 (also with the tree elsewhere in it), under loads that persist."""
     runs = where(tables["dst-fig5/overthrottling"], trouble="")
-    checks: list[Check] = []
+    checks = []
     for load in [load for load in LOADS if load in set(runs.load) and load != "white"]:
         part = runs[runs.load == load]
         sparse, tree, dense = (
@@ -223,8 +223,7 @@ def measure_s19(tables: Tables) -> Evidence:
     """
     lag = tables["dst-fig5/reaction"]
     still = by_repetition(lag, "lag_cycles", who="centralised", trouble="none")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     ideal = _over(tables, who="centralised", trouble="none")
     for late in LATE_MS:
         added = by_repetition(lag, "lag_cycles", who="centralised", trouble=f"late {late}ms") - still

@@ -1,9 +1,8 @@
 """What the DST figures that need runs share: loads, points, and over-throttling from the samples of a run."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from core.records import Json, Options
 from harness.experiment import Option, RunSpec
 from paper_figs.dst.published import CYCLE, CYCLES, SERVERS
 from paper_figs.figure import Given
@@ -24,7 +23,7 @@ FACTORS = {
 }
 
 
-def workload_of(load: str, options: Given) -> dict[str, Any]:
+def workload_of(load: str, options: Given) -> Json:
     """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
     if load == "log":
         return {"kind": load, "path": str(Path(options["log"]).absolute())}
@@ -37,12 +36,12 @@ def loads_of(options: Given) -> list[str]:
 
 
 def point(
-    workload: dict[str, Any],
+    workload: Json,
     graph: str = "",
     delay: str = "0ms",
     cycles: int = CYCLES,
-    study: Mapping[str, Any] | None = None,
-    **system: Any,
+    study: Options | None = None,
+    **system: object,
 ) -> RunSpec:
     """The literal law on ``graph``, or the centralised throttler where none is named, over links of ``delay``."""
     throttler = {"graph": graph, "g": CYCLE, "clamp": "none", **system}

@@ -1,11 +1,11 @@
 """How late limits follow demand: the lag at which a throttler's limits are what its rule makes of the demand then."""
 
-from typing import Any
-
 import numpy as np
 
+from analysis.spark import collect
 from paper_figs.dst.published import CYCLE
 from paper_figs.light import Data, Frame
+from systems.parts.throttling import Array
 from systems.parts.throttling_graphs import graph_named, laplacian
 
 LAGS = range(1, 8)
@@ -22,8 +22,6 @@ def reaction(data: Data, runs: Frame) -> Frame:
     import pandas as pd
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
     chosen = runs[runs.trouble.isin({"none"}) | runs.trouble.str.startswith("late")]
     kept = data.table("cycles").where(f.col("run_id").isin([str(run_id) for run_id in chosen.run_id]))
     values = collect(kept.select("run_id", "cycle", "server", "demand", "limit"), ["run_id", "cycle"])
@@ -36,13 +34,13 @@ def reaction(data: Data, runs: Frame) -> Frame:
     return pd.DataFrame(rows, columns=["who", "trouble", "repetition", "lag_cycles"])
 
 
-def _matrix(values: Frame, name: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
+def _matrix(values: Frame, name: str) -> Array:
     """One column by cycle and server; servers n1, n2, … in the order of their numbers."""
     wide = values.pivot(index="cycle", columns="server", values=name)
     return np.asarray(wide[sorted(wide.columns, key=lambda name: int(str(name)[1:]))], float)
 
 
-def _centralised(demand: Any, limit: Any) -> float:
+def _centralised(demand: Array, limit: Array) -> float:
     total = limit[0].sum()
     shares = total * demand / demand.sum(axis=1, keepdims=True)
     for lag in LAGS:
@@ -51,7 +49,7 @@ def _centralised(demand: Any, limit: Any) -> float:
     return float("nan")
 
 
-def _graph(demand: Any, limit: Any, graph: str) -> float:
+def _graph(demand: Array, limit: Array, graph: str) -> float:
     weights = -laplacian(graph_named(graph, demand.shape[1]))
     np.fill_diagonal(weights, 0.0)
     degree, p, total = weights.sum(axis=1), demand - limit, limit[0].sum()

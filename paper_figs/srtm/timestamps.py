@@ -110,10 +110,9 @@ def _errors_by_line(errors: Frame) -> Frame:
 
     parts = []
     for line in ERRORS:
-        column, _, cause = line.partition(" ")
-        both = series_of(errors, cause).groupby(["connections", "repetition"])[column].mean().reset_index()
-        ms = both[column] * MICROSECOND_NS / MILLISECOND_NS
-        parts.append(both.assign(ms=ms, line=line))
+        column, cause = line.split()
+        ms = series_of(errors, cause).groupby(["connections", "repetition"])[column].mean()
+        parts.append((ms * MICROSECOND_NS / MILLISECOND_NS).rename("ms").reset_index().assign(line=line))
     return pd.concat(parts, ignore_index=True)
 
 

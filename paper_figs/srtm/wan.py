@@ -6,14 +6,15 @@ latency is the network's: which broker a publisher has decides over more than it
 
 from math import isfinite
 
+from analysis.spark import collect
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import in_ms
 from paper_figs.srtm.grids import CONFORMANT
-from paper_figs.srtm.series import in_ms
 from paper_figs.style import Style, series, style_of
 
 BROKER_CITIES = "New York, London, Singapore, Sao Paulo"  # four of the five default cities of the topology
@@ -67,7 +68,6 @@ def tables(data: Data) -> FigureTables:
     from pyspark.sql import functions as f
 
     from analysis import metrics
-    from analysis.spark import collect
 
     spread = in_ms(data.latency_histogram.where("metric = 'end_to_end_latency'"), QUANTILES, "run_id")
     came = data.messages.where("received_at_ns is not null and released_at_ns is not null")
