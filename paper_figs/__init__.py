@@ -109,9 +109,7 @@ def load_figure(key: str) -> "Figure":
 
 
 # Claims that no single figure measures: they span figures.
-OTHER_CLAIMS = {
-    "crdt": "paper_figs.crdt.one_user:SPANNING",
-}
+OTHER_CLAIMS = {"crdt": "paper_figs.crdt.one_user:SPANNING"}
 
 
 def all_claims() -> "list[Claim]":

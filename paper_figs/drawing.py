@@ -1,14 +1,12 @@
 """One hand that draws: sheets of panels, lines, points and bars with 95 % intervals, axes.  Keys: ``keys``.
 
-Every figure draws with these, so that one mark means one thing: error bars are 95 % t-intervals of the mean over
-repetitions (``analysis.verdicts.t_interval``), of a single repetition there is none; a black cross is what a paper
-prints; a key stands above the panels or above its own, never among data.  A look is a ``style.Style``: label,
-colour, marker, dashes, and whether the marker is open.  A frame has one row a repetition; what a figure's table
-has made of them already comes as ``Interval``s (``intervals_of``).
+One mark means one thing: error bars are 95 % t-intervals of the mean over repetitions
+(``analysis.verdicts.t_interval``), of a single repetition there is none; a black cross is what a paper prints; a key
+stands above the panels or above its own, never among data.  A look is a ``style.Style``.  A frame has one row a
+repetition; what a figure's table has made of them already comes as ``Interval``s (``intervals_of``).
 
-It rests on seaborn (theme, means with intervals, bars by hue), and on matplotlib for the rest.
 What is logarithmic is made so before anything is drawn: whiskers that reach 0 are cut there at a twentieth of the
-mean.  Neither library is imported at module level.
+mean.  Neither seaborn nor matplotlib is imported at module level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,13 +228,7 @@ def rule(axes: Axes, at: float, side: Side = "y", reference: bool = False, text:
 
 
 def mean_bars(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    order: Sequence[object],
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Mapping[str, Style], order: Sequence[object]
 ) -> None:
     """Bars side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``."""
     import seaborn

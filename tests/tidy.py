@@ -58,7 +58,6 @@ SHARED_NAMES = {
     "Broker": "of a distribution (systems.api); still open: testbed.brokers.launcher",
     "Load": "still open: paper_figs.beyond.load, testbed.brokers.publish_load",
     "Member": "still open: testbed.nodes.member, testbed.servers.serf_rpc",
-    "Scenario": "still open: the figures limiters-partition, placement-failure, epulsar-transient",
 }
 PRODUCT = tuple(folder for folder in ALLOWED if folder != "benchmarks")
 

@@ -5,6 +5,8 @@ emulated twin are offered the very same messages or requests at the same instant
 compared as distributions and decisions one by one.  ``ratebed compare`` does the same for all pairs.
 """
 
+from itertools import product
+
 from analysis.spark import collect
 from core.records import Options
 from core.units import MILLISECOND_NS
@@ -99,12 +101,10 @@ def _look(quantile: str, side: str) -> Style:
 
 def _draw_percentiles(axes: Axes, latency: Frame) -> None:
     """Means over repetitions with their intervals, virtual beside emulated."""
-    for quantile in QUANTILES:
-        for side, points in zip(SIDES, (-2.5, 2.5), strict=True):
-            shown = latency.assign(
-                shown=latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS), k=latency.k + points / 42
-            )
-            mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
+    for quantile, (side, points) in product(QUANTILES, zip(SIDES, (-2.5, 2.5), strict=True)):
+        values = latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS)
+        shown = latency.assign(shown=values, k=latency.k + points / 42)
+        mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
 
 
 def _draw_distances(axes: Axes, latency: Frame) -> None:

@@ -7,6 +7,8 @@ measures before it offers anything: small datagrams, evenly spaced, each directi
 runs of one that has it, the virtual machine's, from the folder of results: ``ratebed fetch`` brings them.
 """
 
+from itertools import product
+
 from analysis.spark import collect
 from analysis.verdicts import Interval
 from core.records import Options
@@ -77,10 +79,9 @@ def over_paths(paths: Frame) -> Frame:
     for point, group in paths.groupby(POINT, sort=True):
         lost, probes = int(group.lost_count.sum()), int(group.probe_count.sum())
         interval = binomtest(lost, probes).proportion_ci(method="wilson")
-        below, above = (group[f"measured_{name}_ms"] - group.requested_delay_ms for name in ("p05", "p95"))
+        spread = [(group[f"measured_{name}_ms"] - group.requested_delay_ms).median() for name in ("p05", "p95")]
         errors = group.error_ms.median(), group.error_ms.min(), group.error_ms.max()
-        loss = lost / probes, interval.low, interval.high
-        rows.append([*point, len(group), *errors, below.median(), above.median(), *loss])
+        rows.append([*point, len(group), *errors, *spread, lost / probes, interval.low, interval.high])
     errors_ms = ["error_ms", "least_error_ms", "largest_error_ms", "below_ms", "above_ms"]
     return frame_of(rows, [*POINT, "path_count", *errors_ms, "loss", "loss_low", "loss_high"])
 
@@ -95,21 +96,15 @@ def draw(tables: FigureTables) -> Drawing:
     _draw_jitter(axes[1], of_points[of_points.requested_loss_probability == 0], ways)
     _draw_loss(axes[2], of_points[of_points.requested_jitter_ms == 0], ways)
     entries = [bar_key(TARGET, 0.15), rule_key("as requested")]
-    for marker, text in MARKS.items():
-        looks = [_look(way, marker) for way in ways]
-        entries += [
-            key(look._replace(label=_words(way, text)), line=False) for way, look in zip(ways, looks, strict=True)
-        ]
+    for (marker, text), way in product(MARKS.items(), ways):
+        words = f"{LABELS[way]}: {text}" if way else text
+        entries.append(key(_look(way, marker)._replace(label=words), line=False))
     legend_above(drawing, entries, columns=3, below=True)
     return drawing
 
 
 def _look(way: str, marker: str) -> Style:
     return Style("", COLOURS[way], marker, "-")
-
-
-def _words(way: str, text: str) -> str:
-    return f"{LABELS[way]}: {text}" if way else text
 
 
 def _draw_delays(axes: Axes, paths: Frame, ways: list[str]) -> None:

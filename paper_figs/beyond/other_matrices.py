@@ -6,7 +6,6 @@ round trips, PlanetLab's or WonderNetwork's for instance, by ``--latency-table``
 """
 
 from pathlib import Path
-from typing import Any
 
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
@@ -18,7 +17,7 @@ from paper_figs.epulsar.policy_drawing import draw_policies, look_of
 from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.style import series
 
 SITES = (4, 8, 16, 32)
@@ -32,10 +31,7 @@ TITLES = {
 }
 LEAST_PERCENT = 0.05  # of an error on a log axis: less is drawn there
 SYSTEMS = ("pulsar", "epulsar", "all-pairs")
-ERRORS = {
-    "median_error_ratio": series("median of pairs", 3, "o"),
-    "p90_error_ratio": series("90th percentile", 1, "^"),
-}
+ERRORS = {"median_error_ratio": series("median of pairs", 3, "o"), "p90_error_ratio": series("90th percentile", 1, "^")}
 FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 
@@ -47,11 +43,12 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     drawn = {"seed": DRAWN}
     specs = []
     for number in sites:
+        matrix = {"sites": number, **drawn}
         specs += [
             policies.point(scale, "us-cities", {"cities": number}, **{**game, "access": "0ms"}),  # is in the topology
             policies.point(scale, "city-mec", {"sites": number}, **game),
-            policies.point(scale, "matrix-sites", {"sites": number, **drawn}, **game),
-            policies.point(scale, "matrix-sites", {"sites": number, **drawn}, **game, shuffled=True),
+            policies.point(scale, "matrix-sites", matrix, **game),
+            policies.point(scale, "matrix-sites", matrix, **game, shuffled=True),
         ]
     if options.get(OPTION.name):
         table = read(options[OPTION.name])
@@ -82,11 +79,9 @@ def tables(data: Data) -> FigureTables:
     return frames
 
 
-def _matrix(row: Any) -> str:
-    if row.topology == "us-cities":
-        return US
-    if row.topology == "city-mec":
-        return ZONES
+def _matrix(row: Series) -> str:
+    if row.topology != "matrix-sites":
+        return US if row.topology == "us-cities" else ZONES
     if row.shuffled is True:
         return SHUFFLED
     return TABLE if isinstance(row.table, str) and row.table else WORLD

@@ -1,8 +1,7 @@
 """placement-load: whether latency stays bounded when the best site is full.
 
-Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' brokers are
-idle.  The load manager starts when brokers have reported, and places new topics near their clients (ePulsar, AllPairs)
-or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).  Periods are those of the public code.
+Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' are idle.
+New topics are placed near their clients (ePulsar, AllPairs) or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).
 """
 
 from analysis.verdicts import t_interval
@@ -70,19 +69,13 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 
 def _point(system: str, bound_ms: int, load: float, **options: object) -> RunSpec:
-    rate_rps = load * OUT_RPS / TOPICS
-    load_options = {"topics": TOPICS, "sites": len(CITIES), "placement": "home"}
-    return placed(
-        system,
-        ("static-topics", {**load_options, "bound": f"{bound_ms}ms", "rate_rps": rate_rps}),
-        ("us-cities", {"cities": ", ".join(CITIES)}),
-        {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)},
-        probe="5s",
-        report=f"{CODE_REPORT_MS}ms",
-        place=f"{CODE_PLACE_MS}ms",
-        out_maximum_rps=MARK * OUT_RPS,
-        **options,
-    )
+    offered = {"topics": TOPICS, "sites": len(CITIES), "placement": "home", "bound": f"{bound_ms}ms"}
+    offered["rate_rps"] = load * OUT_RPS / TOPICS
+    study = {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)}
+    periods = {"probe": "5s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
+    settings: Options = {**periods, "out_maximum_rps": MARK * OUT_RPS, **options}
+    place = ("us-cities", {"cities": ", ".join(CITIES)})
+    return placed(system, ("static-topics", offered), place, study, **settings)
 
 
 def tables(data: Data) -> FigureTables:
@@ -98,13 +91,11 @@ def tables(data: Data) -> FigureTables:
     named = {"bound": "workload.bound", "rate_rps": "workload.rate_rps", "stay": "system.stay", "guard": "system.guard"}
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     mean_ms = f.sum(f.col("mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
-    shares = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id").agg(
-        (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"),
-        mean_ms.alias("mean_ms"),
-        (f.max("max_ns") / 1e6).alias("worst_ms"),
-    )  # fmt: skip
+    last = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id")
+    in_bound = (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound")
+    shares = last.agg(in_bound, mean_ms.alias("mean_ms"), (f.max("max_ns") / 1e6).alias("worst_ms"))
     late = f.count_if(f.col("at_ns") > END_S * SECOND_NS / 2).alias("late_moves")
-    moved = data.samples.where(f.col("metric") == "migration_ns").groupBy("run_id")
+    moved = data.samples.where("metric = 'migration_ns'").groupBy("run_id")
     moves = moved.agg(f.count("*").alias("moves"), late)
     runs = with_point(data, shares.join(moves, "run_id", "left").fillna(0), named)
     at_end = data.table("ownership").where(f.col("end_ns") >= END_S * SECOND_NS)
@@ -119,15 +110,9 @@ def tables(data: Data) -> FigureTables:
             for stay, guard in zip(frame.stay, frame.guard, strict=True)
         ]
         frame["load"] = (frame.rate_rps * TOPICS / OUT_RPS).round(6)
-    return {
-        "runs": runs[[*key, "in_bound", "mean_ms", "worst_ms", "moves", "late_moves"]].sort_values(
-            key, ignore_index=True
-        ),
-        "places": places[[*key, "city", "topics"]].sort_values([*key, "city"], ignore_index=True),
-    }
-
-
-# --- drawing -------------------------------------------------------------------------------------
+    runs = runs[[*key, "in_bound", "mean_ms", "worst_ms", "moves", "late_moves"]]
+    places = places[[*key, "city", "topics"]].sort_values([*key, "city"], ignore_index=True)
+    return {"runs": runs.sort_values(key, ignore_index=True), "places": places}
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -183,7 +168,8 @@ def _draw_shares(axes: Axes, runs: Frame) -> None:
 
 def _name_loads(axes: Axes, runs: Frame) -> None:
     rule(axes, 1, "x", reference=True)
-    axes.set_xticks(loads := sorted(set(runs["load"])), [f"{load:g}" for load in loads])
+    loads = sorted(set(runs["load"]))
+    axes.set_xticks(loads, [f"{load:g}" for load in loads])
 
 
 def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:

@@ -1,15 +1,14 @@
 """limiters-plane: what precision costs, for every limiter on the same requests and the same wide-area network.
 
-Ours; no source has it, and the thesis leaves open what other topologies, delays and lost messages do (5.5,
-chapter 7).  Above: the error (requests decided otherwise than the oracle decides) against bytes sent, along the
-period of each protocol, and against the wait for a decision, along the distance of the nodes; errors of both
-kinds, and the most that was admitted above the envelope.  Below: one factor at a time.
+Ours; the thesis leaves open what other topologies, delays and lost messages do (5.5, chapter 7).  Above: the error
+(requests decided otherwise than the oracle decides) against bytes sent, along the period of each protocol, and against
+the wait for a decision, along the distances; errors of both kinds, and the excess.  Below: one factor at a time.
 
 ``--log FILE`` takes a real log (see ``load``); without it the requests are synthetic, and the figure says so.
 """
 
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 from analysis.spark import collect
 from core.errors import SpecError
@@ -18,8 +17,8 @@ from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
 from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
 from paper_figs.beyond.load import OPTIONS as LOAD_OPTIONS
-from paper_figs.beyond.load import Load, load_of
-from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means, values_of
+from paper_figs.beyond.load import load_of
+from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Frame
 
@@ -38,18 +37,15 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     load = load_of(options, nodes)
     specs = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
     for sweep in SWEEPS:
-        values = node_counts(scale, nodes) if sweep.column == "nodes" else values_of(scale, sweep)
-        for value in values:
-            if sweep.column == "nodes":
-                specs.append(oracle(load, value))
-            specs += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
+        values = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+        if sweep.column == "nodes":
+            values = node_counts(scale, nodes)
+            specs += [oracle(load, value) for value in values]
+        option = {"loss": "loss_probability", "delay": "delay_factor"}.get(sweep.column, sweep.column)
+        for value, name in product(values, sweep.systems):
+            varied: Options = {"nodes": nodes, option: value}
+            specs.append(point(name, load, cities=cities, **varied))
     return specs
-
-
-def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
-    option = {"loss": "loss_probability", "delay": "delay_factor"}.get(column, column)
-    more: dict[str, object] = {"nodes": nodes, option: value}
-    return point(name, load, more.pop("nodes"), cities, **more)
 
 
 def tables(data: Data) -> FigureTables:

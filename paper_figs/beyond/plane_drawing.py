@@ -1,9 +1,10 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import suppress
 
 from analysis.verdicts import Interval
+from core.units import duration_ns
 from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
 from paper_figs.beyond.sweeps import MEASURES, SWEEPS, Sweep
@@ -22,11 +23,12 @@ from paper_figs.drawing import (
     title,
 )
 from paper_figs.figure import FigureTables
-from paper_figs.intervals import intervals_of
+from paper_figs.intervals import floored, intervals_of
 from paper_figs.keys import key, legend_above
-from paper_figs.light import Axes, Drawing, Frame
+from paper_figs.light import Axes, Drawing, Frame, Series
 from paper_figs.style import style_of
 
+OVERLAYS = ("full-mesh", "random", "star", "tree", "ring", "line")
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
 ROWS = {
     "false_admit_share": "admitted wrongly\n(% of requests)",
@@ -54,9 +56,10 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def offered(facts: Any) -> str:
+def offered(facts: Series) -> str:
     """What the limiters were offered, in two lines."""
     what = f"{facts.requests:,} requests of {facts.users:,} users"
+    text = f"SYNTHETIC requests (no --log given; data set C made small): {what}"
     if facts.log:
         start = "" if facts.start in ("", "0s") else f" from {_clock(facts.start)} after its first request"
         window = f", {facts.duration}{start}" if facts.duration else ("," + start if start else ", all of it")
@@ -65,13 +68,9 @@ def offered(facts: Any) -> str:
         text += ", whole seconds, so spread within them" if facts.spread else ""
         text += f"; {facts.skipped:,} bad lines skipped" if facts.skip_bad else ""
         text += f" ({facts.skipped_reasons})" if facts.skipped_reasons else ""
-    else:
-        text = f"SYNTHETIC requests (no --log given; data set C made small): {what}"
     limit = f"Limit of each user: c = {facts.capacity} tokens, r = {facts.rate}/s"
-    return (
-        f"{text}.\n{limit}; the oracle rejects {100 * facts.rejected_share:.1f} %.  "
-        f"Threshold of frequency analysis: {facts.threshold}."
-    )
+    limit += f"; the oracle rejects {100 * facts.rejected_share:.1f} %."
+    return f"{text}.\n{limit}  Threshold of frequency analysis: {facts.threshold}."
 
 
 def _clock(span: str) -> str:
@@ -97,23 +96,14 @@ def means(sweeps: Frame, sweep: str, name: str) -> Frame:
 
 def values_in_order(part: Frame) -> list[str]:
     """The values of a sweep: spans and numbers by size, the full mesh before other overlays."""
-    from core.units import duration_ns
 
     def size(value: str) -> tuple[float, str]:
-        try:
-            return float(value), ""
-        except ValueError:
-            pass
-        try:
-            return float(duration_ns(value)), ""
-        except ValueError:
-            overlays = ("full-mesh", "random", "star", "tree", "ring", "line")
-            return (float(overlays.index(value)) if value in overlays else 99.0), value
+        for number in (float, duration_ns):
+            with suppress(ValueError):
+                return float(number(value)), ""
+        return float(OVERLAYS.index(value) if value in OVERLAYS else 99), value
 
     return sorted(set(part.value) - {""}, key=size)
-
-
-# --- above ---------------------------------------------------------------------------------------
 
 
 def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
@@ -200,9 +190,6 @@ def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> No
     title(excess, "(d) excess")
 
 
-# --- below ---------------------------------------------------------------------------------------
-
-
 def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:
     """One measure in all sweeps, on a common axis."""
     drawn = sweeps[sweeps.measure == measure]
@@ -227,11 +214,8 @@ def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
         if line.value.nunique() < 2:
             continue
         line = line.assign(place=[order.index(value) for value in line.value]).sort_values("place")
-        floored = [
-            Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
-            for mean in intervals_of(line, 100.0)
-        ]
-        interval_points(axes, line.place, floored, style_of(name), joined=True, size=3.2)
+        intervals = [floored(interval) for interval in intervals_of(line, 100.0)]
+        interval_points(axes, line.place, intervals, style_of(name), joined=True, size=3.2)
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
 
@@ -252,5 +236,6 @@ def _text(sweep: Sweep, value: str) -> str:
         return f"{float(value):g} x"
     if value in TEXTS:
         return TEXTS[value]
-    number, unit = value.rstrip("ms"), value[len(value.rstrip("ms")) :]
+    number = value.rstrip("ms")
+    unit = value.removeprefix(number)
     return f"{number} {unit}" if unit and number.replace(".", "").isdigit() else value

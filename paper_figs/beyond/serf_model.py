@@ -91,13 +91,10 @@ def _errors(data: Data) -> SparkFrame:
     from pyspark.sql import functions as f
 
     estimates = data.table("coordinates").withColumn("pair", f.concat_ws(" ", "a", "b"))
-    there = data.paths.select("run_id", "source", "target", f.col("measured_delay_ns").alias("there_ns"))
-    swapped = (f.col("target").alias("source"), f.col("source").alias("target"))
-    back = data.paths.select("run_id", *swapped, f.col("measured_delay_ns").alias("back_ns"))
-    measured = there.join(back, ["run_id", "source", "target"]).select(
-        "run_id",
-        f.concat_ws(" ", "source", "target").alias("pair"),
-        (f.col("there_ns") + f.col("back_ns")).alias("rtt_ns"),
+    there = data.paths.selectExpr("run_id", "source", "target", "measured_delay_ns as there_ns")
+    back = data.paths.selectExpr("run_id", "target as source", "source as target", "measured_delay_ns as back_ns")
+    measured = there.join(back, ["run_id", "source", "target"]).selectExpr(
+        "run_id", "concat_ws(' ', source, target) as pair", "there_ns + back_ns as rtt_ns"
     )
     rtt_ms = f.coalesce("rtt_ns", "true_rtt_ns") / MILLISECOND_NS
     estimated_ms = f.col("estimated_rtt_ns") / MILLISECOND_NS
@@ -109,9 +106,6 @@ def _errors(data: Data) -> SparkFrame:
         .withColumn("error_ms", estimated_ms - rtt_ms)
         .select("testbed", "repetition", "at_s", "pair", "rtt_ms", "estimated_ms", "error_ms")
     )
-
-
-# --- drawing -------------------------------------------------------------------------------------
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -166,9 +160,6 @@ def _draw_times(axes: Axes, times: Frame) -> None:
     key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN, marker=False), key(run_look)])
 
 
-# --- claims --------------------------------------------------------------------------------------
-
-
 def measure_w6(tables: Tables) -> Evidence:
     """Of each real run the share of pairs inside."""
     shares = tables["serf-model/shares"]
@@ -192,7 +183,6 @@ NOTES = (
     "mean) is over 100 runs of other seeds: a further one of its own would find 88 % of its pairs inside. (c): every "
     "15 seconds."
 )
-EXPERIMENT = Mixed(
-    "serf-model", "Real coordinate agents beside their model", "ours; ePulsar 3.2, 5.3", points, repetitions=LIVE_RUNS
-)
+TITLE = "Real coordinate agents beside their model"
+EXPERIMENT = Mixed("serf-model", TITLE, "ours; ePulsar 3.2, 5.3", points, repetitions=LIVE_RUNS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

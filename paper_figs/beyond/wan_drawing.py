@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from analysis.verdicts import Interval, t_interval
 from paper_figs.beyond.wan_runs import is_live
 from paper_figs.drawing import SMALL, categories, interval_points, label, marks
+from paper_figs.intervals import floored
 from paper_figs.light import Axes, Frame
 from paper_figs.series import samples
 from paper_figs.style import Style, style_of
@@ -17,18 +18,12 @@ def look_of(name: str, testbed: str) -> Style:
     return style_of(name)._replace(label=words, dashes="-" if live else "--", is_open=not live)
 
 
-def floored(values: Sequence[float]) -> Interval:
-    """The 95 % interval of the mean of what cannot be below 0."""
-    mean = t_interval(values)
-    return Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
-
-
 def flipped(flips: Frame) -> Interval:
     """The share of flipped decisions and its 95 % interval: over repetitions; of one run alone, Wilson's."""
     if len(flips) == 1:
         run = flips.iloc[0]
         return Interval(run.flipped_share, run.flipped_low, run.flipped_high, 1)
-    return floored(samples(flips.flipped_share))
+    return floored(t_interval(samples(flips.flipped_share)))
 
 
 def change_text(flips: Frame) -> str:

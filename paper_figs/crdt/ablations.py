@@ -1,18 +1,16 @@
 """Ours: what each rule of the thesis' listings costs, and what pushing does for counters (digest A1 to A21).
 
-The listings leave questions open, and some print the opposite of the text; the systems here have sound
-rules by default and the printed ones as switches.  A row a switch, alone against everything sound:
-requests admitted and rejected wrongly against the centralised limiter, worst excess over the
-envelope, bytes and memory over those of the sound system, paired by repetition.  Below the line: changes
-that no listing asks for, among them the ablation that the thesis lacks: its counter with the queue's
-urgent messages (and with a broadcast of every change), which tells what is owed to the queue and what to urgency.
+The listings leave questions open, and some print the opposite of the text; systems have sound rules by default and the
+printed ones as switches.  A row a switch, alone against everything sound, paired by repetition.  Below the line what
+no listing asks for, among it the ablation that the thesis lacks: its counter with the queue's urgent messages (and
+with a broadcast of every change), which tells what is owed to the queue and what to urgency.
 
 The last panel has the one rule with which nothing ends: delta states that keep both of two equal births (A8, Listing
-4.2), so that an element that is told to a node on two ways is two elements from then on.  Three nodes, c = 60, data
-set B, barely limited, 15 s: on five nodes the state grows tenfold in a second.
+4.2), so that an element that is told on two ways is two elements.  Three nodes, c = 60, barely limited, 15 s: on five
+nodes the state grows tenfold in a second.
 
-Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That the counter's printed refill
-bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
+Ten nodes, c = 150, substantial load: the rows on lists are slow.  That the counter's printed refill bounds each refill
+and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
 """
 
 from itertools import product

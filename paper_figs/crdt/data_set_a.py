@@ -1,11 +1,10 @@
 """Figs. 4.6, 5.1, 5.3 and 5.4: data set A, ten users within five minutes.
 
-Fig. 4.6: how the requests are divided among the users.  The split is legible in the thesis' drawing only; here it is
-Zipf's, above the least that makes a user limited.  Ours: how much of each the centralised limiter rejects.
+Fig. 4.6: requests by user.  The split is legible in the thesis' drawing only; here it is Zipf's, above the least that
+makes a user limited.  Ours: how much of each the centralised limiter rejects.
 
-Fig. 5.1: the counter against the centralised limiter.  The thesis draws Spotify's real system too, and gives both that
-system's parameters: all secret.  So there is no curve of it here, only its printed percentage, and the counter has
-Table 4.1's parameters.
+Fig. 5.1: the counter against the centralised limiter.  Of Spotify's real system there is its printed percentage only,
+and the counter has Table 4.1's parameters instead of that system's: they are secret.
 
 Figs. 5.3 and 5.4: counter and queue, with and without its two extensions, on the same runs: precision, (a) as the
 centralised limiter's rejections less each variant's, 0 being ideal; then memory and bandwidth.
@@ -19,7 +18,7 @@ from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, points_of
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
@@ -38,10 +37,8 @@ MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
 def user_tables(data: Data) -> FigureTables:
     """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
-    from pyspark.sql import functions as f
-
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    counts = data.requests.groupBy("run_id", "user").agg(f.count("*").alias("offered_count"), rejected)
+    conditions = {"offered_count": "true", "rejected_count": "decision = 'reject'"}
+    counts = counts_of(data.requests, ["run_id", "user"], **conditions)
     users = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
     users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
     users["rank"] = users.groupby("repetition").cumcount() + 1

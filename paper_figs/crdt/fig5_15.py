@@ -1,13 +1,11 @@
 """Fig. 5.15: rejections of the queue on data set D, by gossip interval: requests slightly faster than the refill.
 
-(a) Rejections since the start, against the centralised limiter's, whose sequence is known by hand (the
-42nd request is the first that is rejected, then every tenth).  (b) All rejections against the
-interval; ours: intervals between the thesis' three, rounds as 5.4 reckons with them (all nodes
-at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not try: refilling
-leaves the last element.  (c) Ours: when each run rejects for the first time.
+(a) Rejections since the start, against the centralised limiter's, known by hand (the 42nd request is the first that is
+rejected, then every tenth).  (b) All rejections against the interval; ours: intervals between the thesis' three, rounds
+as 5.4 reckons with them (all nodes at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not
+try: refilling leaves the last element.  (c) Ours: when each run rejects for the first time.
 
-Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent (5.4's
-reasoning has gossip alone).  Each repetition has several draws of the gossip on the same requests.
+Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent.
 """
 
 from collections.abc import Mapping
@@ -32,13 +30,8 @@ GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
 END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
 PLAIN, ALIGNED, KEPT = "as it is", "rounds as in 5.4", "last element kept"
-MODES: dict[str, Options] = {
-    PLAIN: {},
-    ALIGNED: {"phase": "aligned", "choice": "all"},
-    KEPT: {"keep_last": 1},
-}
-MODE_LOOKS = ((0, "o", "-"), (4, "s", "--"), (2, "D", "-."))
-LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
+MODES: dict[str, Options] = {PLAIN: {}, ALIGNED: {"phase": "aligned", "choice": "all"}, KEPT: {"keep_last": 1}}
+LOOKS = {PLAIN: series(PLAIN, 0, "o", "-"), ALIGNED: series(ALIGNED, 4, "s", "--"), KEPT: series(KEPT, 2, "D", "-.")}
 INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 

@@ -1,14 +1,13 @@
 """Fig. 5.16: how an element spreads by gossip, and the odds that the next request meets it (section 5.4).
 
-(a) Nodes that know of an element after each round of 300 ms, measured on real nodes by probes (workload
-``probes``): best case 2^k (nobody tells a node twice), all nodes' rounds at once, rounds at random
-phases (the default), and aligned rounds with a neighbour drawn among all.  (b) The share of nodes that
-know after 900 ms, when data set D's next request comes, by gossip interval; printed 27, 13 and 7 %.
-(c) Ours, the first of the thesis' speculations (5.4): the same by number of nodes.
+(a) Nodes that know of an element after each round of 300 ms, measured by probes: best case 2^k (nobody tells a node
+twice), all rounds at once, rounds at random phases (the default), and aligned rounds with a neighbour drawn among all.
+(b) The share of nodes that know after 900 ms, when data set D's next request comes, by gossip interval.  (c) Ours, the
+first of the thesis' speculations (5.4): the same by number of nodes.
 
-The element's node counts as one that knows.  Probes ask with a capacity of one token, at 0.8 tokens
-a second, so that the element lives longer than the four rounds; before its death a life changes nothing.
-T21's death is measured on one node: requests 900 ms apart, then two at once that only fit if it is dead.
+The element's node counts as one that knows.  Probes ask with a capacity of one token, at 0.8 tokens a second, so that
+the element outlives the four rounds.  T21's death is measured on one node: requests 900 ms apart, then two at once that
+only fit if it is dead.
 """
 
 from itertools import pairwise, product
@@ -31,13 +30,8 @@ NEXT_MS = 900  # when data set D's next request comes
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
 RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
-MODES: dict[str, Options] = {
-    RANDOM: {},
-    ALIGNED: {"phase": "aligned"},
-    ALL: {"phase": "aligned", "choice": "all"},
-}
-MODE_LOOKS = ((1, "o", "-"), (0, "s", "-"), (4, "^", "--"))
-LOOKS = {mode: series(mode, *look) for mode, look in zip(MODES, MODE_LOOKS, strict=True)}
+MODES: dict[str, Options] = {RANDOM: {}, ALIGNED: {"phase": "aligned"}, ALL: {"phase": "aligned", "choice": "all"}}
+LOOKS = {RANDOM: series(RANDOM, 1, "o", "-"), ALIGNED: series(ALIGNED, 0, "s", "-"), ALL: series(ALL, 4, "^", "--")}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
@@ -159,14 +153,8 @@ def measure_t20(tables: Tables) -> Evidence:
     """Odds of an immediate collision with aligned rounds, against 2^k / 30; longer intervals have lower ones."""
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, lag_ms=NEXT_MS, nodes=NODES)
     odds = {gossip_ms: by_repetition(runs, "known_share", gossip_ms=gossip_ms) for gossip_ms in GOSSIP_MS}
-    exact = [
-        within(f"odds at {gossip_ms} ms", samples(odds[gossip_ms]), KNOWN[gossip_ms].value, RATIO_TOLERANCE)
-        for gossip_ms in GOSSIP_MS
-    ]
-    falling = [
-        above(f"odds at {shorter} ms minus {longer} ms", samples(odds[shorter] - odds[longer]))
-        for shorter, longer in pairwise(GOSSIP_MS)
-    ]
+    exact = [within(f"odds at {at} ms", samples(known), KNOWN[at].value, RATIO_TOLERANCE) for at, known in odds.items()]
+    falling = [above(f"odds at {one} ms minus {two} ms", samples(odds[one] - odds[two])) for one, two in pairwise(odds)]
     return Evidence((*exact, *falling), tuple(falling))
 
 

@@ -84,13 +84,6 @@ def on_d(system: str, nodes: int = NODES, delay: str = "0ms", draw: int = 0, **o
     return msgspec.structs.replace(spec, study_options={"draw": draw}) if draw else spec
 
 
-def on_c(scale: Scale) -> list[RunSpec]:
-    """Centralised limiter, counter and queue with both extensions on data set C, or what stands for it at ``scale``."""
-    load = {"set": "C", **C_SMALLER.get(scale.name, {})}
-    specs = [limited(variant, "C") for variant in (ORACLE, COUNTER, FL)]
-    return at(scale, [msgspec.structs.replace(spec, workload_options=load) for spec in specs])
-
-
 def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:
     """The variant that a run's factors mean (None: the option is absent)."""
     name = {"crdt-counter": COUNTER, "crdt-queue": QUEUE}.get(system, system)

@@ -8,7 +8,7 @@ of Fig. 5.12 says; LINF is off there (5.2.4), so "the queue" is F.  Nothing shou
 Claims T16 and T17 span the loads.
 """
 
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,11 +30,6 @@ class UserTrace(NamedTuple):
     name: str
     queue: str = FL
 
-    @property
-    def variants(self) -> tuple[str, str]:
-        """Who is compared."""
-        return COUNTER, self.queue
-
 
 EXTREME, SUBSTANTIAL, BARELY, NOT_LIMITED = LOADS = (
     UserTrace(5, "B-extreme", "extreme load"),
@@ -48,28 +43,20 @@ STEADY = 0.95  # ours: a mean that is not below 95 % of an earlier one has not f
 LONG_S = 10.0  # ours: what "long after" the load is
 
 
-def precision_measure(load: UserTrace, approach: bool = False) -> Callable[[Tables], Evidence]:
+def measure_precision(load: UserTrace, tables: Tables, approach: bool = False) -> Evidence:
     """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
-
-    def measure(tables: Tables) -> Evidence:
-        runs = tables[f"crdt-fig5.{load.number}/runs"]
-        label = "gap of the {} to the centralised limiter, largest minus last"
-        shrinks = [precision.gap_shrinks(runs, name, label) for name in load.variants] if approach else []
-        return precision.measure(runs, shares_of(load.data_set), *shrinks)
-
-    return measure
+    runs = tables[f"crdt-fig5.{load.number}/runs"]
+    label = "gap of the {} to the centralised limiter, largest minus last"
+    shrinks = [precision.gap_shrinks(runs, name, label) for name in (COUNTER, load.queue)] if approach else []
+    return precision.measure(runs, shares_of(load.data_set), *shrinks)
 
 
-def usage_measure(load: UserTrace, silent: bool = False) -> Callable[[Tables], Evidence]:
+def measure_usage(load: UserTrace, tables: Tables, silent: bool = False) -> Evidence:
     """Areas of the queue over the counter's; on ``silent`` that the counter's last message is before the end."""
-
-    def measure(tables: Tables) -> Evidence:
-        runs = tables[f"crdt-fig5.{load.number + 1}/runs"]
-        exact, direction = usage.as_published(runs, load.queue, RATIOS[load.data_set][load.queue])
-        last = [usage.silent_before_the_end(runs)] if silent else []
-        return Evidence((*exact, *last), (*direction, *last))
-
-    return measure
+    runs = tables[f"crdt-fig5.{load.number + 1}/runs"]
+    exact, direction = usage.as_published(runs, load.queue, RATIOS[load.data_set][load.queue])
+    last = [usage.silent_before_the_end(runs)] if silent else []
+    return Evidence((*exact, *last), (*direction, *last))
 
 
 def measure_t10(tables: Tables) -> Evidence:
@@ -84,10 +71,8 @@ def measure_t10(tables: Tables) -> Evidence:
 def measure_t15(tables: Tables) -> Evidence:
     """Rejections of both, areas of the queue over the counter's, and which comes to rest later."""
     decided, runs = tables["crdt-fig5.11/runs"], tables["crdt-fig5.12/runs"]
-    none = [
-        at_most(f"rejections of the {variant}", samples(by_repetition(decided, "rejected_count", variant=variant)), 0.0)
-        for variant in NOT_LIMITED.variants
-    ]
+    rejected = {name: samples(by_repetition(decided, "rejected_count", variant=name)) for name in (COUNTER, F)}
+    none = [at_most(f"rejections of the {variant}", values, 0.0) for variant, values in rejected.items()]
     exact, direction = usage.as_published(runs, F, RATIOS["B-not-limited"][F])
     later = by_repetition(runs, "rest_s", variant=F) - by_repetition(runs, "rest_s", variant=COUNTER)
     rest = above("convergence of the queue minus that of the counter", samples(later), 0.0, "s")
@@ -141,12 +126,12 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T8", "5.2.1, Fig. 5.5",
         "Extreme load: the counter rejects 96.9 % of what the centralised limiter rejects, the queue 99.7 %.",
-        ("crdt-fig5.5",), precision_measure(EXTREME), substitute=True,
+        ("crdt-fig5.5",), partial(measure_precision, EXTREME), substitute=True,
     ),
     Claim(
         "T9", "5.2.1, Fig. 5.6",
         "Extreme load: the queue's memory is 7.98 times the counter's, its bandwidth 8.83 times.",
-        ("crdt-fig5.6",), usage_measure(EXTREME), substitute=True,
+        ("crdt-fig5.6",), partial(measure_usage, EXTREME), substitute=True,
         why="The ratio of bytes grows with the secret c: about 6, 14 and 30 at c = 150, 300 and 600. Memory is that "
         "of a model in which every delta state counts in full; an Erlang process probably holds one copy of a "
         "counter's bucket to which all 29 delta states refer, so that the thesis' counter looks smaller.",
@@ -163,7 +148,8 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T11", "5.2.2, Fig. 5.7",
         "Substantial load: the counter rejects 96.4 % of what the centralised limiter rejects, the queue 98.6 %; both "
-        "approach it over time.", ("crdt-fig5.7",), precision_measure(SUBSTANTIAL, approach=True), substitute=True,
+        "approach it over time.", ("crdt-fig5.7",), partial(measure_precision, SUBSTANTIAL, approach=True),
+        substitute=True,
         why="In the area under the curves, the reading that comes nearest, both percentages are as printed within 1 "
         "%. In total the two do not differ: by the end of the minute the counter's debt has made up for most of "
         "what it admitted (T17).",
@@ -171,7 +157,7 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T12", "5.2.2, Fig. 5.8",
         'Substantial load: the queue needs "513 % more" memory and "495 % more" bandwidth than the counter, which '
-        "stops sending before the last request.", ("crdt-fig5.8",), usage_measure(SUBSTANTIAL, silent=True),
+        "stops sending before the last request.", ("crdt-fig5.8",), partial(measure_usage, SUBSTANTIAL, silent=True),
         substitute=True,
         why="Memory is that of a model, in which the counter's delta states count in full (see T9); the ratio grows "
         "with the secret c, from 0.6 at c = 150 to 1.9 at 600 (crdt-sensitivity).",
@@ -179,14 +165,14 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T13", "5.2.3, Fig. 5.9",
         "Barely limited: the counter rejects 10 % of what the centralised limiter rejects, the queue 80 %.",
-        ("crdt-fig5.9",), precision_measure(BARELY), substitute=True,
+        ("crdt-fig5.9",), partial(measure_precision, BARELY), substitute=True,
         why="The centralised limiter rejects some 13 requests, and how many of them a limiter misses depends on where "
         "the last few fall: the thesis has one trace, here each repetition has its own.",
     ),
     Claim(
         "T14", "5.2.3, Fig. 5.10",
         'Barely limited: the queue needs "427 % more" memory and "215 % more" bandwidth than the counter.',
-        ("crdt-fig5.10",), usage_measure(BARELY), substitute=True,
+        ("crdt-fig5.10",), partial(measure_usage, BARELY), substitute=True,
         why="Memory is that of a model, in which the counter's delta states count in full, up to 30 counters each "
         "(see T9); in memory as measured the queue needs more, as the thesis says.",
     ),
@@ -217,17 +203,16 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 )  # fmt: skip
 
 
-def _precision(load: UserTrace, *claims: Claim) -> Figure:
+def _figures(load: UserTrace, of_precision: tuple[Claim, ...], of_usage: tuple[Claim, ...]) -> tuple[Figure, Figure]:
+    """Precision, and memory and bandwidth, on one trace."""
+    numbers, both = (f"5.{load.number}", f"5.{load.number + 1}"), (COUNTER, load.queue)
     title = f"Precision, one user, {load.name}"
-    return precision.figure(f"5.{load.number}", title, load.data_set, load.variants, claims, EXTENSIONS_NOTE)
-
-
-def _usage(load: UserTrace, *claims: Claim) -> Figure:
+    first = precision.figure(numbers[0], title, load.data_set, both, of_precision, EXTENSIONS_NOTE)
     title = f"Memory and bandwidth, one user, {load.name}"
-    return usage.figure(f"5.{load.number + 1}", title, load.data_set, load.variants, claims)
+    return first, usage.figure(numbers[1], title, load.data_set, both, of_usage)
 
 
-FIG5_5, FIG5_6 = _precision(EXTREME, T8), _usage(EXTREME, T9, T10)
-FIG5_7, FIG5_8 = _precision(SUBSTANTIAL, T11), _usage(SUBSTANTIAL, T12)
-FIG5_9, FIG5_10 = _precision(BARELY, T13), _usage(BARELY, T14)
-FIG5_11, FIG5_12 = _precision(NOT_LIMITED), _usage(NOT_LIMITED, T15)
+FIG5_5, FIG5_6 = _figures(EXTREME, (T8,), (T9, T10))
+FIG5_7, FIG5_8 = _figures(SUBSTANTIAL, (T11,), (T12,))
+FIG5_9, FIG5_10 = _figures(BARELY, (T13,), (T14,))
+FIG5_11, FIG5_12 = _figures(NOT_LIMITED, (), (T15,))

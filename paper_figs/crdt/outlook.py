@@ -1,11 +1,9 @@
 """What the thesis speculates about and does not measure (5.4, 5.5): delay, nodes that re-join, more nodes. Ours.
 
-(a) Rounds that an element misses at a node because messages take 250 ms, gossip every 200 ms: a line of six
-nodes, asked by probes when each of them knows.  (b) Rejections on data set D against the delay of
-messages, gossip every 300 ms: a counter only learns later, a queue loses what it does not learn in time.
-(c) A node of ten crashes at 30 s and is back, empty, a second later, or with a copy of a peer's state:
-requests that it admits from then on (data set B, substantial; c = 150).
-More nodes: Fig. 5.16 (c).
+(a) Rounds that an element misses because messages take 250 ms, gossip every 200 ms: a line of six nodes, asked by
+probes when each of them knows.  (b) Rejections on data set D against the delay of messages: a counter only learns
+later, a queue loses what it does not learn in time.  (c) A node of ten crashes at 30 s and is back, empty, a second
+later, or with a copy of a peer's state: requests that it admits from then on.  More nodes: Fig. 5.16 (c).
 """
 
 from itertools import pairwise, product
@@ -30,6 +28,7 @@ from paper_figs.crdt.grids import (
     on_d,
     on_mesh,
 )
+from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -90,18 +89,13 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     """``hops``: one row a node and run, missed_count; ``delays``: rejections on D; ``rejoin``: admitted_count."""
-    from pyspark.sql import functions as f
-
-    late = f.expr(f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}")
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    counted = data.requests.groupBy("run_id").agg(rejected, f.count_if(late).alias("admitted_count"))
-    runs = with_point(data, counted, FACTORS)
+    late = f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}"
+    conditions = {"rejected_count": "decision = 'reject'", "admitted_count": late}
+    runs = with_point(data, counts_of(data.requests, ["run_id"], **conditions), FACTORS)
     runs["delay_ms"] = [int(text.removesuffix("ms")) for text in runs.delay]
     d, b = (runs[runs.data_set == name].reset_index(drop=True) for name in ("D", DATA_SET))
-    queues = {1: KEPT}
     d["variant"] = [
-        queues.get(kept, QUEUE) if system == "crdt-queue" else label(system, NODES)
-        for system, kept in zip(d.system, d.keep_last, strict=True)
+        KEPT if kept == 1 else label(system, NODES) for system, kept in zip(d.system, d.keep_last, strict=True)
     ]
     b["variant"] = [COUNTER if system == "crdt-counter" else FL for system in b.system]
     b["fate"] = [COPY if "copy_from" in text else EMPTY if "crash" in text else UNHARMED for text in map(str, b.faults)]

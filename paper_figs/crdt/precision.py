@@ -13,7 +13,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, same
 from paper_figs.crdt.published import shares_of
-from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, per_run
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, interval_table, intervals_of
@@ -62,10 +62,8 @@ def tables(data: Data) -> FigureTables:
 
 
 def _late_admissions(requests: SparkFrame) -> SparkFrame:
-    from pyspark.sql import functions as f
-
-    late = f.expr(f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}")
-    return requests.groupBy("run_id").agg(f.count_if(late).alias("late_admitted_count"))
+    late = f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}"
+    return counts_of(requests, ["run_id"], late_admitted_count=late)
 
 
 def shares(runs: Frame) -> Frame:

@@ -1,6 +1,6 @@
 """What the thesis' figures have in common: one row a run with everything that is judged, and mean curves."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paper_figs.crdt.grids import CAPACITY, label
 from paper_figs.light import Data, Frame, SparkFrame
@@ -61,6 +61,14 @@ def per_run(
         over_time = usage.usage_over_time(data.table("usage")) if over_time is None else over_time
         frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.table("usage"), data.runs)]
     return joined(points_of(data, more), *frames)
+
+
+def counts_of(requests: SparkFrame, by: Sequence[str], **conditions: str) -> SparkFrame:
+    """How many of the requests with equal ``by`` meet each condition (SQL), in a column of its name."""
+    from pyspark.sql import functions as f
+
+    counts = (f.count_if(f.expr(condition)).alias(name) for name, condition in conditions.items())
+    return requests.groupBy(*by).agg(*counts)
 
 
 def curves(rows: Frame, runs: Frame, *values: str, zero_after_end: bool = False) -> Frame:

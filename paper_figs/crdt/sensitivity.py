@@ -61,11 +61,13 @@ def tables(data: Data) -> FigureTables:
 
 def ratios(runs: Frame) -> Frame:
     """The queues' areas over the counter's under the same choice, means over repetitions."""
-    rows = []
-    for (load, capacity, choice), part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"]):
-        for variant in sorted(set(part.variant) - {COUNTER}) if COUNTER in set(part.variant) else ():
-            for area in (MEMORY, BANDWIDTH):
-                rows.append((load, capacity, choice, variant, area, ratio(part, area, variant).mean()))
+    rows = [
+        (*point, variant, area, ratio(part, area, variant).mean())
+        for point, part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"])
+        if COUNTER in set(part.variant)
+        for variant in sorted(set(part.variant) - {COUNTER})
+        for area in (MEMORY, BANDWIDTH)
+    ]
     return frame_of(rows, ["data_set", "capacity", "choice", "variant", "area", "ratio"])
 
 

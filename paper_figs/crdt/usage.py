@@ -90,8 +90,7 @@ def with_seconds(runs: Frame) -> Frame:
 def ratio(runs: Frame, area: str, variant: str, to: str = COUNTER) -> Series:
     """An area of one variant over that of another, paired by repetition."""
     one, other = (by_repetition(runs, area, variant=name).astype(float) for name in (variant, to))
-    quotient: Series = one / other
-    return quotient
+    return one / other
 
 
 def ratios(runs: Frame) -> Frame:

@@ -124,7 +124,7 @@ def test_recovery_counts_from_the_end_of_the_disturbance() -> None:
 def failing_curves() -> pd.DataFrame:
     """Without a fault all is in time; with one nothing is for 20 s and a message is held up for 8 s."""
     rows = []
-    for system, scenario in product(failure.SYSTEMS, failure.SCENARIOS):
+    for system, scenario in product(failure.SYSTEMS, failure.FAULTS):
         for t_s in range(0, failure.END_S, failure.STEP_S):
             since_s = t_s - failure.FROM_S
             bad = scenario != failure.NO_FAULT and 0 <= since_s < 20
