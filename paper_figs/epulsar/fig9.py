@@ -16,7 +16,7 @@ from paper_figs.epulsar.windows import clients, in_bound, owned, windows
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.style import Style, style_of
+from paper_figs.style import style_of
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
@@ -94,7 +94,12 @@ def draw(tables: FigureTables) -> Drawing:
     lines = tables["lines"]
     most_ms = max(1.3 * BOUND_MS, 1.2 * float(lines.max_ms.max() if len(lines) else 0.0))
     for panel, variant in zip(axes, VARIANTS, strict=False):
-        _draw_lines(panel, lines[(lines.variant == variant) & (lines.second > 0)], style_of(VARIANTS[variant][0]))
+        log_axis(panel)
+        look = style_of(VARIANTS[variant][0])._replace(dashes="-")
+        for _, line in lines[(lines.variant == variant) & (lines.second > 0)].groupby(["topic", "spell"]):
+            curve(panel, line.second, line.max_ms, look, width=0.8, alpha=0.7)
+        rule(panel, BOUND_MS)
+        panel.set_xlabel("time (s)")
         panel.set_ylim(20, most_ms)
     rule(axes[0], BOUND_MS, text=f"bound, {BOUND_MS:g} ms")
     axes[0].set_ylabel("latency in the area of interest (ms)", fontsize=8)
@@ -105,14 +110,6 @@ def draw(tables: FigureTables) -> Drawing:
 def _label(variant: str) -> str:
     system, _, more = variant.partition(", ")
     return style_of(system).label + (f", {more}" if more else "")
-
-
-def _draw_lines(axes: Axes, lines: Frame, look: Style) -> None:
-    log_axis(axes)
-    for _, line in lines.groupby(["topic", "spell"]):
-        curve(axes, line.second, line.max_ms, look._replace(dashes="-"), width=0.8, alpha=0.7)
-    rule(axes, BOUND_MS)
-    axes.set_xlabel("time (s)")
 
 
 def _draw_late(axes: Axes, runs: Frame) -> None:

@@ -30,20 +30,20 @@ WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    specs = [_point(share, enabled) for share in SHARES for enabled in LOOKS]
+    specs = [
+        RunSpec(
+            system="tb-adaptor",
+            system_options={"enabled": enabled},
+            workload="shifting",
+            workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
+            topology_options={"brokers": len(BROKERS)},
+            study="control",
+            study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
+        )
+        for share in SHARES
+        for enabled in LOOKS
+    ]
     return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
-
-
-def _point(share: float, enabled: bool) -> RunSpec:
-    return RunSpec(
-        system="tb-adaptor",
-        system_options={"enabled": enabled},
-        workload="shifting",
-        workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
-        topology_options={"brokers": len(BROKERS)},
-        study="control",
-        study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
-    )
 
 
 def tables(data: Data) -> FigureTables:
