@@ -150,7 +150,7 @@ def measure_w1(tables: Tables) -> Evidence:
     runs = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
     if runs.empty:
         raise KeyError("emulated runs with replicas")
-    checks: list[Check] = []
+    checks = []
     for name, group in runs.groupby("name", sort=True):
         worst = [float(group.replica_gap_count.max())] * len(group)
         least = [float(group.replica_entry_count.min())] * len(group)

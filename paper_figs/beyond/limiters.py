@@ -146,7 +146,7 @@ def points_of(data: Data) -> Frame:
             ]
         )
     columns = ["nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
-    return runs[["run_id", "name", "repetition"]].join(frame_of(rows, columns))
+    return runs[["run_id", "name", "repetition"]].astype({"repetition": int}).join(frame_of(rows, columns))
 
 
 def measured(data: Data) -> Frame:

@@ -120,8 +120,7 @@ def error_curves(data: Data) -> Frame:
     pairs = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
     of_runs = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
     grouped = of_runs.groupby(["name", "scenario", "t_s"], sort=True)
-    sums: Frame = grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
-    return sums
+    return grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
 
 
 def recovery(curves: Frame) -> Frame:

@@ -13,7 +13,7 @@ centralised limiter's rejections less each variant's, 0 being ideal; then memory
 from dataclasses import replace
 
 from analysis.spark import collect
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
@@ -83,8 +83,7 @@ def measure_t1(tables: Tables) -> Evidence:
 def measure_t3(tables: Tables) -> Evidence:
     """Largest gaps of the slow variants against queue+F's, and that the largest is not the last."""
     runs = tables["crdt-fig5.3/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     fast = by_repetition(runs, "gap_peak_count", variant=F)
     for variant in SLOW:
         peak = by_repetition(runs, "gap_peak_count", variant=variant)
@@ -131,8 +130,7 @@ def measure_t6(tables: Tables) -> Evidence:
 def measure_t7(tables: Tables) -> Evidence:
     """Bytes of queue+L and queue+F over the counter's; LINF's over those without it; and that F costs more than L."""
     runs = tables["crdt-fig5.4/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for variant, printed in RATIOS["A"].items():
         checks, signs = usage.as_published(runs, variant, printed)
         exact += checks

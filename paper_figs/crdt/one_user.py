@@ -12,7 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import COUNTER, FL, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
@@ -92,7 +92,7 @@ def measure_t16(tables: Tables) -> Evidence:
 
 def measure_t17(tables: Tables) -> Evidence:
     """The counter's debt, the spread of convergence, and memory in the second half of the load."""
-    checks: list[Check] = []
+    checks = []
     for key, load in DEBTS:
         runs = tables[f"{key}/runs"]
         excess = samples(by_repetition(runs, "excess_tokens", variant=COUNTER))

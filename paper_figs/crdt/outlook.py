@@ -10,7 +10,7 @@ from itertools import pairwise, product
 
 import msgspec
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -181,7 +181,7 @@ def measure_t22(tables: Tables) -> Evidence:
     odds = {nodes: by_repetition(spread, "known_share", nodes=nodes) for nodes in sorted(set(spread.nodes))}
     if len(odds) < 2:
         raise KeyError("two numbers of nodes")
-    checks: list[Check] = [
+    checks = [
         above(f"share of nodes that know after 900 ms, {fewer} nodes minus {more}", samples(odds[fewer] - odds[more]))
         for fewer, more in pairwise(odds)
     ]

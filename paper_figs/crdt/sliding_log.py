@@ -11,7 +11,7 @@ its death has changed: both plain, data set B.
 """
 
 from analysis.spark import collect
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, within
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -174,7 +174,7 @@ def measure_t23(tables: Tables) -> Evidence:
         apart.append(float(max(abs((ours.at_s <= end).sum() - (theirs.at_s <= end).sum()) for end in ends)))
         only_one.append(float(len(set(ours.request_id) ^ set(theirs.request_id))))
     last = int(bursts.burst.max())
-    checks: list[Check] = [
+    checks = [
         at_most("saturated: most that the two counts differ by at multiples of c / r", apart, 0.0, "requests"),
         above("saturated: requests that one of them admits and the other does not", only_one, 0.0, "requests"),
     ]
