@@ -28,7 +28,6 @@ from shutil import which
 from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote
 
-from collectors.schema import TABLES
 from core.errors import MachineError
 
 if TYPE_CHECKING:
@@ -256,6 +255,8 @@ class Data:
 
     def _table(self, name: str) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
+
+        from collectors.schema import TABLES
 
         assert self.spark is not None, "an analytic figure has no runs to ask for"
         schema = from_arrow_schema(TABLES[name])

@@ -15,7 +15,7 @@ FIGURES = {
     "srtm-prop1": "paper_figs.srtm.prop1:FIGURE",
     "srtm-eq1": "paper_figs.srtm.eq1:FIGURE",
     "srtm-fig4": "paper_figs.srtm.fig4:FIGURE",
-    "srtm-fig4-1000": "paper_figs.srtm.fig4_1000:FIGURE",
+    "srtm-fig4-1000": "paper_figs.srtm.fig4:FIGURE_1000",
     "srtm-fig5": "paper_figs.srtm.fig5:FIGURE",
     "srtm-fig6": "paper_figs.srtm.fig6:FIGURE",
     "srtm-fig7": "paper_figs.srtm.fig7:FIGURE",
@@ -109,9 +109,7 @@ def load_figure(key: str) -> "Figure":
 
 
 # Claims that no single figure measures: they span figures.
-OTHER_CLAIMS = {
-    "crdt": "paper_figs.crdt.one_user:SPANNING",
-}
+OTHER_CLAIMS = {"crdt": "paper_figs.crdt.one_user:SPANNING"}
 
 
 def all_claims() -> "list[Claim]":

@@ -1,32 +1,23 @@
 """One hand that draws: sheets of panels, lines, points and bars with 95 % intervals, axes.  Keys: ``keys``.
 
-Every figure draws with these, so that one mark means one thing: error bars are 95 % t-intervals of the mean over
-repetitions (``analysis.verdicts.t_interval``), of a single repetition there is none; a black cross is what a paper
-prints; a key stands above the panels or above its own, never among data.  A look is a ``style.Style``: label,
-colour, marker, dashes, and whether the marker is open.  A frame has one row a repetition; what a figure's table
-has made of them already comes as ``Interval``s (``intervals_of``).
+One mark means one thing: error bars are 95 % t-intervals of the mean over repetitions
+(``analysis.verdicts.t_interval``), of a single repetition there is none; a black cross is what a paper prints; a key
+stands above the panels or above its own, never among data.  A look is a ``style.Style``.  A frame has one row a
+repetition; what a figure's table has made of them already comes as ``Interval``s (``intervals_of``).
 
-It rests on seaborn (theme, means with intervals, bars by hue), and on matplotlib for the rest.
 What is logarithmic is made so before anything is drawn: whiskers that reach 0 are cut there at a twentieth of the
-mean.  Neither library is imported at module level.
+mean.  Neither seaborn nor matplotlib is imported at module level.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Literal
 
 from analysis.verdicts import Interval, t_interval
+from core.records import Options
 from paper_figs.intervals import ends_on, whiskers
+from paper_figs.light import Axes, Drawing, Frame, Values
 from paper_figs.style import PANEL_INCHES, Style
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from numpy.typing import NDArray
-
-    Values: TypeAlias = Sequence[float] | pd.Series | NDArray[np.float64]
 
 Side = Literal["x", "y"]
 
@@ -38,7 +29,7 @@ TEXT, SMALL = 7.0, 6.5  # points: names and keys; notes
 # --- sheets --------------------------------------------------------------------------------------
 
 
-def sheet(width_inches: float, height_inches: float) -> "Drawing":
+def sheet(width_inches: float, height_inches: float) -> Drawing:
     """An empty drawing in the house style, for ``subfigures`` or ``subplots``."""
     import matplotlib
 
@@ -62,54 +53,52 @@ def panels(
     heights: Sequence[float] | None = None,
     share_x: bool | Literal["row", "col"] = False,
     share_y: bool | Literal["row", "col"] = False,
-) -> "tuple[Drawing, list[Axes]]":
+) -> tuple[Drawing, list[Axes]]:
     """A drawing and its panels in reading order; ``titles`` are lettered, "(a) …", if there are several.
 
     ``inches``: of the drawing (default: ``PANEL_INCHES`` a panel); ``widths``, ``heights``: relative.
     """
     width, height = inches or (PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows)
     drawing = sheet(width, height)
-    grid = drawing.subplots(
-        rows, columns, squeeze=False, width_ratios=widths, height_ratios=heights, sharex=share_x, sharey=share_y
-    )
+    shares: Options = {"width_ratios": widths, "height_ratios": heights, "sharex": share_x, "sharey": share_y}
+    grid = drawing.subplots(rows, columns, squeeze=False, **shares)
     flat: list[Axes] = list(grid.flat)
     for letter, axes, text in zip("abcdefghijklmnopqrstuvwxyz", flat, titles, strict=False):
         title(axes, f"({letter}) {text}" if len(titles) > 1 else text)
     return drawing, flat
 
 
-def title(axes: "Axes", text: str) -> None:
+def title(axes: Axes, text: str) -> None:
     """A panel's title."""
     axes.set_title(text, loc="left", fontsize=8)
 
 
-def sentence(axes: "Axes", text: str) -> None:
+def sentence(axes: Axes, text: str) -> None:
     """A sentence instead of an empty panel: "the centralised limiter rejects nothing"."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", fontsize=8, color=GREY)
 
 
-def note(axes: "Axes", text: str, at: tuple[float, float], right: bool = False, top: bool = False) -> None:
+def note(axes: Axes, text: str, at: tuple[float, float], right: bool = False, top: bool = False) -> None:
     """Small text at ``at``, shares of the panel's width and height: from there to the right (left) and up (down)."""
     ha, va = "right" if right else "left", "top" if top else "bottom"
     axes.annotate(text, at, xycoords="axes fraction", fontsize=SMALL, color=GREY, ha=ha, va=va)
 
 
 def label(
-    axes: "Axes",
+    axes: Axes,
     text: str,
     at: tuple[float, float],
     colour: str = INK,
     points: tuple[float, float] = (0.0, 2.0),
     ha: Literal["left", "center", "right"] | None = None,
-    va: Literal["bottom", "center", "top"] | None = None,
     size: float = SMALL,
     rotation: float = 0.0,
 ) -> None:
     """Small text so many ``points`` beside a place among the data: right, left, above or below, as these say."""
     ha = ha or ("left" if points[0] > 0 else "right" if points[0] < 0 else "center")
-    va = va or ("bottom" if points[1] > 0 else "top" if points[1] < 0 else "center")
-    look: dict[str, Any] = {"fontsize": size, "color": colour, "ha": ha, "va": va, "rotation": rotation}
+    va = "bottom" if points[1] > 0 else "top" if points[1] < 0 else "center"
+    look: Options = {"fontsize": size, "color": colour, "ha": ha, "va": va, "rotation": rotation}
     axes.annotate(text, at, points, "data", "offset points", multialignment="center", annotation_clip=False, **look)
 
 
@@ -117,11 +106,11 @@ def label(
 
 
 def curve(
-    axes: "Axes",
-    x: "Values",
-    y: "Values",
+    axes: Axes,
+    x: Values,
+    y: Values,
     look: Style,
-    band: "tuple[Values, Values] | None" = None,
+    band: tuple[Values, Values] | None = None,
     width: float = 1.2,
     alpha: float = 1.0,
     stairs: bool = False,
@@ -135,8 +124,8 @@ def curve(
 
 
 def mean_lines(
-    axes: "Axes",
-    frame: "pd.DataFrame",
+    axes: Axes,
+    frame: Frame,
     x: str,
     y: str,
     by: str,
@@ -157,15 +146,15 @@ def mean_lines(
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
     for n, (name, look) in enumerate(present.items()):
         part = frame[frame[by] == name].astype({y: float})
-        line: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2}
-        line |= {"err_style": "bars", "err_kws": {"capsize": 2, "elinewidth": 0.8}, **marker_of(look, size)}
+        line = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2, **marker_of(look, size)}
+        bars = {"err_style": "bars", "err_kws": {"capsize": 2, "elinewidth": 0.8}}
         with _labels_kept(axes), _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
-            seaborn.lineplot(part, x=x, y=y, errorbar=ends, legend=False, ax=axes, **line)
+            seaborn.lineplot(part, x=x, y=y, errorbar=ends, legend=False, ax=axes, **line, **bars)
 
 
 def mean_points(
-    axes: "Axes",
-    frame: "pd.DataFrame",
+    axes: Axes,
+    frame: Frame,
     x: str,
     y: str,
     by: str,
@@ -186,8 +175,8 @@ def mean_points(
 
 
 def interval_points(
-    axes: "Axes",
-    at: "Values",
+    axes: Axes,
+    at: Values,
     intervals: Sequence[Interval],
     look: Style,
     lying: bool = False,
@@ -198,56 +187,48 @@ def interval_points(
 
     ``lying``: values along x, ``at`` along y; ``joined``: by a line in the look's dashes.
     """
-    mean, side = [point.mean for point in intervals], "x" if lying else "y"
-    error = whiskers(intervals, _is_log(axes, side))
-    place: dict[str, Any] = {"x": mean, "y": at, "xerr": error} if lying else {"x": at, "y": mean, "yerr": error}
-    line: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes if joined else "none", "linewidth": 1.2}
+    mean, error = [point.mean for point in intervals], whiskers(intervals, _is_log(axes, "x" if lying else "y"))
+    place: Options = {"x": mean, "y": at, "xerr": error} if lying else {"x": at, "y": mean, "yerr": error}
+    line: Options = {"color": look.colour, "linestyle": look.dashes if joined else "none", "linewidth": 1.2}
     axes.errorbar(**place, elinewidth=0.8, capsize=2, **line, **marker_of(look, size))
 
 
-def marks(axes: "Axes", x: "Values", y: "Values", look: Style, size: float = 4.0, alpha: float = 1.0) -> None:
+def marks(axes: Axes, x: Values, y: Values, look: Style, size: float = 4.0, alpha: float = 1.0) -> None:
     """Single values, a marker each: runs, instants, requests."""
     axes.plot(x, y, color=look.colour, linestyle="none", alpha=alpha, **marker_of(look, size))
 
 
-def run_marks(axes: "Axes", row: float, values: "Values", look: Style, size: float = 4.0) -> None:
+def run_marks(axes: Axes, row: float, values: Values, look: Style, size: float = 4.0) -> None:
     """One marker a run along x, spread over the height of a ``row`` in the order given."""
     marks(axes, values, [row + shift for shift in beside(len(values), 0.5)], look, size)
 
 
-def published(axes: "Axes", x: "Values", y: "Values") -> None:
+def published(axes: Axes, x: Values, y: Values) -> None:
     """What a paper prints: black crosses, in front."""
     axes.plot(x, y, color=INK, marker="x", markersize=6, linestyle="none", zorder=5)
 
 
-def rule(axes: "Axes", at: float, side: Side = "y", reference: bool = False, text: str = "") -> None:
+def rule(axes: Axes, at: float, side: Side = "y", reference: bool = False, text: str = "") -> None:
     """A thin line at ``at`` on the axis ``side``: dotted black for a ``reference``, else dashed grey.
 
     A reference is what something is compared with (1, 100 %, the centralised limiter); other lines are bounds
     and instants.  ``text`` stands at its right end, above it, or along it at the top.
     """
     colour, dashes = (INK, ":") if reference else (GREY, DASHED)
-    small: dict[str, Any] = {"fontsize": SMALL, "color": colour, "textcoords": "offset points", "ha": "right"}
+    small: Options = {"fontsize": SMALL, "color": colour, "textcoords": "offset points", "ha": "right"}
     if side == "y":
         axes.axhline(at, color=colour, linewidth=0.8, linestyle=dashes)
-        axes.annotate(text, (1.0, at), xycoords=("axes fraction", "data"), xytext=(-2, 1.5), va="bottom", **small)
+        axes.annotate(text, (1.0, at), (-2, 1.5), ("axes fraction", "data"), va="bottom", **small)
     else:
         axes.axvline(at, color=colour, linewidth=0.8, linestyle=dashes)
-        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (-1.5, -2), "va": "top"}
-        axes.annotate(text, (at, 1.0), rotation=90, **place, **small)
+        axes.annotate(text, (at, 1.0), (-1.5, -2), ("data", "axes fraction"), va="top", rotation=90, **small)
 
 
 # --- bars ----------------------------------------------------------------------------------------
 
 
 def mean_bars(
-    axes: "Axes",
-    frame: "pd.DataFrame",
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    order: Sequence[object],
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Mapping[str, Style], order: Sequence[object]
 ) -> None:
     """Bars side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``."""
     import seaborn
@@ -256,16 +237,16 @@ def mean_bars(
     part = frame[frame[by].isin(list(present)) & frame[x].isin(list(order))].astype({y: float})
     if part.empty:
         return
-    bar: dict[str, Any] = {"palette": present, "saturation": 1.0, "linewidth": 0, "width": 0.75, "legend": False}
-    bar |= {"errorbar": ends_on(_is_log(axes, "y")), "err_kws": {"linewidth": 0.8, "color": INK}, "capsize": 0.15}
+    bar = {"palette": present, "saturation": 1.0, "linewidth": 0, "width": 0.75, "legend": False}
+    whisker = {"errorbar": ends_on(_is_log(axes, "y")), "err_kws": {"linewidth": 0.8, "color": INK}, "capsize": 0.15}
     with _labels_kept(axes):
-        seaborn.barplot(part, x=x, y=y, hue=by, order=list(order), hue_order=list(present), ax=axes, **bar)
+        seaborn.barplot(part, x=x, y=y, hue=by, order=list(order), hue_order=list(present), ax=axes, **bar, **whisker)
     axes.set_ylim(bottom=0)
 
 
 def interval_bars(
-    axes: "Axes",
-    at: "Values",
+    axes: Axes,
+    at: Values,
     intervals: Sequence[Interval],
     look: Style,
     width: float = 0.34,
@@ -275,10 +256,11 @@ def interval_bars(
     """Bars with the intervals that the caller has; ``lying``: along x."""
     mean, error = [point.mean for point in intervals], whiskers(intervals, _is_log(axes, "x" if lying else "y"))
     whisker = {"elinewidth": 0.8, "capsize": 1.5, "ecolor": INK}
+    bar: Options = {"color": look.colour, "alpha": alpha, "linewidth": 0, "error_kw": whisker}
     if lying:
-        axes.barh(at, mean, width, xerr=error, color=look.colour, alpha=alpha, linewidth=0, error_kw=whisker)
+        axes.barh(at, mean, width, xerr=error, **bar)
     else:
-        axes.bar(at, mean, width, yerr=error, color=look.colour, alpha=alpha, linewidth=0, error_kw=whisker)
+        axes.bar(at, mean, width, yerr=error, **bar)
 
 
 def beside(count: int, span: float) -> list[float]:
@@ -290,7 +272,7 @@ def beside(count: int, span: float) -> list[float]:
 
 
 def log_axis(
-    axes: "Axes",
+    axes: Axes,
     side: Side = "y",
     steps: Sequence[float] = (1, 2, 5),
     at: Sequence[float] = (),
@@ -305,12 +287,11 @@ def log_axis(
     """
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-    scale = axes.set_yscale if side == "y" else axes.set_xscale
+    scale, axis = (axes.set_yscale, axes.yaxis) if side == "y" else (axes.set_xscale, axes.xaxis)
     if linear_below:
         scale("symlog", linthresh=linear_below, linscale=linear_share)
     else:
         scale("log")
-    axis = axes.yaxis if side == "y" else axes.xaxis
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
     if at:
         axis.set_major_locator(FixedLocator(list(at)))
@@ -327,7 +308,7 @@ def plain(value: float) -> str:
     return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 
-def categories(axes: "Axes", names: Sequence[str], side: Side = "x", size: float = TEXT, between: bool = True) -> None:
+def categories(axes: Axes, names: Sequence[str], side: Side = "x", size: float = TEXT, between: bool = True) -> None:
     """Names at 0, 1, … of the axis ``side``, the first at the left or at the top; no grid lines across them."""
     if side == "x":
         axes.set_xticks(range(len(names)), list(names), fontsize=size)
@@ -338,26 +319,19 @@ def categories(axes: "Axes", names: Sequence[str], side: Side = "x", size: float
     axes.grid(visible=not between, axis=side)
 
 
-# --- of this module ------------------------------------------------------------------------------
-
-
-def marker_of(look: Style, size: float = 4.5) -> "dict[str, Any]":
+def marker_of(look: Style, size: float = 4.5) -> Options:
     """What matplotlib asks for a look's marker, filled or open."""
-    return {
-        "marker": look.marker,
-        "markersize": size,
-        "markeredgecolor": look.colour,
-        "markeredgewidth": 1.0,
-        "markerfacecolor": WHITE if look.is_open else look.colour,
-    }
+    edge = {"markeredgecolor": look.colour, "markeredgewidth": 1.0}
+    face = WHITE if look.is_open else look.colour
+    return {"marker": look.marker, "markersize": size, **edge, "markerfacecolor": face}
 
 
-def _is_log(axes: "Axes", side: str) -> bool:
+def _is_log(axes: Axes, side: str) -> bool:
     return (axes.get_yscale() if side == "y" else axes.get_xscale()) == "log"
 
 
 @contextmanager
-def _shifted(axes: "Axes", points: float) -> Iterator[None]:
+def _shifted(axes: Axes, points: float) -> Iterator[None]:
     """What is drawn meanwhile stands so many points to the right of its data, whatever the scale."""
     from matplotlib.transforms import ScaledTranslation
 
@@ -370,7 +344,7 @@ def _shifted(axes: "Axes", points: float) -> Iterator[None]:
 
 
 @contextmanager
-def _labels_kept(axes: "Axes") -> Iterator[None]:
+def _labels_kept(axes: Axes) -> Iterator[None]:
     """Seaborn writes the columns' names beside axes that have none; here figures name them."""
     before = axes.get_xlabel(), axes.get_ylabel()
     yield

@@ -1,20 +1,15 @@
 """What a figure's file gives: a grid, tables made by Spark, a drawing, claims."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 from analysis.verdicts import Claim
+from core.records import Options
 from harness.experiment import Experiment
+from paper_figs.light import Data, Drawing, Frame
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-FigureTables = dict[str, "pd.DataFrame"]
-Given: TypeAlias = Mapping[str, Any]  # the values of a figure's own options, by name
+FigureTables = dict[str, Frame]
+Given = Options  # the values of a figure's own options, by name
 
 
 @dataclass(frozen=True)
@@ -26,8 +21,8 @@ class Figure:
     """
 
     experiment: Experiment
-    tables: Callable[["Data"], FigureTables]
-    draw: Callable[[FigureTables], "Drawing"]
+    tables: Callable[[Data], FigureTables]
+    draw: Callable[[FigureTables], Drawing]
     claims: tuple[Claim, ...] = ()
     notes: str = ""  # shown under the figure in the report: calibrations, substitutes, deviations
 

@@ -1,35 +1,37 @@
 """95 % intervals as they are drawn: of what a figure's table holds, cut where an axis has no room for them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, replace
 from math import exp, inf, log
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from analysis.verdicts import Interval, t_interval
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
+from paper_figs.light import Floats, Frame, Series
+from paper_figs.series import frame_of
 
 LEAST_SHARE = 0.05  # of the mean: where a log axis cuts a whisker that reaches 0
 
 
-def intervals_of(rows: "pd.DataFrame", factor: float = 1.0) -> list[Interval]:
-    """The intervals of rows with mean, count, and low and high, or std (over the repetitions), times ``factor``."""
-    intervals = []
-    for row in rows.to_dict("records"):
-        mean, count = row["mean"], int(row["count"])
-        if "std" in row:
-            half = half_width(count) * row["std"] if count > 1 else inf
-            low, high = mean - half, mean + half
-        else:
-            low, high = (row["low"], row["high"]) if count > 1 else (-inf, inf)
-        intervals.append(Interval(factor * mean, factor * low, factor * high, count))
-    return intervals
+def intervals_of(rows: Frame, factor: float = 1.0) -> list[Interval]:
+    """The intervals of rows with mean, low, high and count, times ``factor``."""
+    columns = zip(rows["mean"], rows["low"], rows["high"], rows["count"], strict=True)
+    return [Interval(factor * mean, factor * low, factor * high, int(count)) for mean, low, high, count in columns]
+
+
+def interval_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[object], Sequence[float]]]) -> Frame:
+    """Of rows of names and samples: ``columns``, and the samples' mean, low, high (95 % interval) and count."""
+    measured = [(*names, *astuple(t_interval(values))) for names, values in rows]
+    return frame_of(measured, [*columns, "mean", "low", "high", "count"])
+
+
+def floored(interval: Interval) -> Interval:
+    """Of what cannot be below 0; a single value's, which is infinite, as it is."""
+    return replace(interval, low=max(0.0, interval.low)) if interval.count > 1 else interval
 
 
 def intervals_by(
-    frame: "pd.DataFrame", x: str, y: str, measure: Callable[[Sequence[float]], Interval] = t_interval
+    frame: Frame, x: str, y: str, measure: Callable[[Sequence[float]], Interval] = t_interval
 ) -> tuple[list[float], list[Interval]]:
     """Of a frame with a row a repetition: each ``x``, ascending, and the intervals of ``y`` there."""
     groups = [(float(at), measure(list(values.astype(float)))) for at, values in frame.groupby(x)[y]]
@@ -49,10 +51,8 @@ def half_width(count: int) -> float:
     return float(t.ppf(0.975, count - 1)) / count**0.5 if count > 1 else 0.0
 
 
-def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> "NDArray[np.float64]":
+def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> Floats:
     """How far intervals reach below and above their means, 2 x n; nothing (NaN) where one is infinite."""
-    import numpy as np
-
     mean, low, high = (np.array([getattr(point, end) for point in intervals]) for end in ("mean", "low", "high"))
     if is_log:
         low = np.where(low > 0, low, LEAST_SHARE * mean)
@@ -60,10 +60,10 @@ def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> "NDArray[np
     return np.where(np.isfinite(error), error, np.nan)
 
 
-def ends_on(is_log: bool) -> Callable[["pd.Series"], tuple[float, float]]:
+def ends_on(is_log: bool) -> Callable[[Series], tuple[float, float]]:
     """What seaborn asks for: from values to the ends of their interval, on a log axis or another."""
 
-    def ends(values: "pd.Series") -> tuple[float, float]:
+    def ends(values: Series) -> tuple[float, float]:
         below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
         mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
         return mean - below, mean + above

@@ -1,19 +1,14 @@
 """Keys to the marks of ``drawing``: above all panels, or above the one that they are for; never among data."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
 
+from core.records import Options
 from paper_figs.drawing import DASHED, GREY, INK, SMALL, TEXT, marker_of
+from paper_figs.light import Artist, Axes, Drawing, SubFigure
 from paper_figs.style import Style
 
-if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.figure import SubFigure
 
-
-def key(look: Style, line: bool = True, marker: bool = True) -> "Artist":
+def key(look: Style, line: bool = True, marker: bool = True) -> Artist:
     """A key's entry for lines, points or both in a look."""
     from matplotlib.lines import Line2D
 
@@ -23,23 +18,22 @@ def key(look: Style, line: bool = True, marker: bool = True) -> "Artist":
     )
 
 
-def bar_key(look: Style, alpha: float = 1.0) -> "Artist":
+def bar_key(look: Style, alpha: float = 1.0) -> Artist:
     """A key's entry for bars, areas and bands."""
     from matplotlib.patches import Patch
 
     return Patch(color=look.colour, alpha=alpha, linewidth=0, label=look.label)
 
 
-def rule_key(text: str, reference: bool = False) -> "Artist":
+def rule_key(text: str, reference: bool = False) -> Artist:
     """A key's entry for a line of ``rule``."""
     from matplotlib.lines import Line2D
 
-    if reference:
-        return Line2D([], [], color=INK, linewidth=0.8, linestyle=":", label=text)
-    return Line2D([], [], color=GREY, linewidth=0.8, linestyle=DASHED, label=text)
+    colour = INK if reference else GREY
+    return Line2D([], [], color=colour, linewidth=0.8, linestyle=":" if reference else DASHED, label=text)
 
 
-def published_key(text: str = "published") -> "Artist":
+def published_key(text: str = "published") -> Artist:
     """A key's entry for ``published``."""
     from matplotlib.lines import Line2D
 
@@ -47,27 +41,17 @@ def published_key(text: str = "published") -> "Artist":
 
 
 def legend_above(
-    drawing: "Drawing | SubFigure", keys: Sequence["Artist"], columns: int | None = None, below: bool = False
+    drawing: Drawing | SubFigure, keys: Sequence[Artist], columns: int | None = None, below: bool = False
 ) -> None:
     """One key for all panels, above them, or ``below``."""
-    place: Literal["outside upper center", "outside lower center"]
-    place = "outside lower center" if below else "outside upper center"
-    drawing.legend(handles=list(keys), loc=place, ncols=columns or len(keys), fontsize=TEXT)
+    look: Options = {"ncols": columns or len(keys), "fontsize": TEXT}
+    drawing.legend(handles=list(keys), loc="outside lower center" if below else "outside upper center", **look)
 
 
-def key_above(axes: "Axes", keys: Sequence["Artist"], columns: int = 2) -> None:
+def key_above(axes: Axes, keys: Sequence[Artist], columns: int = 2) -> None:
     """A panel's own key, between its title and its data; call it after ``title``."""
     lines = -(-len(keys) // columns)
-    axes.legend(
-        handles=list(keys),
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=columns,
-        fontsize=SMALL,
-        borderaxespad=0.5,
-        borderpad=0.1,
-        labelspacing=0.3,
-        columnspacing=1.2,
-        handlelength=2.0,
-    )
+    place: Options = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.5, "borderpad": 0.1}
+    spaces: Options = {"labelspacing": 0.3, "columnspacing": 1.2, "handlelength": 2.0}
+    axes.legend(handles=list(keys), ncols=columns, fontsize=SMALL, **place, **spaces)
     axes.set_title(axes.get_title(loc="left"), loc="left", fontsize=8, pad=8 + lines * 1.45 * SMALL)

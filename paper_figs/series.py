@@ -2,52 +2,71 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
+from analysis.spark import collect
 from analysis.verdicts import Check, above, below
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+from core.units import MILLISECOND_NS
+from paper_figs.light import Data, Frame, Series, SparkFrame
 
 
-def with_point(data: "Data", frame: "DataFrame", factors: Mapping[str, str]) -> "pd.DataFrame":
-    """``frame`` (with run_id) and what names each run's point: arrivals, system, repetition, outcome, the factors."""
+def with_point(
+    data: Data,
+    frame: SparkFrame,
+    factors: Mapping[str, str],
+    axes: Sequence[str] = ("arrivals", "system", "repetition", "outcome"),
+) -> Frame:
+    """``frame`` (with run_id) and what names each run's point: columns of its run, the factors; ordered by these."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
     named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
-    axes = [f.col("workload").alias("arrivals"), "system", "repetition", "outcome"]
-    points = data.runs.select("run_id", *axes, *named)
-    order = ["arrivals", "system", *factors, "repetition", *frame.columns]
-    return plain(collect(frame.join(points, "run_id"), order), factors)
+    points = data.runs.withColumnRenamed("workload", "arrivals").select("run_id", *axes, *named)
+    first = [axis for axis in axes if axis not in ("repetition", "outcome")]
+    return plain(collect(frame.join(points, "run_id"), [*first, *factors, "repetition", *frame.columns]), factors)
 
 
-def plain(frame: "pd.DataFrame", factors: Iterable[str]) -> "pd.DataFrame":
-    """Factors from the text that the tables hold to numbers and truth values; text that is neither stays."""
+def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> SparkFrame:
+    """Quantiles of rows of ``latency_histogram``, by ``by``: a column a name of ``quantiles``, in ms."""
+    from analysis import metrics
+
+    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in quantiles.items()]
+    return metrics.percentiles(metrics.final_round(latency), list(by), list(quantiles)).selectExpr(*by, *columns)
+
+
+def plain(frame: Frame, factors: Iterable[str]) -> Frame:
+    """Factors from the text that the tables hold to numbers and truth values; what is neither stays."""
     for column in factors:
         frame[column] = [_value(text) for text in frame[column]]
     return frame
 
 
-def _value(text: Any) -> Any:
-    """A factor that a run does not have is no text, and stays as it is."""
-    try:
+def _value(text: object) -> object:
+    with suppress(ValueError):
         return json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return text
+    return text
 
 
-def with_others(systems: Sequence[str], points: "pd.DataFrame") -> list[str]:
+def joined(runs: Frame, *measured: SparkFrame) -> Frame:
+    """``runs`` with the columns of frames of one row a run; null where a frame lacks the run."""
+    for frame in measured:
+        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+    return runs
+
+
+def frame_of(rows: Iterable[object], columns: Sequence[str]) -> Frame:
+    """A small table from its rows."""
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=list(columns))
+
+
+def with_others(systems: Sequence[str], points: Frame) -> list[str]:
     """``systems``, and after them those that joined the figure's grid."""
     return [*systems, *sorted(set(points.system) - set(systems))]
 
 
-def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
+def where(frame: Frame, **values: object) -> Frame:
     """The rows with these values; KeyError where there are none, so that a claim without data is undecided."""
     for column, value in values.items():
         frame = frame[frame[column] == value]
@@ -56,19 +75,19 @@ def where(frame: "pd.DataFrame", **values: Any) -> "pd.DataFrame":
     return frame
 
 
-def by_repetition(frame: "pd.DataFrame", value: str, **values: Any) -> "pd.Series":
+def by_repetition(frame: Frame, value: str, **values: object) -> Series:
     """The values of one point, indexed by repetition: one row each, or ``values`` do not name a point."""
     column = where(frame, **values).set_index("repetition")[value].sort_index()
     assert column.index.is_unique, f"several rows a repetition of {value} at {values}"
     return column
 
 
-def samples(series: "pd.Series") -> list[float]:
+def samples(series: Series) -> list[float]:
     """What a check wants: the values without the repetitions that lack one."""
     return [float(value) for value in series.dropna()]
 
 
-def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
+def doublings(one: Series, other: Series | float) -> Series:
     """log2(one / other), paired by repetition (without the unpaired ones): above 0 where ``one`` is larger.
 
     For orders between latencies that span decades: in a plain difference one repetition's burst of
@@ -76,7 +95,7 @@ def doublings(one: "pd.Series", other: "pd.Series | float") -> "pd.Series":
     """
     import numpy as np
 
-    ratio: pd.Series = np.log2(one / other)
+    ratio: Series = np.log2(one / other)
     return ratio.dropna()
 
 
@@ -85,11 +104,10 @@ def whole(count: float) -> str:
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
 
 
-def steps(runs: "pd.DataFrame", value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:
+def steps(runs: Frame, value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:
     """``value`` rises (or falls) with ``x``: one check between neighbours, differences paired by repetition."""
-    at = sorted(set(runs[x]))
     checks = []
-    for smaller, larger in pairwise(at):
+    for smaller, larger in pairwise(sorted(set(runs[x]))):
         change = by_repetition(runs, value, **{x: larger}) - by_repetition(runs, value, **{x: smaller})
         check = above if rises else below
         checks.append(check(f"{value}, {x} = {larger} minus {x} = {smaller}", samples(change), 0.0, unit))

@@ -56,7 +56,6 @@ STYLES = {
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system
 MARKERS = ("o", "s", "D", "^", "v", "P")
-PUBLISHED = {"color": "#000000", "marker": "x", "linestyle": "none", "markersize": 6, "label": "published"}
 
 
 def style_of(system: str) -> Style:

@@ -53,7 +53,6 @@ UNSEEDED = {"random.Random", "numpy.random.default_rng"}  # without arguments
 # Public class names with two meanings, and why.
 SHARED_NAMES = {
     "Config": "the options of whatever the module is: of a system, a workload, a study",
-    "Scenario": "still open: the figures limiters-partition, placement-failure, epulsar-transient",
 }
 PRODUCT = tuple(folder for folder in ALLOWED if folder != "benchmarks")
 

@@ -4,37 +4,37 @@ The evaluation that the thesis names as future work (chapter 7).  What is offere
 Gossip, capacity and rate are the thesis' (Table 4.1).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most
+from analysis.spark import collect
+from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most, t_interval
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
+from paper_figs.beyond.wan_drawing import draw_flips, from_zero, look_of
 from paper_figs.beyond.wan_runs import FLIPPED, LIVE, LIVE_CLAIM, NAMES, REPETITIONS, VIRTUAL, is_live
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import samples
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 WITHIN = 0.95, 1.05  # ours, set before results: admitted totals of both testbeds
 FLOOR_MS = 0.01  # of a log axis: virtual time decides at once
 WHISKER = Style("", "#333333", "", "-")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every limiter on both testbeds, and the oracle."""
     names = NAMES[::2] if scale.name == "tiny" else NAMES
     specs = [wan_runs.point(name, scale, LIVE) for name in names]
     return [wan_runs.oracle(scale), *wan_runs.on_both(specs)]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, ``flips`` (a row a pair of twins), ``latency`` and ``gaps``: see ``wan_runs``, ``gaps_of``."""
     flips = wan_runs.flips_of(data, wan_runs.twins(data)).drop(columns=["virtual_run_id", "live_run_id"])
     return {
@@ -45,10 +45,9 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def gaps_of(data: "Data") -> "Frame":
+def gaps_of(data: Data) -> Frame:
     """Admitted beyond the oracle by second: name, testbed, t_s, mean, low, high (over repetitions)."""
     from analysis import limiting
-    from analysis.spark import collect
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     of_runs = collect(gaps.select("run_id", "t_ns", "gap_count"), ["run_id", "t_ns"])
@@ -58,10 +57,7 @@ def gaps_of(data: "Data") -> "Frame":
     return curves.reset_index()
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Errors over time and in all, decisions that flip, latency, bytes, convergence."""
     errors = ("admitted beyond the oracle, over time", "errors against the oracle")
     live = ("decisions that differ from virtual time", "decision latency, emulated")
@@ -80,29 +76,34 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_gaps(axes: "Axes", gaps: "Frame", names: Sequence[str]) -> None:
+def _draw_gaps(axes: Axes, gaps: Frame, names: Sequence[str]) -> None:
     """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
-    for place, name in enumerate(names):
-        for testbed, line in gaps[gaps.name == name].groupby("testbed"):
-            width = max(1.2, 3.6 - 1.2 * place) if is_live(str(testbed)) else 0.9
-            curve(axes, line.t_s, line["mean"], look_of(name, str(testbed)), width=width)
+    for place, name, testbed, line in _groups(gaps, names):
+        width = max(1.2, 3.6 - 1.2 * place) if is_live(testbed) else 0.9
+        curve(axes, line.t_s, line["mean"], look_of(name, testbed), width=width)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="requests")
 
 
-def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
+def _groups(frame: Frame, names: Sequence[str]) -> Iterator[tuple[int, str, str, Frame]]:
+    """Place, name, testbed and rows of each limiter on each testbed."""
+    for place, name in enumerate(names):
+        for testbed, rows in frame[frame.name == name].groupby("testbed"):
+            yield place, name, str(testbed), rows
+
+
+def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """Bars: wrongly admitted below, wrongly rejected above it; intervals of the sum.  Open: virtual time."""
     from matplotlib.patches import Patch
 
-    for place, name in enumerate(names):
-        for testbed, group in runs[runs.name == name].groupby("testbed"):
-            live, colour = is_live(str(testbed)), style_of(name).colour
-            at, face = place + (0.2 if live else -0.2), colour if live else "white"
-            admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-            bar: dict[str, Any] = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
-            axes.bar(at, admitted, **bar)
-            axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
-            interval_points(axes, [at], [floored([100 * share for share in samples(group.error_share)])], WHISKER)
+    for place, name, testbed, group in _groups(runs, names):
+        live, colour = is_live(testbed), style_of(name).colour
+        at, face = place + (0.2 if live else -0.2), colour if live else "white"
+        admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
+        bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
+        axes.bar(at, admitted, **bar)
+        axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
+        interval_points(axes, [at], [floored(t_interval(samples(100 * group.error_share)))], WHISKER)
     categories(axes, [style_of(name).label for name in names])
     axes.set_ylabel("of all requests (%)")
     axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 0.1))
@@ -110,7 +111,7 @@ def _draw_errors(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
     key_above(axes, [Patch(facecolor="#888888", label="admitted wrongly"), hatched])
 
 
-def _draw_latency(axes: "Axes", latency: "Frame", names: Sequence[str]) -> None:
+def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
     """Distribution functions of the emulated runs, on a log axis."""
     log_axis(axes, "x", steps=(1,))
     for name in names:
@@ -119,20 +120,19 @@ def _draw_latency(axes: "Axes", latency: "Frame", names: Sequence[str]) -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests", ylim=(0, 1.02))
 
 
-def _draw_pairs(axes: "Axes", runs: "Frame", names: Sequence[str], value: str, text: str) -> None:
+def _draw_pairs(axes: Axes, runs: Frame, names: Sequence[str], value: str, text: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
-    for place, name in enumerate(names):
-        for testbed, group in runs[runs.name == name].groupby("testbed"):
-            at, values = place + (0.15 if is_live(str(testbed)) else -0.15), samples(group[value])
-            look = look_of(name, str(testbed))
-            marks(axes, [at + 0.1] * len(values), values, look._replace(is_open=False), size=2, alpha=0.5)
-            interval_points(axes, [at], [floored(values)], look, size=5.5)
+    for place, name, testbed, group in _groups(runs, names):
+        at, values = place + (0.15 if is_live(testbed) else -0.15), samples(group[value])
+        look = look_of(name, testbed)
+        marks(axes, [at + 0.1] * len(values), values, look._replace(is_open=False), size=2, alpha=0.5)
+        interval_points(axes, [at], [floored(t_interval(values))], look, size=5.5)
     categories(axes, [style_of(name).label for name in names])
     from_zero(axes, 0.2)
     axes.set_ylabel(text)
 
 
-def _draw_convergence(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None:
+def _draw_convergence(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """How long after the last request; below the names, in how many emulated runs all replicas were equal."""
     _draw_pairs(axes, runs, names, "convergence_s", "time (s)")
     live = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
@@ -144,22 +144,14 @@ def _draw_convergence(axes: "Axes", runs: "Frame", names: Sequence[str]) -> None
     axes.set_xlabel("runs in which replicas are equal")
 
 
-# --- claims --------------------------------------------------------------------------------------
-
-
-def live_runs(tables: Tables) -> "Frame":
-    """The rows of ``crdt-wan/runs`` that had real processes and replicas; KeyError if there are none."""
+def measure_w1(tables: Tables) -> Evidence:
+    """Entries that not all replicas hold, in the worst run: one run refutes it."""
     runs = tables["crdt-wan/runs"]
     runs = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
     if runs.empty:
         raise KeyError("emulated runs with replicas")
-    return runs
-
-
-def measure_w1(tables: Tables) -> Evidence:
-    """Entries that not all replicas hold, in the worst run: one run refutes it."""
-    checks: list[Check] = []
-    for name, group in live_runs(tables).groupby("name", sort=True):
+    checks = []
+    for name, group in runs.groupby("name", sort=True):
         worst = [float(group.replica_gap_count.max())] * len(group)
         least = [float(group.replica_entry_count.min())] * len(group)
         checks += [
@@ -171,26 +163,26 @@ def measure_w1(tables: Tables) -> Evidence:
 
 def measure_w2(tables: Tables) -> Evidence:
     """Admitted totals, emulated over virtual."""
-    checks = [
-        Check(f"{name}: admitted, emulated over virtual time", tuple(samples(flips.admitted_ratio)), *WITHIN)
-        for name, flips in _flips(tables)
-    ]
-    return Evidence(tuple(checks))
+    label = "admitted, emulated over virtual time"
+    return Evidence(
+        tuple(Check(f"{name}: {label}", ratio, *WITHIN) for name, ratio in _of_pairs(tables, "admitted_ratio"))
+    )
 
 
 def measure_w3(tables: Tables) -> Evidence:
     """The share of decisions that differ."""
     label = "share of decisions that differ"
-    checks = [at_most(f"{name}: {label}", samples(flips.flipped_share), FLIPPED) for name, flips in _flips(tables)]
-    return Evidence(tuple(checks))
+    return Evidence(
+        tuple(at_most(f"{name}: {label}", share, FLIPPED) for name, share in _of_pairs(tables, "flipped_share"))
+    )
 
 
-def _flips(tables: Tables) -> list[tuple[str, "Frame"]]:
-    """Each limiter's pairs of runs, by name; KeyError if there are none."""
+def _of_pairs(tables: Tables, value: str) -> list[tuple[str, tuple[float, ...]]]:
+    """A value of each limiter's pairs of runs, by name; KeyError if there are none."""
     flips = tables["crdt-wan/flips"]
     if flips.empty:
         raise KeyError("pairs of runs")
-    return list(flips.groupby("name", sort=True))
+    return [(name, tuple(samples(group[value]))) for name, group in flips.groupby("name", sort=True)]
 
 
 W1 = "Counter and queue as real processes over five cities: once nothing is left to send, all replicas are equal."

@@ -5,9 +5,10 @@ emulated twin are offered the very same messages or requests at the same instant
 compared as distributions and decisions one by one.  ``ratebed compare`` does the same for all pairs.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import product
 
+from analysis.spark import collect
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
@@ -16,11 +17,9 @@ from paper_figs.beyond.wan_runs import NAMES
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import plain
 from paper_figs.style import Style, series, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 REPETITIONS = {"tiny": 1, "small": 1, "quick": 3, "paper": 5}  # live runs take the time of their load
 METRICS = {"access_delay": "access delay", "end_to_end_latency": "end-to-end latency"}
@@ -29,7 +28,7 @@ QUANTILES = ("p50", "p95", "p99")
 FLOOR_MS = 0.01  # a log axis has no zero: the access delay of a message that need not wait
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every point on both testbeds.  The physics is small at every scale: that is what a live machine carries."""
     from paper_figs import load_figure
 
@@ -39,10 +38,9 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return wan_runs.on_both([*(topics[:2] if tiny else topics), *limiters])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``latency``: a row a pair of runs and metric, in ms; ``decisions``: a row a pair of limiters' runs."""
     from analysis import fidelity
-    from analysis.spark import collect
 
     assert data.spark is not None
     pairs = fidelity.pair_frame(data.spark, fidelity.pairs_of(data.folders))
@@ -62,11 +60,9 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _points_of(data: "Data") -> "Frame":
+def _points_of(data: Data) -> Frame:
     """live_run_id, name (of the limiter, or the system), k (missing for limiters), repetition, validity."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     ks = collect(data.runs.select("run_id", f.col("factors")["topology.brokers"].alias("k")), ["run_id"])
     points = wan_runs.points_of(data)
@@ -74,7 +70,7 @@ def _points_of(data: "Data") -> "Frame":
     return points.merge(plain(ks, ["k"]), on="run_id").rename(columns={"run_id": "live_run_id"})
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Percentiles of both testbeds by k, the distances between them, and decisions that flip."""
     latency, decisions = tables["latency"], tables["decisions"]
     titles = (*METRICS.values(), "distance of the distributions; numbers: Kolmogorov's", "decisions that differ")
@@ -103,17 +99,15 @@ def _look(quantile: str, side: str) -> Style:
     return series(words, place, "o^D"[place], "--" if is_open else "-", is_open)
 
 
-def _draw_percentiles(axes: "Axes", latency: "Frame") -> None:
+def _draw_percentiles(axes: Axes, latency: Frame) -> None:
     """Means over repetitions with their intervals, virtual beside emulated."""
-    for quantile in QUANTILES:
-        for side, points in zip(SIDES, (-2.5, 2.5), strict=True):
-            shown = latency.assign(
-                shown=latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS), k=latency.k + points / 42
-            )
-            mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
+    for quantile, (side, points) in product(QUANTILES, zip(SIDES, (-2.5, 2.5), strict=True)):
+        values = latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS)
+        shown = latency.assign(shown=values, k=latency.k + points / 42)
+        mean_lines(axes, shown, "k", "shown", "metric", dict.fromkeys(METRICS, _look(quantile, side)))
 
 
-def _draw_distances(axes: "Axes", latency: "Frame") -> None:
+def _draw_distances(axes: Axes, latency: Frame) -> None:
     """Wasserstein's distance by k with its interval, each repetition a dot; Kolmogorov's beside its mean."""
     looks = {metric: series(text, place + 3, "sv"[place]) for place, (metric, text) in enumerate(METRICS.items())}
     mean_lines(axes, latency, "k", "wasserstein_ms", "metric", looks)

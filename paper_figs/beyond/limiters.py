@@ -8,13 +8,15 @@ not in how often.  All run on the topology wan, a city a node.
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
+from analysis.spark import collect
+from core.records import Json, Options
 from harness.experiment import RunSpec
+from paper_figs.beyond.faults import Faults
 from paper_figs.beyond.load import Load
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame, Series
+from paper_figs.light import Data, Frame, Series
+from paper_figs.series import frame_of, joined
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -29,7 +31,7 @@ class Limiter(NamedTuple):
     """
 
     system: str
-    options: Mapping[str, Any] = MappingProxyType({})
+    options: Options = MappingProxyType({})
     period: str = ""
     overlay: str = ""
     derived: tuple[str, ...] = ()
@@ -54,22 +56,13 @@ PERIODS = ("system.gossip", "system.refresh", "system.cycle")  # factors
 OVERLAYS = ("system.overlay", "system.graph")
 
 
-def point(
-    name: str,
-    load: Load,
-    nodes: int,
-    cities: str,
-    period: str = PERIOD,
-    overlay: str = "",
-    skew: str = "",
-    faults: tuple[dict[str, Any], ...] = (),
-    **wan: Any,
-) -> RunSpec:
+def point(name: str, load: Load, nodes: int, cities: str, faults: Faults = (), **varied: str | float) -> RunSpec:
     """One limiter on one load; defaults are left out, so that equal points are one run.
 
-    ``wan``: further options of the topology (``loss_probability=0.1``).
+    ``varied``: the period, the overlay, the skew of clocks, and options of the topology (``loss_probability=0.1``).
     """
     limiter = LIMITERS[name]
+    period, overlay, skew = varied.pop("period", PERIOD), varied.pop("overlay", ""), varied.pop("skew", "")
     options = dict(limiter.options)
     if limiter.period:
         options[limiter.period] = period
@@ -78,24 +71,21 @@ def point(
         options[limiter.overlay] = overlay
     derived = {"window": max(2, load.capacity // nodes), "threshold": load.threshold}
     options |= {option: derived[option] for option in limiter.derived}
-    study: dict[str, Any] = {"clock_skew": skew} if skew else {}
-    if faults:
-        study["faults"] = list(faults)
-    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **wan}, study)
+    study = {"clock_skew": skew} if skew else {}
+    return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **varied}, faults, study)
 
 
-def oracle(load: Load, nodes: int, faults: tuple[dict[str, Any], ...] = (), server: str = "") -> RunSpec:
+def oracle(load: Load, nodes: int, faults: Faults = (), server: str = "") -> RunSpec:
     """The centralised limiter without delay, the ground truth (thesis 4.3.1).
 
     ``faults``: nodes that are down lose their requests here as well; then give a ``server`` that stays up.
     """
     options = {"server": server} if server else {}
-    study = {"faults": list(faults)} if faults else {}
-    return _spec("centralised", options, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, study)
+    return _spec("centralised", options, load, "full-mesh", {"nodes": nodes, "delay": "0ms"}, faults, {})
 
 
 def _spec(
-    system: str, options: dict[str, Any], load: Load, topology: str, place: dict[str, Any], study: dict[str, Any]
+    system: str, options: Options, load: Load, topology: str, place: Json, faults: Faults, study: Options
 ) -> RunSpec:
     return RunSpec(
         system=system,
@@ -105,7 +95,7 @@ def _spec(
         topology=topology,
         topology_options=place,
         study="limiting",
-        study_options=study,
+        study_options={**study, **({"faults": list(faults)} if faults else {})},
         inputs=load.inputs,
     )
 
@@ -116,48 +106,50 @@ def name_of(system: str, factors: Mapping[str, str], topology: str = "wan") -> s
         return ORACLE if system == "centralised" else f"{system} on {topology}"
     same = [(name, limiter) for name, limiter in LIMITERS.items() if limiter.system == system]
     for name, limiter in sorted(same, key=lambda pair: -len(pair[1].options)):  # the more special first
-        wanted = {f"system.{option}": _text(value) for option, value in limiter.options.items()}
-        if all(factors.get(option) == value for option, value in wanted.items()):
+        wanted = {
+            f"system.{option}": value if isinstance(value, str) else json.dumps(value)
+            for option, value in limiter.options.items()
+        }
+        if wanted.items() <= factors.items():
             return name
     return system
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def named(data: Data) -> Frame:
+    """One row a run: run_id, name (``name_of``), testbed, validity, repetition, factors (a dict), and more."""
+    columns = ["run_id", "system", "topology", "testbed", "validity", "repetition", "factors"]
+    runs = collect(data.runs.select(*columns), ["run_id"])
+    runs["factors"] = [dict(pairs) for pairs in runs.factors]
+    runs["name"] = [name_of(*run) for run in zip(runs.system, runs.factors, runs.topology, strict=True)]
+    return runs
 
 
-def points_of(data: "Data") -> "Frame":
-    """One row a run: run_id, name (``name_of``), repetition, nodes, period, overlay, delay, loss, skew, faults.
+def points_of(data: Data) -> Frame:
+    """One row a run: run_id, name, repetition, nodes, period, overlay, delay, loss, skew, faults.
 
     Those that an option left alone have the default as the factor would give it: ``"1s"``, ``"full-mesh"``,
     1.0, 0.0, ``"0ms"``, ``"[]"``.  Period and overlay are "" where the limiter has none.
     """
-    import pandas as pd
-
-    from analysis.spark import collect
-
-    raw = collect(data.runs.select("run_id", "system", "topology", "repetition", "factors"), ["run_id"])
-    rows = []
-    for run_id, system, topology, repetition, factors in raw.itertuples(index=False):
-        has = dict(factors)
-        name = name_of(system, has, topology)
-        limiter = LIMITERS.get(name, Limiter(system))
-        rows.append({
-            "run_id": run_id, "name": name, "repetition": repetition,
-            "nodes": int(has.get("topology.nodes", 0)),
-            "period": next((has[factor] for factor in PERIODS if factor in has), PERIOD if limiter.period else ""),
-            "overlay": next((has[factor] for factor in OVERLAYS if factor in has),
-                            "full-mesh" if limiter.overlay else ""),
-            "delay": float(has.get("topology.delay_factor", 1.0)),
-            "loss": float(has.get("topology.loss_probability", 0.0)),
-            "skew": has.get("study.clock_skew", "0ms"),
-            "faults": has.get("study.faults", "[]"),
-        })  # fmt: skip
-    columns = ["run_id", "name", "repetition", "nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
-    return pd.DataFrame(rows, columns=columns)
+    runs, rows = named(data), []
+    for name, has in zip(runs.name, runs.factors, strict=True):
+        limiter = LIMITERS.get(name, Limiter(name))
+        period, overlay = PERIOD if limiter.period else "", "full-mesh" if limiter.overlay else ""
+        rows.append(
+            [
+                int(has.get("topology.nodes", 0)),
+                next((has[factor] for factor in PERIODS if factor in has), period),
+                next((has[factor] for factor in OVERLAYS if factor in has), overlay),
+                float(has.get("topology.delay_factor", 1.0)),
+                float(has.get("topology.loss_probability", 0.0)),
+                has.get("study.clock_skew", "0ms"),
+                has.get("study.faults", "[]"),
+            ]
+        )
+    columns = ["nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
+    return runs[["run_id", "name", "repetition"]].astype({"repetition": int}).join(frame_of(rows, columns))
 
 
-def measured(data: "Data") -> "Frame":
+def measured(data: Data) -> Frame:
     """``points_of`` and, for each run that has an oracle, what it decided and what that cost.
 
     Shares are of the requests offered: false_admit_share, false_reject_share, error_share (their sum), lost_share;
@@ -168,20 +160,15 @@ def measured(data: "Data") -> "Frame":
 
     from analysis import limiting
     from analysis.metrics import percentiles
-    from analysis.spark import collect
 
     runs = points_of(data)
     sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
     totals = sent.agg(*(f.sum(name).alias(name) for name in ("sent_bytes", "sent_count")))
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.99,))
-    frames = [
-        limiting.precision(data.requests, limiting.with_oracle(data.runs)),
-        limiting.worst_excess(data.requests, data.runs).drop("user"),
-        totals,
-        latency.select("run_id", (f.col("p99_ns") / 1e6).alias("p99_ms")),
-    ]
-    for number, frame in enumerate(frames):
-        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left" if number else "inner")
+    oracle_runs = limiting.with_oracle(data.runs)
+    runs = runs.merge(collect(limiting.precision(data.requests, oracle_runs), ["run_id"]), on="run_id")
+    excess = limiting.worst_excess(data.requests, data.runs).drop("user")
+    runs = joined(runs, excess, totals, latency.selectExpr("run_id", "p99_ns / 1e6 as p99_ms"))
     runs["error_share"] = runs.false_admit_share + runs.false_reject_share
     runs["lost_share"] = runs.lost_count / runs.offered_count
     runs["oracle_rejected_share"] = runs.oracle_rejected_count / runs.offered_count
@@ -190,7 +177,7 @@ def measured(data: "Data") -> "Frame":
     return runs.sort_values(["name", "nodes", "run_id"], ignore_index=True)
 
 
-def order_of(names: "Series") -> list[str]:
+def order_of(names: Series) -> list[str]:
     """The names that there are, in the order of ``LIMITERS``, then those that joined; the oracle is none."""
     present = set(names) - {ORACLE}
     own = [name for name in LIMITERS if name in present]

@@ -7,20 +7,20 @@ measures before it offers anything: small datagrams, evenly spaced, each directi
 runs of one that has it, the virtual machine's, from the folder of results: ``ratebed fetch`` brings them.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import product
 
+from analysis.spark import collect
 from analysis.verdicts import Interval
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import beside, categories, curve, interval_points, marks, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import frame_of
 from paper_figs.style import SERIES, Style
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, check_mechanism
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 HOSTS = 4
 POINT = ["testbed", "delays", "requested_delay_ms", "requested_jitter_ms", "requested_loss_probability"]
@@ -37,11 +37,11 @@ LIMITS_MS = (-0.5, 1.5)  # of the errors' axis, if the medians are inside
 TARGET_MS = 0.15  # ours: one way; a round trip within 0.3 ms of the request
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Delays, then jitters at one delay, then losses at one; nothing is offered, so system and workload are idle."""
     ways = [check_mechanism(way.strip()) for way in str(options.get("delays") or "").split(",")]
     fewer = scale.name == "tiny"
-    grid: list[dict[str, Any]] = [{"delay": delay} for delay in (DELAYS[1:3] if fewer else DELAYS)]
+    grid: list[dict[str, object]] = [{"delay": delay} for delay in (DELAYS[1:3] if fewer else DELAYS)]
     grid += [{"delay": JITTERED, "jitter": jitter} for jitter in (JITTERS[1:2] if fewer else JITTERS)]
     grid += [{"delay": LOSSY, "loss_probability": loss} for loss in (LOSSES[1:2] if fewer else LOSSES)]
     return [
@@ -59,10 +59,8 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``paths``: a row a direction and run, in ms; ``points``: over the directions and repetitions of a point."""
-    from analysis.spark import collect
-
     runs = data.runs.selectExpr("run_id", "testbed", "repetition", "coalesce(factors['testbed.delays'], '') as delays")
     spans = ("requested_delay", "measured_delay", "requested_jitter", "measured_p05", "measured_p95")
     columns = [f"{name}_ns / {MILLISECOND_NS} as {name}_ms" for name in spans]
@@ -73,24 +71,22 @@ def tables(data: "Data") -> FigureTables:
     return {"paths": paths, "points": over_paths(paths)}
 
 
-def over_paths(paths: "Frame") -> "Frame":
+def over_paths(paths: Frame) -> Frame:
     """One row a point: error of the median (its median and extremes over paths), spread, loss with its interval."""
-    import pandas as pd
     from scipy.stats import binomtest
 
     rows = []
     for point, group in paths.groupby(POINT, sort=True):
         lost, probes = int(group.lost_count.sum()), int(group.probe_count.sum())
         interval = binomtest(lost, probes).proportion_ci(method="wilson")
-        below, above = (group[f"measured_{name}_ms"] - group.requested_delay_ms for name in ("p05", "p95"))
+        spread = [(group[f"measured_{name}_ms"] - group.requested_delay_ms).median() for name in ("p05", "p95")]
         errors = group.error_ms.median(), group.error_ms.min(), group.error_ms.max()
-        loss = lost / probes, interval.low, interval.high
-        rows.append([*point, len(group), *errors, below.median(), above.median(), *loss])
+        rows.append([*point, len(group), *errors, *spread, lost / probes, interval.low, interval.high])
     errors_ms = ["error_ms", "least_error_ms", "largest_error_ms", "below_ms", "above_ms"]
-    return pd.DataFrame(rows, columns=[*POINT, "path_count", *errors_ms, "loss", "loss_low", "loss_high"])
+    return frame_of(rows, [*POINT, "path_count", *errors_ms, "loss", "loss_low", "loss_high"])
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Errors of the delay, the spread that jitter makes, and loss."""
     drawing, axes = panels(1, 3, ("delay", "jitter", "loss"), inches=(10.5, 3.3))
     paths, of_points = tables["paths"], tables["points"]
@@ -100,11 +96,9 @@ def draw(tables: FigureTables) -> "Drawing":
     _draw_jitter(axes[1], of_points[of_points.requested_loss_probability == 0], ways)
     _draw_loss(axes[2], of_points[of_points.requested_jitter_ms == 0], ways)
     entries = [bar_key(TARGET, 0.15), rule_key("as requested")]
-    for marker, text in MARKS.items():
-        looks = [_look(way, marker) for way in ways]
-        entries += [
-            key(look._replace(label=_words(way, text)), line=False) for way, look in zip(ways, looks, strict=True)
-        ]
+    for (marker, text), way in product(MARKS.items(), ways):
+        words = f"{LABELS[way]}: {text}" if way else text
+        entries.append(key(_look(way, marker)._replace(label=words), line=False))
     legend_above(drawing, entries, columns=3, below=True)
     return drawing
 
@@ -113,11 +107,7 @@ def _look(way: str, marker: str) -> Style:
     return Style("", COLOURS[way], marker, "-")
 
 
-def _words(way: str, text: str) -> str:
-    return f"{LABELS[way]}: {text}" if way else text
-
-
-def _draw_delays(axes: "Axes", paths: "Frame", ways: list[str]) -> None:
+def _draw_delays(axes: Axes, paths: Frame, ways: list[str]) -> None:
     """Each direction a dot at its median's error, with a line from the 5th to the 95th percentile of its probes."""
     delays = sorted(set(paths.requested_delay_ms))
     axes.axhspan(-TARGET_MS, TARGET_MS, color=TARGET.colour, alpha=0.15, linewidth=0)
@@ -135,7 +125,7 @@ def _draw_delays(axes: "Axes", paths: "Frame", ways: list[str]) -> None:
     axes.set_ylim(min(bottom, 1.3 * min(errors)), max(top, 1.5 * max(errors)))
 
 
-def _draw_jitter(axes: "Axes", points: "Frame", ways: list[str]) -> None:
+def _draw_jitter(axes: Axes, points: Frame, ways: list[str]) -> None:
     """5th and 95th percentile of the probes around the request, against those of a uniform jitter."""
     points = points[points.requested_delay_ms.isin(points[points.requested_jitter_ms > 0].requested_delay_ms)]
     points = points.sort_values("requested_jitter_ms")
@@ -150,7 +140,7 @@ def _draw_jitter(axes: "Axes", points: "Frame", ways: list[str]) -> None:
     axes.margins(y=0.3)
 
 
-def _draw_loss(axes: "Axes", points: "Frame", ways: list[str]) -> None:
+def _draw_loss(axes: Axes, points: Frame, ways: list[str]) -> None:
     """Lost probes, of all directions of a point, with 95 % intervals (Wilson's)."""
     points = points[points.requested_delay_ms.isin(points[points.requested_loss_probability > 0].requested_delay_ms)]
     most = 100 * float(points.requested_loss_probability.max()) if len(points) else 1.0

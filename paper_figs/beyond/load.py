@@ -1,21 +1,20 @@
 """What the limiters are offered: a request log, or without one a synthetic stand-in; and the limit that goes with it.
 
-A *log* may be too long to be run as it is: by default its busiest ten minutes are, as they came.  ``--limit auto``
-is the limit under which the centralised limiter rejects 5 % of what is run, r = c / 1000 s
-(``workloads.auto_limit``).  The threshold of frequency analysis is derived from the load as the thesis derived
-its own (4.3.3).
+Of a *log* the busiest ten minutes are run by default, as they came.  ``--limit auto`` is the limit under which the
+centralised limiter rejects 5 % of what is run, r = c / 1000 s (``workloads.auto_limit``).  The threshold of frequency
+analysis is derived from the load as the thesis derived its own (4.3.3).
 
 The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c = 30, 15 % of the users limited.
 """
 
 import hashlib
-from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import SpecError
+from core.records import Json, Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Option
 from systems.parts.limit import limit_of
@@ -42,26 +41,28 @@ OPTIONS = (
 )
 
 
+LogChoice = tuple[str, bool, str, str, float]  # columns, skip-bad, start, duration, speed
+
+
 class Load(NamedTuple):
     """A workload with its options, the files that it reads, and the limit; ``threshold``: of frequency analysis."""
 
     workload: str
-    options: dict[str, Any]
+    options: dict[str, object]
     inputs: tuple[str, ...]
     capacity: int
     rate: str
     threshold: str
 
 
-def load_of(options: Mapping[str, Any], nodes: int) -> Load:
+def load_of(options: Options, nodes: int) -> Load:
     """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
     limit = _limit(options["limit"])
     if limit is not None:
         limit_of(*limit)  # what the limiters would refuse: now
     if not options["log"]:
-        of_logs = [option for option in OPTIONS if option.help.startswith("log: ")]
-        for option in of_logs:
-            if options[option.name] != option.default:
+        for option in OPTIONS:
+            if option.help.startswith("log: ") and options[option.name] != option.default:
                 raise SpecError(f"--{option.name} without a log", "give --log FILE, too")
         return _synthetic(limit, nodes)
     path = str(Path(options["log"]).absolute())
@@ -69,8 +70,8 @@ def load_of(options: Mapping[str, Any], nodes: int) -> Load:
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise SpecError(f"--log {path}: {error.strerror}", "give a readable file") from None
-    names = ("columns", "skip-bad", "start", "duration", "speed")
-    return _from_log(path, digest, tuple(options[name] for name in names), limit, nodes)
+    choice = options["columns"], options["skip-bad"], options["start"], options["duration"], options["speed"]
+    return _from_log(path, digest, choice, limit, nodes)
 
 
 def _limit(text: str) -> tuple[int, str] | None:
@@ -92,7 +93,7 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
     from workloads import load
 
     capacity, rate = limit or (CAPACITY, "0.03")
-    options: dict[str, Any] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
+    options: dict[str, object] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
     options["requests"] = max(1, REQUESTS * capacity // CAPACITY)
     workload = load("data-set")
     columns = workload.make(workload.configure(options), SEED).columns()
@@ -100,12 +101,12 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
 
 
 @lru_cache(maxsize=8)
-def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int, str] | None, nodes: int) -> Load:
+def _from_log(path: str, digest: str, choice: LogChoice, limit: tuple[int, str] | None, nodes: int) -> Load:
     """A log's load; ``digest`` of its content, so that an edited file is read anew."""
     from workloads.auto_limit import auto_limit
 
     columns, skip_bad, start, duration, speed = choice
-    options: dict[str, Any] = {"path": path, "columns": columns, "skip_bad": skip_bad}
+    options: Json = {"path": path, "columns": columns, "skip_bad": skip_bad}
     start, duration = _window(_read(options), start, duration)
     options |= {"start": start, "duration": duration, "speed": speed}
     part = _read(options)
@@ -115,7 +116,7 @@ def _from_log(path: str, digest: str, choice: tuple[Any, ...], limit: tuple[int,
     return Load("request-log", options, (path,), capacity, rate, _threshold(requests, capacity, rate, nodes))
 
 
-def _read(options: Mapping[str, Any]) -> "RequestLog":
+def _read(options: Options) -> "RequestLog":
     from workloads import load
 
     workload = load("request-log")

@@ -5,10 +5,9 @@ each other, and on the world's delays dealt anew among its pairs, which no space
 round trips, PlanetLab's or WonderNetwork's for instance, by ``--latency-table``.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
@@ -18,10 +17,8 @@ from paper_figs.epulsar.policy_drawing import draw_policies, look_of
 from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.style import series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES = (4, 8, 16, 32)
 US, ZONES, WORLD, SHUFFLED, TABLE = "us-cities", "zones", "world", "shuffled", "table"
@@ -34,14 +31,11 @@ TITLES = {
 }
 LEAST_PERCENT = 0.05  # of an error on a log axis: less is drawn there
 SYSTEMS = ("pulsar", "epulsar", "all-pairs")
-ERRORS = {
-    "median_error_ratio": series("median of pairs", 3, "o"),
-    "p90_error_ratio": series("90th percentile", 1, "^"),
-}
+ERRORS = {"median_error_ratio": series("median of pairs", 3, "o"), "p90_error_ratio": series("90th percentile", 1, "^")}
 FACTORS = {name: f"topology.{name}" for name in ("cities", "sites", "table")} | {"shuffled": "study.shuffled"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each matrix with each number of sites; of a table as many as it has."""
     count = scale.pick(tiny=20, quick=100, paper=1000)
     sites = scale.pick(tiny=SITES[:2], quick=SITES)
@@ -49,11 +43,12 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     drawn = {"seed": DRAWN}
     specs = []
     for number in sites:
+        matrix = {"sites": number, **drawn}
         specs += [
             policies.point(scale, "us-cities", {"cities": number}, **{**game, "access": "0ms"}),  # is in the topology
             policies.point(scale, "city-mec", {"sites": number}, **game),
-            policies.point(scale, "matrix-sites", {"sites": number, **drawn}, **game),
-            policies.point(scale, "matrix-sites", {"sites": number, **drawn}, **game, shuffled=True),
+            policies.point(scale, "matrix-sites", matrix, **game),
+            policies.point(scale, "matrix-sites", matrix, **game, shuffled=True),
         ]
     if options.get(OPTION.name):
         table = read(options[OPTION.name])
@@ -65,7 +60,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``matrix`` of ``TITLES``, ``file`` of a table, ``sites``.
 
     ``over_best`` of ``runs``: the mean worst true delay over that of the best brokers.
@@ -84,17 +79,15 @@ def tables(data: "Data") -> FigureTables:
     return frames
 
 
-def _matrix(row: Any) -> str:
-    if row.topology == "us-cities":
-        return US
-    if row.topology == "city-mec":
-        return ZONES
+def _matrix(row: Series) -> str:
+    if row.topology != "matrix-sites":
+        return US if row.topology == "us-cities" else ZONES
     if row.shuffled is True:
         return SHUFFLED
     return TABLE if isinstance(row.table, str) and row.table else WORLD
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A column a matrix: the policies against the best brokers, and how far estimates are off."""
     runs, estimates = tables["runs"], tables["estimates"]
     shown = [matrix for matrix in TITLES if matrix in set(runs.matrix)] or [US]
@@ -118,13 +111,13 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _title(runs: "Frame", matrix: str) -> str:
+def _title(runs: Frame, matrix: str) -> str:
     """A table's is its file's name."""
     files = sorted(set(runs.file) - {""})
     return files[0][:28] if files else TITLES[matrix]
 
 
-def _draw_errors(axes: "Axes", estimates: "Frame") -> None:
+def _draw_errors(axes: Axes, estimates: Frame) -> None:
     """Each run a small mark, lines through the medians: errors of few repetitions span decades, their means do not."""
     for measure, look in ERRORS.items():
         percent = (100 * estimates[measure]).clip(lower=LEAST_PERCENT)

@@ -1,27 +1,27 @@
 """limiters-partition: what a fault does to each limiter while it lasts, and how long afterwards.
 
-Ours.  Five cities, a node each; requests go on arriving everywhere, also at a city that is cut off.  Users send
-for five minutes, all of them more than their limit (data set A with c = 30 and r = 0.3/s, so that a bucket forgets
-within 100 s).  A minute of fault, then the rest to recover.
+Ours.  Five cities, a node each; requests go on arriving everywhere, also at a city that is cut off, for five minutes,
+all users beyond their limit (data set A with c = 30 and r = 0.3/s, so that a bucket forgets within 100 s).
 
 The error over time nets requests of one user within ten seconds: who is admitted a moment before another request
 of the same user is no error here, only more or fewer admissions than the oracle's.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import product
 
+from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, scenario_of
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
 from paper_figs.drawing import INK, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5
@@ -39,68 +39,55 @@ ROOM = 120.0  # times their reach, above the curves, for words
 RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
 
 
-class Scenario(NamedTuple):
-    """What goes wrong, from ``FROM_S`` to ``UNTIL_S``; ``oracle``: the scenario whose oracle it is compared with."""
-
-    title: str
-    faults: tuple[dict[str, Any], ...]
-    oracle: str
-
-
-def _crash(node: str, **restart: str) -> tuple[dict[str, Any], ...]:
-    return (
-        {"kind": "crash", "at": f"{FROM_S}s", "node": node},
-        {"kind": "restart", "at": f"{UNTIL_S}s", "node": node, **restart},
-    )
-
-
-NO_FAULT = "none"
-SCENARIOS = {
-    NO_FAULT: Scenario("no fault", (), NO_FAULT),
-    "partition": Scenario("Sydney cut off", (
-        {"kind": "partition", "at": f"{FROM_S}s", "side": ["n5"]},
-        {"kind": "heal", "at": f"{UNTIL_S}s", "side": ["n5"]},
-    ), NO_FAULT),
-    "empty": Scenario("a node crashes,\nre-joins empty", _crash("n4"), "empty"),
-    "copy": Scenario("a node crashes,\nre-joins with a copy", _crash("n4", copy_from="n2"), "empty"),
-    "server": Scenario("the server's node\ncrashes, re-joins empty", _crash("n1"), "server"),
-}  # fmt: skip
-FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
+FAULTS = {
+    NO_FAULT: [],
+    "partition": cut(["n5"], FROM_S, UNTIL_S),
+    "empty": crash("n4", FROM_S, UNTIL_S),
+    "copy": crash("n4", FROM_S, UNTIL_S, copy_from="n2"),
+    "server": crash("n1", FROM_S, UNTIL_S),
+}
+TITLES = {
+    "partition": "Sydney cut off",
+    "empty": "a node crashes,\nre-joins empty",
+    "copy": "a node crashes,\nre-joins with a copy",
+    "server": "the server's node\ncrashes, re-joins empty",
+}
+ORACLES = {"partition": NO_FAULT, "copy": "empty"}  # whose oracle is compared with, where it is not the scenario's own
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Limiters x scenarios, and the oracle."""
-    scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(SCENARIOS))
+    scenarios = scale.pick(tiny=(NO_FAULT, "partition", "server"), quick=tuple(FAULTS))
     quick = [name for name in LIMITERS if name not in NEAR]
     names = scale.pick(tiny=("centralised", "leases", "counter"), quick=quick, paper=list(LIMITERS))
-    oracles = dict.fromkeys(SCENARIOS[key].oracle for key in scenarios)
+    oracles = dict.fromkeys(ORACLES.get(key, key) for key in scenarios)
     return [
-        *(oracle(LOAD, NODES, SCENARIOS[key].faults, ORACLES_SERVER) for key in oracles),
-        *(point(name, LOAD, NODES, CITIES, faults=SCENARIOS[key].faults) for key in scenarios for name in names),
+        *(oracle(LOAD, NODES, FAULTS[key], ORACLES_SERVER) for key in oracles),
+        *(point(name, LOAD, NODES, CITIES, faults=FAULTS[key]) for key in scenarios for name in names),
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``: one row a limiter, scenario and interval; ``recovery``: one row a limiter and scenario."""
     curves = error_curves(data)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def scenarios_of(data: "Data") -> "Frame":
+def scenarios_of(data: Data) -> Frame:
     """``points_of`` with each run's scenario and its oracle_run_id; runs without an oracle are left out.
 
     The oracle of a crash loses what reaches the node while that is down: a limiter is not to blame for tokens that
     nobody asked it for.
     """
     runs = points_of(data)
-    runs["scenario"] = [_scenario(faults) for faults in runs.faults]
+    runs["scenario"] = [scenario_of(faults, FAULTS) for faults in runs.faults]
     oracles = runs[runs.name == ORACLE].set_index(["scenario", "repetition"]).run_id.to_dict()
     keys = zip(runs.scenario, runs.repetition, strict=True)
-    runs["oracle_run_id"] = [oracles.get((SCENARIOS[key].oracle, repetition)) for key, repetition in keys]
+    runs["oracle_run_id"] = [oracles.get((ORACLES.get(key, key), repetition)) for key, repetition in keys]
     return runs.dropna(subset="oracle_run_id")
 
 
-def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
+def errors_over_time(data: Data, oracles: SparkFrame) -> SparkFrame:
     """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
 
     Within an interval and user, requests that were decided: how many more were admitted than by the oracle
@@ -108,89 +95,64 @@ def errors_over_time(data: "Data", oracles: "SparkFrame") -> "SparkFrame":
     """
     from pyspark.sql import functions as f
 
-    pair = ["oracle_run_id", "request_id"]
-    there = (f.col("decision") == "admit").cast("int").alias("there")
-    theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id", there)
-    here = data.requests.join(f.broadcast(oracles), "run_id").join(theirs, pair)
-    is_lost = f.col("decision") == "lost"
-    more = f.when(is_lost, 0).otherwise((f.col("decision") == "admit").cast("int") - f.col("there"))
+    is_lost, admitted = f.col("decision") == "lost", (f.col("decision") == "admit").cast("int")
+    theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id", admitted.alias("there"))
+    here = data.requests.join(f.broadcast(oracles), "run_id").join(theirs, ["oracle_run_id", "request_id"])
     step = f.expr(f"intended_at_ns div {STEP_S * SECOND_NS} * {STEP_S}").alias("t_s")
+    more = f.sum(f.when(is_lost, 0).otherwise(admitted - f.col("there"))).alias("more")
     by_user = here.groupBy("run_id", "user", step).agg(
-        f.sum(more).alias("more"), f.count_if(is_lost).alias("lost"), f.count("*").alias("offered")
+        more, f.count_if(is_lost).alias("lost"), f.count("*").alias("offered")
     )
-    return by_user.groupBy("run_id", "t_s").agg(
-        f.sum(f.greatest(f.col("more"), f.lit(0))).alias("surplus"),
-        f.sum(f.greatest(-f.col("more"), f.lit(0))).alias("deficit"),
-        f.sum("lost").alias("lost"),
-        f.sum("offered").alias("offered"),
-    )
+    sums = ("greatest(more, 0)", "surplus"), ("greatest(-more, 0)", "deficit"), ("lost", "lost"), ("offered", "offered")
+    return by_user.groupBy("run_id", "t_s").agg(*(f.expr(f"sum({what})").alias(name) for what, name in sums))
 
 
-def error_curves(data: "Data") -> "Frame":
+def error_curves(data: Data) -> Frame:
     """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
 
     Counts are sums over the ``runs`` (repetitions).
     """
-    import pandas as pd
-
-    from analysis.spark import collect
-
     runs = scenarios_of(data)
     runs = runs[runs.name.isin(order_of(runs.name))]
     counts = ["surplus", "deficit", "lost", "offered"]
     if runs.empty or data.spark is None:
-        return pd.DataFrame(columns=["name", "scenario", "t_s", *counts, "runs"])
+        return frame_of([], ["name", "scenario", "t_s", *counts, "runs"])
     pairs = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
     of_runs = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
     grouped = of_runs.groupby(["name", "scenario", "t_s"], sort=True)
-    sums = grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
-    return pd.DataFrame(sums)
+    return grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
 
 
-def _scenario(faults: str) -> str:
-    """Which one a run's faults are."""
-    import json
-
-    wanted = json.loads(faults)
-    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == wanted)
-
-
-def recovery(curves: "Frame") -> "Frame":
+def recovery(curves: Frame) -> Frame:
     """One row a limiter and scenario of which there is a run without a fault, too.
 
     name, scenario; recovery_s: from the fault's end to that of the last interval whose errors are more than
     ``RECOVERED`` of its requests above those without a fault; null if that is the run's last one.  Per run:
     lost, more_surplus and more_deficit, beyond those without a fault, from the fault on.
     """
-    import pandas as pd
-
     columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
     rows = []
-    for name, part in curves.groupby("name", sort=True):
-        usual = part[part.scenario == NO_FAULT].set_index("t_s")
-        for scenario in FAULTY:
-            faulty = part[part.scenario == scenario].set_index("t_s")
-            if usual.empty or faulty.empty:
-                continue
-            share = (faulty.surplus + faulty.deficit) / faulty.offered - (usual.surplus + usual.deficit) / usual.offered
-            late = share[share.index >= UNTIL_S]
-            above = late[late > RECOVERED]
-            seconds = float(above.index.max()) + STEP_S - UNTIL_S if len(above) else 0.0
-            never = len(above) > 0 and above.index.max() == late.index.max()
-            since = share.index >= FROM_S
-            more = [(faulty[kind] / faulty.runs - usual[kind] / usual.runs)[since].sum() for kind in AREAS]
-            rows.append([name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(), *more])
-    return pd.DataFrame(rows, columns=columns).astype({"recovery_s": float})
+    for (name, part), scenario in product(curves.groupby("name", sort=True), TITLES):
+        usual, faulty = (part[part.scenario == key].set_index("t_s") for key in (NO_FAULT, scenario))
+        if usual.empty or faulty.empty:
+            continue
+        share = (faulty.surplus + faulty.deficit) / faulty.offered - (usual.surplus + usual.deficit) / usual.offered
+        late = share[share.index >= UNTIL_S]
+        above = late[late > RECOVERED]
+        seconds = float(above.index.max()) + STEP_S - UNTIL_S if len(above) else 0.0
+        never = len(above) > 0 and above.index.max() == late.index.max()
+        since = share.index >= FROM_S
+        more = [(faulty[kind] / faulty.runs - usual[kind] / usual.runs)[since].sum() for kind in AREAS]
+        rows.append((name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(), *more))
+    columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
+    return frame_of(rows, columns).astype({"recovery_s": float})
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a limiter, a column a scenario."""
     curves, back = tables["curves"], tables["recovery"]
     names = order_of(curves.name)
-    scenarios = [key for key in FAULTY if key in set(curves.scenario)]
+    scenarios = [key for key in TITLES if key in set(curves.scenario)]
     columns, reach = max(1, len(scenarios)), _reach(curves)
     inches = 2.5 * columns + 1.3, 0.92 * len(names) + 1.1
     drawing, axes = panels(max(1, len(names)), columns, inches=inches, share_x=True, share_y=True)
@@ -202,10 +164,10 @@ def draw(tables: FigureTables) -> "Drawing":
             _note(panel, back[(back.name == name) & (back.scenario == scenario)])
             panel.set_ylim(-reach, ROOM * reach)
         words = look.label.replace(", ", ",\n").replace("centralised t", "centralised\nt")
-        beside: dict[str, Any] = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
+        beside: Options = {"rotation": 0, "ha": "right", "va": "center", "fontsize": 7.5}
         axes[row * columns].set_ylabel(words, color=look.colour, **beside)
-    for number, (panel, scenario) in enumerate(zip(axes, scenarios, strict=False)):
-        title(panel, f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
+    for letter, panel, scenario in zip("abcd", axes, scenarios, strict=False):
+        title(panel, f"({letter}) {TITLES[scenario]}")
     for panel in axes[-columns:]:
         panel.set_xticks(range(0, 301, 60))
         panel.set_xlabel("time (s)", fontsize=8)
@@ -215,32 +177,28 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _reach(curves: "Frame") -> float:
+def _reach(curves: Frame) -> float:
     """How far the y axis goes, in %."""
     if curves.empty:
         return 1.0
     return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
 
 
-def _draw_curve(axes: "Axes", part: "Frame", usual: "Frame", look: Style) -> None:
+def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
     """Both kinds of errors as areas of steps, and without a fault as lines."""
     axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
     for (kind, (_, alpha)), sign in zip(AREAS.items(), (1, -1), strict=True):
-        for frame, filled in ((part, True), (usual, False)):
-            if frame.empty:
-                continue
-            edges = [*frame.t_s, frame.t_s.iloc[-1] + STEP_S]
-            values = sign * 100 * frame[kind] / frame.offered
-            if filled:
-                axes.stairs(values, edges, fill=True, color=look.colour, alpha=alpha, linewidth=0)
-            else:
-                axes.stairs(values, edges, color=USUAL.colour, linewidth=0.6, baseline=None)
+        area: Options = {"fill": True, "color": look.colour, "alpha": alpha, "linewidth": 0}
+        line: Options = {"color": USUAL.colour, "linewidth": 0.6, "baseline": None}
+        for frame, how in ((part, area), (usual, line)):
+            if len(frame):
+                axes.stairs(sign * 100 * frame[kind] / frame.offered, edges(frame.t_s, STEP_S), **how)
     axes.axhline(0, color=INK, linewidth=0.5)
     axes.tick_params(labelsize=7)
     axes.grid(visible=False)
 
 
-def _note(axes: "Axes", rows: "Frame") -> None:
+def _note(axes: Axes, rows: Frame) -> None:
     """How long it takes to recover, and what was lost."""
     if rows.empty:
         return

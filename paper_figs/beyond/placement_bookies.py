@@ -4,10 +4,8 @@ The paper argues for bookies on the broker's own site and shows no figure of it;
 all at one site, under ePulsar; a message goes on to its consumers when its write quorum has acknowledged it.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import t_interval
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import beside, categories, interval_bars, marks, panels, rule
 from paper_figs.epulsar.published import SWARM_BOUND_MS
@@ -15,11 +13,9 @@ from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import windows
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import with_point
 from paper_figs.style import Style, series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 QUORUMS = ((2, 1), (2, 2), (3, 2), (3, 3))  # bookies, acknowledgements
 SITES = {"same": "on the broker's site, racks apart", "any": "on sites drawn at random"}
@@ -34,7 +30,7 @@ WORST = Style("worst of 100 messages", "#000000", "D", "-", is_open=True)
 FACTORS = {"bookies": "study.bookies", "quorum": "study.write_quorum", "site": "study.bookie_site"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Not persistent, and each ensemble and quorum on either kind of site."""
     specs = [_point({"bookies": 0})]
     for bookies, quorum in QUORUMS:
@@ -42,13 +38,13 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def _point(more: Mapping[str, Any]) -> RunSpec:
+def _point(more: Options) -> RunSpec:
     load = {"topics": 16, "producers": 1, "consumers": 2, "sites": 4, "placement": "by-topic", "rate_rps": 100.0}
     study = {"duration": "30s", **more}
     return placed("epulsar", ("static-topics", {**load, "bound": "40ms"}), ("city-mec", {}), study)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: a row a run: bookies, quorum, site; after ``SETTLED_S`` mean_ms, and worst_ms, the mean of the worst.
 
     The worst is each topic's of each second, out of 100 messages.
@@ -60,7 +56,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs[[*FACTORS, "repetition", "mean_ms", "worst_ms"]]}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The mean as bars, the worst message of a second as marks, by ensemble and quorum."""
     drawing, (panel,) = panels(1, 1, inches=(5.2, 3.2))
     runs = tables["runs"]
@@ -77,7 +73,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_bar(axes: "Axes", runs: "Frame", x: float, look: Style) -> None:
+def _draw_bar(axes: Axes, runs: Frame, x: float, look: Style) -> None:
     interval_bars(axes, [x], [t_interval(list(runs.mean_ms))], look, width=0.36)
     marks(axes, [x], [runs.worst_ms.mean()], WORST)
 

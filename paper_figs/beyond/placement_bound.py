@@ -4,9 +4,7 @@ ePulsar's text gives no access delay, and its public code has had six bounds.  A
 game across 12 cities.  A bound of 50 ms on one-way delays is one of 100 ms on sums of round trips, as printed.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from core.records import Options
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, curve, label, panels, rule
@@ -15,10 +13,8 @@ from paper_figs.epulsar.policies import ACCESS_MS, GAME, UAVS
 from paper_figs.epulsar.policy_drawing import ESTIMATING, draw_policies, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS, SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.style import Style
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 ZONES, CITIES = 16, 12
 # In ms, the access delays one way; of each the quick scale's values, and what the paper scale has besides.
@@ -31,7 +27,7 @@ FACTORS = {name: f"study.{name}" for name in ("scenario", "bound", "access", "on
 LABELS = {"access": "access delay, one way (ms)", "bound": "bound (ms)"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Swarms and the game, each over access delays and over bounds; the game also moving violated topics only."""
     few = scale.name in ("tiny", "small")
     zones, cities = {"sites": 4 if few else ZONES}, {"cities": 4 if few else CITIES}
@@ -51,13 +47,13 @@ def _of(scale: Scale, values: tuple[tuple[int, ...], tuple[int, ...]]) -> list[i
 
 
 def _point(
-    scale: Scale, topology: str, places: dict[str, Any], scenario: dict[str, Any], access: int, bound: int, **more: Any
+    scale: Scale, topology: str, places: Options, scenario: Options, access: int, bound: int, **more: object
 ) -> RunSpec:
     times = {"access": f"{access}ms", "bound": f"{bound}ms", "only_violated": False}
     return policies.point(scale, topology, places, **{**scenario, **times, **more})
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, see ``policies.tables``; ``bound`` and ``access`` in ms."""
     runs = policies.tables(data, FACTORS)["runs"]
     for name in ("bound", "access"):
@@ -66,7 +62,7 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs.sort_values(order, kind="stable", ignore_index=True)}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Violations over both; who sees a feasible broker; the worst case where only violated topics are moved."""
     runs = tables["runs"]
     moving = runs.only_violated.astype(bool)
@@ -86,21 +82,21 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_violations(axes: "Axes", runs: "Frame", x: str) -> None:
+def _draw_violations(axes: Axes, runs: Frame, x: str) -> None:
     """Estimates and truth, in percent of the pairs."""
     draw_policies(axes, runs, x, "true_violation_ratio", 100.0, is_true=True)
     draw_policies(axes, runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
     axes.set(xlabel=LABELS[x], ylabel="pairs above the bound (%)", ylim=(-4, 104))
 
 
-def _draw_feasible(axes: "Axes", runs: "Frame") -> None:
+def _draw_feasible(axes: Axes, runs: Frame) -> None:
     """Topics for which a policy sees a broker within the bound: Pulsar does not look, the best one knows."""
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, is_true=True, policies=("optimal",))
     draw_policies(axes, runs, "access", "feasible_ratio", 100.0, policies=("epulsar", "all-pairs"))
     axes.set(xlabel=LABELS["access"], ylabel="topics (%)", ylim=(-4, 104))
 
 
-def _draw_moving(axes: "Axes", runs: "Frame") -> None:
+def _draw_moving(axes: Axes, runs: Frame) -> None:
     """Over the bound: all topics placed at their best brokers, or (dotted) only those that violate it at Pulsar's."""
     bounds = sorted(set(runs.bound))
     moving = runs.only_violated.astype(bool)

@@ -1,24 +1,21 @@
 """placement-failure: what clients of topics notice when a part of the control plane fails, and for how long.
 
 Ours.  Four sites with a broker each; topics come and go, so that somebody always needs the control plane; the clients
-of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.  Half a minute of
-fault, then the rest to recover.
+of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.
 """
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
+from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, scenario_of
 from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("pulsar", "epulsar")
 SITES, TOPICS = 4, 12
@@ -31,75 +28,54 @@ USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 
 
-class Scenario(NamedTuple):
-    """What goes wrong from ``FROM_S`` on."""
-
-    title: str
-    faults: tuple[dict[str, Any], ...]
-    passes: bool = True  # at ``UNTIL_S``; or never
-
-
-def _crash(node: str, restarts: bool = True) -> tuple[dict[str, Any], ...]:
-    down = {"kind": "crash", "at": f"{FROM_S}s", "node": node}
-    return (down, {"kind": "restart", "at": f"{UNTIL_S}s", "node": node}) if restarts else (down,)
-
-
-def _cut(side: list[str]) -> tuple[dict[str, Any], ...]:
-    changes = (("partition", FROM_S), ("heal", UNTIL_S))
-    return tuple({"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes)
-
-
 SITE_1 = ["broker1", "proxy1"] + [
     f"{role}-{topic}-1" for topic in range(1, TOPICS + 1, SITES) for role in ("producer", "consumer")
 ]
-NO_FAULT = "none"
-SCENARIOS = {
-    NO_FAULT: Scenario("no fault", ()),
-    "manager": Scenario("the load manager\ncrashes for good", _crash("manager1", False), False),
-    "store": Scenario("the store crashes,\nre-joins empty", _crash("store")),
-    "cloud": Scenario("managers and store\nare cut off", _cut(["manager1", "manager2", "store"])),
-    "broker": Scenario("broker 1 crashes,\nre-joins empty", _crash("broker1")),
-    "broker, for good": Scenario("broker 1 crashes\nfor good", _crash("broker1", False), False),
-    "site": Scenario("site 1 is cut off", _cut(SITE_1)),
+FAULTS = {
+    NO_FAULT: [],
+    "manager": crash("manager1", FROM_S),
+    "store": crash("store", FROM_S, UNTIL_S),
+    "cloud": cut(["manager1", "manager2", "store"], FROM_S, UNTIL_S),
+    "broker": crash("broker1", FROM_S, UNTIL_S),
+    "broker, for good": crash("broker1", FROM_S),
+    "site": cut(SITE_1, FROM_S, UNTIL_S),
 }
-FAULTY = tuple(key for key in SCENARIOS if key != NO_FAULT)
+TITLES = {
+    "manager": "the load manager\ncrashes for good",
+    "store": "the store crashes,\nre-joins empty",
+    "cloud": "managers and store\nare cut off",
+    "broker": "broker 1 crashes,\nre-joins empty",
+    "broker, for good": "broker 1 crashes\nfor good",
+    "site": "site 1 is cut off",
+}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x scenarios."""
-    quick = tuple(key for key in SCENARIOS if key != "broker, for good")
-    chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(SCENARIOS))
+    quick = tuple(key for key in FAULTS if key != "broker, for good")
+    chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(FAULTS))
     load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0}
     load |= {"bound": "40ms", "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}
     offered, city = ("topic-churn", load), ("city-mec", {"sites": SITES, "managers": 2})
     times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
-    studies = [{**times, "faults": list(SCENARIOS[key].faults)} for key in chosen]
-    return [placed(system, offered, city, study) for system in SYSTEMS for study in studies]
+    return [placed(system, offered, city, {**times, "faults": FAULTS[key]}) for system in SYSTEMS for key in chosen]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
     curves, elections = _curves(data), _elections(data)
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
-def _scenarios(data: "Data", frame: Any, order: list[str]) -> "Frame":
+def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
     """``frame`` with system, scenario and repetition of its runs."""
-    from pyspark.sql import functions as f
-
-    from analysis.spark import collect
-
-    faults = f.col("factors")["study.faults"].alias("faults")
-    named = collect(frame.join(data.runs.select("run_id", "system", "repetition", faults), "run_id"), order)
-    named["scenario"] = [_scenario(text) for text in named.faults]
+    runs = data.runs.selectExpr("run_id", "system", "repetition", "factors['study.faults'] as faults")
+    named = collect(frame.join(runs, "run_id"), order)
+    named["scenario"] = [scenario_of(text, FAULTS) for text in named.faults]
     return named.drop(columns=["faults", "run_id"])
 
 
-def _scenario(faults: str) -> str:
-    return next(key for key, scenario in SCENARIOS.items() if list(scenario.faults) == json.loads(faults))
-
-
-def _curves(data: "Data") -> "Frame":
+def _curves(data: Data) -> Frame:
     """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
 
     due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
@@ -110,8 +86,7 @@ def _curves(data: "Data") -> "Frame":
     from analysis.placement import topic_windows
 
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
-    by_step = every.groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
-    sums = by_step.agg(
+    sums = every.groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s")).agg(
         f.sum("pair_count").alias("pairs"), f.sum("late_pair_count").alias("late"), f.max("max_ns").alias("max_ns")
     )
     steps = _scenarios(data, sums, ["run_id", "t_s"])
@@ -123,16 +98,16 @@ def _curves(data: "Data") -> "Frame":
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: "Data") -> "Frame":
+def _elections(data: Data) -> Frame:
     """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
     from pyspark.sql import functions as f
 
-    late = (f.col("metric") == "elected_count") & (f.col("at_ns") > FROM_S * SECOND_NS)
+    late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
     after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
-    return _scenarios(data, data.samples.where(late).groupBy("run_id").agg(after_s), ["run_id"])
+    return _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
 
 
-def recovery(curves: "Frame", elections: "Frame") -> "Frame":
+def recovery(curves: Frame, elections: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
@@ -140,8 +115,6 @@ def recovery(curves: "Frame", elections: "Frame") -> "Frame":
     more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
     Null: not by the end.
     """
-    import pandas as pd
-
     columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s"]
     rows = []
     for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
@@ -154,10 +127,10 @@ def recovery(curves: "Frame", elections: "Frame") -> "Frame":
         led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
         unled_s = led.mean() if len(led) else None
         rows.append([system, scenario, less.max(), unled_s, _last_s(held), _last_s(less > RECOVERED)])
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[2:], float))
+    return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
 
 
-def _last_s(bad: "Series") -> float | None:
+def _last_s(bad: Series) -> float | None:
     """From the fault to the end of the last bad step; None where that is the run's."""
     if not bad.any():
         return 0.0
@@ -165,25 +138,22 @@ def _last_s(bad: "Series") -> float | None:
     return None if last == bad.index.max() else float(last + STEP_S - FROM_S)
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a system, a column a fault, which lasts as long as the bar above; over it what it does to clients."""
     curves, back = tables["curves"], tables["recovery"]
-    scenarios = [key for key in FAULTY if key in set(curves.scenario)]
+    scenarios = [key for key in TITLES if key in set(curves.scenario)]
     columns = max(1, len(scenarios))
     drawing, axes = panels(len(SYSTEMS), columns, inches=(2.35 * columns + 0.7, 5.2), share_x=True, share_y=True)
     for row, system in enumerate(SYSTEMS):
         mine, look = curves[curves.system == system], style_of(system)
         usual = mine[mine.scenario == NO_FAULT]
         for number, scenario in enumerate(scenarios):
-            panel, name = axes[row * columns + number], SCENARIOS[scenario].title
-            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, SCENARIOS[scenario].passes)
+            panel = axes[row * columns + number]
+            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, len(FAULTS[scenario]) > 1)
             words = _words(back[(back.system == system) & (back.scenario == scenario)])
             panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
             if not row:
-                head = f"({'abcdef'[number]}) {name}"
+                head = f"({'abcdef'[number]}) {TITLES[scenario]}"
                 panel.annotate(head, (0, 1), (0, 40), "axes fraction", "offset points", fontsize=8, va="bottom")
         axes[row * columns].set_ylabel(f"{look.label}\nmessages (%)", color=look.colour)
     for panel in axes[-columns:]:
@@ -196,22 +166,22 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_panel(axes: "Axes", part: "Frame", usual: "Frame", look: Style, passes: bool) -> None:
+def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, passes: bool) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
     axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
     if part.empty or usual.empty:
         return
-    edges = [*part.t_s, part.t_s.iloc[-1] + STEP_S]
+    steps = edges(part.t_s, STEP_S)
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    area: dict[str, Any] = {"fill": True, "color": look.colour, "linewidth": 0}
-    axes.stairs(due, edges, baseline=in_bound.to_numpy(), alpha=0.35, **area)
-    axes.stairs(in_bound, edges, alpha=0.9, **area)
+    area: Options = {"fill": True, "color": look.colour, "linewidth": 0}
+    axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
+    axes.stairs(in_bound, steps, alpha=0.9, **area)
     share = [*(100 * usual.in_bound / usual.due)]
-    curve(axes, [*usual.t_s, usual.t_s.iloc[-1] + STEP_S], [*share, share[-1]], USUAL, width=0.8, stairs=True)
+    curve(axes, edges(usual.t_s, STEP_S), [*share, share[-1]], USUAL, width=0.8, stairs=True)
 
 
-def _words(row: "Frame") -> str:
+def _words(row: Frame) -> str:
     """How long nobody leads, messages are held up, and fewer are in bound."""
     if row.empty:
         return ""

@@ -1,14 +1,11 @@
 """placement-load: whether latency stays bounded when the best site is full.
 
-Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' brokers are
-idle.  The load manager starts when brokers have reported, and places new topics near their clients (ePulsar, AllPairs)
-or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).  Periods are those of the public code.
+Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' are idle.
+New topics are placed near their clients (ePulsar, AllPairs) or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import t_interval
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import (
@@ -29,11 +26,9 @@ from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPOR
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import with_point
 from paper_figs.style import Style, looks_of, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
@@ -43,7 +38,7 @@ MARK = 0.8  # ours: of it, a broker is overloaded
 LOADS = (0.5, 1.0, 2.0, 3.0)  # demand over what one broker can send out
 BOUNDS_MS = (100, 65)
 TOPICS = 16
-RULES: dict[str, dict[str, Any]] = {  # what becomes of a topic that no broker can serve within its bound
+RULES: dict[str, Options] = {  # what becomes of a topic that no broker can serve within its bound
     "stays where nothing is better (3.4.1)": {},
     "leaves in any case (public code)": {"stay": False},
     f"... without its guard of {CODE_GUARD_S} s": {"stay": False, "guard": "0s"},
@@ -63,7 +58,7 @@ END_S, LAST_S = 75, 20
 STARTED = ({"kind": "crash", "at": "1ms", "node": "manager1"}, {"kind": "restart", "at": "1600ms", "node": "manager1"})
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x bounds x loads, and ePulsar's rules x bounds; agents probe every 5 s, as Serf's do in wide areas."""
     loads = scale.pick(tiny=(0.5, 2.0), quick=LOADS, paper=(0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0))
     bounds_ms = scale.pick(tiny=BOUNDS_MS[:1], quick=BOUNDS_MS)
@@ -73,23 +68,17 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [*grid, *(point for point in rules if point not in grid)]
 
 
-def _point(system: str, bound_ms: int, load: float, **options: Any) -> RunSpec:
-    rate_rps = load * OUT_RPS / TOPICS
-    load_options = {"topics": TOPICS, "sites": len(CITIES), "placement": "home"}
-    return placed(
-        system,
-        ("static-topics", {**load_options, "bound": f"{bound_ms}ms", "rate_rps": rate_rps}),
-        ("us-cities", {"cities": ", ".join(CITIES)}),
-        {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)},
-        probe="5s",
-        report=f"{CODE_REPORT_MS}ms",
-        place=f"{CODE_PLACE_MS}ms",
-        out_maximum_rps=MARK * OUT_RPS,
-        **options,
-    )
+def _point(system: str, bound_ms: int, load: float, **options: object) -> RunSpec:
+    offered = {"topics": TOPICS, "sites": len(CITIES), "placement": "home", "bound": f"{bound_ms}ms"}
+    offered["rate_rps"] = load * OUT_RPS / TOPICS
+    study = {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)}
+    periods = {"probe": "5s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
+    settings: Options = {**periods, "out_maximum_rps": MARK * OUT_RPS, **options}
+    place = ("us-cities", {"cities": ", ".join(CITIES)})
+    return placed(system, ("static-topics", offered), place, study, **settings)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, a row a run: system, rule, bound, load, repetition, in_bound, mean_ms, worst_ms, moves, late_moves.
 
     Of the messages born in the last seconds: the share in the bound, mean and largest latency; moves: migrations, and
@@ -102,13 +91,11 @@ def tables(data: "Data") -> FigureTables:
     named = {"bound": "workload.bound", "rate_rps": "workload.rate_rps", "stay": "system.stay", "guard": "system.guard"}
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     mean_ms = f.sum(f.col("mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
-    shares = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id").agg(
-        (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"),
-        mean_ms.alias("mean_ms"),
-        (f.max("max_ns") / 1e6).alias("worst_ms"),
-    )  # fmt: skip
+    last = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id")
+    in_bound = (1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound")
+    shares = last.agg(in_bound, mean_ms.alias("mean_ms"), (f.max("max_ns") / 1e6).alias("worst_ms"))
     late = f.count_if(f.col("at_ns") > END_S * SECOND_NS / 2).alias("late_moves")
-    moved = data.samples.where(f.col("metric") == "migration_ns").groupBy("run_id")
+    moved = data.samples.where("metric = 'migration_ns'").groupBy("run_id")
     moves = moved.agg(f.count("*").alias("moves"), late)
     runs = with_point(data, shares.join(moves, "run_id", "left").fillna(0), named)
     at_end = data.table("ownership").where(f.col("end_ns") >= END_S * SECOND_NS)
@@ -123,18 +110,12 @@ def tables(data: "Data") -> FigureTables:
             for stay, guard in zip(frame.stay, frame.guard, strict=True)
         ]
         frame["load"] = (frame.rate_rps * TOPICS / OUT_RPS).round(6)
-    return {
-        "runs": runs[[*key, "in_bound", "mean_ms", "worst_ms", "moves", "late_moves"]].sort_values(
-            key, ignore_index=True
-        ),
-        "places": places[[*key, "city", "topics"]].sort_values([*key, "city"], ignore_index=True),
-    }
+    runs = runs[[*key, "in_bound", "mean_ms", "worst_ms", "moves", "late_moves"]]
+    places = places[[*key, "city", "topics"]].sort_values([*key, "city"], ignore_index=True)
+    return {"runs": runs.sort_values(key, ignore_index=True), "places": places}
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A row a bound: messages within it, latencies, and where topics are at the end; beside it moves of each rule."""
     runs, places = (tables[name][tables[name].rule == PAPERS] for name in ("runs", "places"))
     bounds = [f"{bound_ms}ms" for bound_ms in BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
@@ -160,7 +141,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_moves(axes: "Axes", runs: "Frame") -> None:
+def _draw_moves(axes: Axes, runs: Frame) -> None:
     """Bars a bound and rule of ePulsar's: moves a minute when all could be settled; an open mark a run."""
     bounds = [f"{bound_ms}ms" for bound_ms in RULE_BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
     for name, shift in zip(RULES, beside(len(RULES), 0.8), strict=True):
@@ -178,19 +159,20 @@ def _draw_moves(axes: "Axes", runs: "Frame") -> None:
     title(axes, f"(g) ePulsar's rules, demand {RULE_LOAD:g}")
 
 
-def _draw_shares(axes: "Axes", runs: "Frame") -> None:
+def _draw_shares(axes: Axes, runs: Frame) -> None:
     shares = runs.assign(percent=100 * runs.in_bound)
     mean_lines(axes, shares, "load", "percent", "system", looks_of(SYSTEMS), apart_points=3)
     _name_loads(axes, runs)
     axes.set(ylabel=f"messages within the bound\nin the last {LAST_S} s (%)", ylim=(-4, 104))
 
 
-def _name_loads(axes: "Axes", runs: "Frame") -> None:
+def _name_loads(axes: Axes, runs: Frame) -> None:
     rule(axes, 1, "x", reference=True)
-    axes.set_xticks(loads := sorted(set(runs["load"])), [f"{load:g}" for load in loads])
+    loads = sorted(set(runs["load"]))
+    axes.set_xticks(loads, [f"{load:g}" for load in loads])
 
 
-def _draw_latencies(axes: "Axes", runs: "Frame", bound_ms: float) -> None:
+def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
     """Means as lines, the worst message as open marks above them."""
     log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
@@ -202,7 +184,7 @@ def _draw_latencies(axes: "Axes", runs: "Frame", bound_ms: float) -> None:
     axes.set_ylabel(f"latency in the\nlast {LAST_S} s (ms)")
 
 
-def _draw_places(axes: "Axes", places: "Frame", runs: "Frame") -> None:
+def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
     """A bar a system and load: topics by city, the nearest at the bottom; above it the number of moves."""
     loads = sorted(set(runs["load"]))
     for x, load in enumerate(loads):

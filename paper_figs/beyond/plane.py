@@ -1,28 +1,26 @@
 """limiters-plane: what precision costs, for every limiter on the same requests and the same wide-area network.
 
-Ours; no source has it, and the thesis leaves open what other topologies, delays and lost messages do (5.5,
-chapter 7).  Above: the error (requests decided otherwise than the oracle decides) against bytes sent, along the
-period of each protocol, and against the wait for a decision, along the distance of the nodes; errors of both
-kinds, and the most that was admitted above the envelope.  Below: one factor at a time.
+Ours; the thesis leaves open what other topologies, delays and lost messages do (5.5, chapter 7).  Above: the error
+(requests decided otherwise than the oracle decides) against bytes sent, along the period of each protocol, and against
+the wait for a decision, along the distances; errors of both kinds, and the excess.  Below: one factor at a time.
 
 ``--log FILE`` takes a real log (see ``load``); without it the requests are synthetic, and the figure says so.
 """
 
-from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from analysis.spark import collect
 from core.errors import SpecError
+from core.records import Options
 from harness.experiment import FEWER, Experiment, Option, RunSpec, Scale
 from paper_figs.beyond import plane_drawing
 from paper_figs.beyond.limiters import CITIES, ORACLE, measured, oracle, point
 from paper_figs.beyond.load import OPTIONS as LOAD_OPTIONS
-from paper_figs.beyond.load import Load, load_of
-from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means, values_of
+from paper_figs.beyond.load import load_of
+from paper_figs.beyond.sweeps import NODES, SHOWN, SWEEPS, node_counts, sweep_means
 from paper_figs.figure import Figure, FigureTables
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame
+from paper_figs.light import Data, Frame
 
 OPTIONS = (
     *LOAD_OPTIONS,
@@ -31,7 +29,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The base, and each sweep's other values for the limiters that it affects; an oracle for each number of nodes."""
     nodes, cities = options["nodes"], options["cities"]
     if nodes < 2:
@@ -39,35 +37,30 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     load = load_of(options, nodes)
     specs = [oracle(load, nodes), *(point(name, load, nodes, cities) for name in SHOWN)]
     for sweep in SWEEPS:
-        values = node_counts(scale, nodes) if sweep.column == "nodes" else values_of(scale, sweep)
-        for value in values:
-            if sweep.column == "nodes":
-                specs.append(oracle(load, value))
-            specs += [_varied(name, load, nodes, cities, sweep.column, value) for name in sweep.systems]
+        values = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
+        if sweep.column == "nodes":
+            values = node_counts(scale, nodes)
+            specs += [oracle(load, value) for value in values]
+        option = {"loss": "loss_probability", "delay": "delay_factor"}.get(sweep.column, sweep.column)
+        for value, name in product(values, sweep.systems):
+            varied: Options = {"nodes": nodes, option: value}
+            specs.append(point(name, load, cities=cities, **varied))
     return specs
 
 
-def _varied(name: str, load: Load, nodes: int, cities: str, column: str, value: Any) -> RunSpec:
-    option = {"loss": "loss_probability", "delay": "delay_factor"}.get(column, column)
-    more: dict[str, Any] = {"nodes": nodes, option: value}
-    return point(name, load, more.pop("nodes"), cities, **more)
-
-
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``sweeps``: means with 95 % intervals; ``facts``: one row, what was offered."""
     runs = measured(data)
     return {"runs": runs, "sweeps": sweep_means(runs), "facts": facts(data, runs)}
 
 
-def facts(data: "Data", runs: "Frame") -> "Frame":
+def facts(data: Data, runs: Frame) -> Frame:
     """What was offered: log ("" = synthetic), requests, users, capacity, rate, threshold, rejected_share, and of a log.
 
     start, duration, speed, spread (truth value), skipped (lines, by reason, as text).
     """
     import pandas as pd
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     central = runs[runs.name == ORACLE]
     run_id = central.run_id.min() if len(central) else ""

@@ -1,9 +1,10 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
 
 from analysis.verdicts import Interval
+from core.units import duration_ns
 from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
 from paper_figs.beyond.sweeps import MEASURES, SWEEPS, Sweep
@@ -22,13 +23,12 @@ from paper_figs.drawing import (
     title,
 )
 from paper_figs.figure import FigureTables
-from paper_figs.intervals import intervals_of
+from paper_figs.intervals import floored, intervals_of
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Drawing, Frame, Series
 from paper_figs.style import style_of
 
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Drawing, Frame
-
+OVERLAYS = ("full-mesh", "random", "star", "tree", "ring", "line")
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
 ROWS = {
     "false_admit_share": "admitted wrongly\n(% of requests)",
@@ -38,7 +38,7 @@ ROWS = {
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Four panels, below them three rows of sweeps."""
     sweeps = tables["sweeps"]
     drawing = sheet(12.5, 9.6)
@@ -56,9 +56,10 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def offered(facts: Any) -> str:
+def offered(facts: Series) -> str:
     """What the limiters were offered, in two lines."""
     what = f"{facts.requests:,} requests of {facts.users:,} users"
+    text = f"SYNTHETIC requests (no --log given; data set C made small): {what}"
     if facts.log:
         start = "" if facts.start in ("", "0s") else f" from {_clock(facts.start)} after its first request"
         window = f", {facts.duration}{start}" if facts.duration else ("," + start if start else ", all of it")
@@ -67,13 +68,9 @@ def offered(facts: Any) -> str:
         text += ", whole seconds, so spread within them" if facts.spread else ""
         text += f"; {facts.skipped:,} bad lines skipped" if facts.skip_bad else ""
         text += f" ({facts.skipped_reasons})" if facts.skipped_reasons else ""
-    else:
-        text = f"SYNTHETIC requests (no --log given; data set C made small): {what}"
     limit = f"Limit of each user: c = {facts.capacity} tokens, r = {facts.rate}/s"
-    return (
-        f"{text}.\n{limit}; the oracle rejects {100 * facts.rejected_share:.1f} %.  "
-        f"Threshold of frequency analysis: {facts.threshold}."
-    )
+    limit += f"; the oracle rejects {100 * facts.rejected_share:.1f} %."
+    return f"{text}.\n{limit}  Threshold of frequency analysis: {facts.threshold}."
 
 
 def _clock(span: str) -> str:
@@ -84,7 +81,7 @@ def _clock(span: str) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def means(sweeps: "Frame", sweep: str, name: str) -> "Frame":
+def means(sweeps: Frame, sweep: str, name: str) -> Frame:
     """One limiter's means along a sweep, a row a value in ascending order, a column a measure.
 
     Further columns: is_base, place (of the value among those of all limiters).
@@ -97,28 +94,19 @@ def means(sweeps: "Frame", sweep: str, name: str) -> "Frame":
     return wide.sort_values("place")
 
 
-def values_in_order(part: "Frame") -> list[str]:
+def values_in_order(part: Frame) -> list[str]:
     """The values of a sweep: spans and numbers by size, the full mesh before other overlays."""
-    from core.units import duration_ns
 
     def size(value: str) -> tuple[float, str]:
-        try:
-            return float(value), ""
-        except ValueError:
-            pass
-        try:
-            return float(duration_ns(value)), ""
-        except ValueError:
-            overlays = ("full-mesh", "random", "star", "tree", "ring", "line")
-            return (float(overlays.index(value)) if value in overlays else 99.0), value
+        for number in (float, duration_ns):
+            with suppress(ValueError):
+                return float(number(value)), ""
+        return float(OVERLAYS.index(value) if value in OVERLAYS else 99), value
 
     return sorted(set(part.value) - {""}, key=size)
 
 
-# --- above ---------------------------------------------------------------------------------------
-
-
-def _lines(axes: "Axes", sweeps: "Frame", sweep: str, names: list[str], x: str) -> Iterator[tuple[str, "Frame"]]:
+def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
     """Draw each limiter's line along a sweep, error over ``x``, the base's point large; give it with at_x and at_y."""
     for name in names:
         part, look = means(sweeps, sweep, name), style_of(name)
@@ -131,7 +119,7 @@ def _lines(axes: "Axes", sweeps: "Frame", sweep: str, names: list[str], x: str) 
         yield name, part
 
 
-def _draw_plane(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     """Error against bytes; a line along the period."""
     log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
     log_axis(axes)
@@ -145,7 +133,7 @@ def _draw_plane(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
     _name_bases(axes, parts)
 
 
-def _draw_waiting(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     """Error against the wait for a decision; a line along the distances."""
     ticks = (0, 1, 10, 100, 1000)
     log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
@@ -164,7 +152,7 @@ def _draw_waiting(axes: "Axes", sweeps: "Frame", names: list[str]) -> None:
     _name_bases(axes, parts, far)
 
 
-def _name_bases(axes: "Axes", parts: dict[str, "Frame"], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
+def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
     """The limiters' names beside their bases' points, and ``more``."""
     bases = [
         (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
@@ -174,7 +162,7 @@ def _name_bases(axes: "Axes", parts: dict[str, "Frame"], more: Sequence[tuple[st
     label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
 
 
-def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str]) -> None:
+def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> None:
     """Bars of both kinds of errors to either side, and the worst excess beside them, with intervals; the base."""
     rows = sweeps[(sweeps.sweep == "period") & sweeps.is_base]
     sides = (("false_reject_share", -1, axes), ("false_admit_share", 1, axes), ("excess_share", 1, excess))
@@ -202,10 +190,7 @@ def _draw_kinds(axes: "Axes", excess: "Axes", sweeps: "Frame", names: list[str])
     title(excess, "(d) excess")
 
 
-# --- below ---------------------------------------------------------------------------------------
-
-
-def _draw_row(row: "Sequence[Axes]", sweeps: "Frame", measure: str, names: list[str]) -> None:
+def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:
     """One measure in all sweeps, on a common axis."""
     drawn = sweeps[sweeps.measure == measure]
     highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
@@ -221,7 +206,7 @@ def _draw_row(row: "Sequence[Axes]", sweeps: "Frame", measure: str, names: list[
         panel.tick_params(labelsize=7, labelleft=not number, labelbottom=measure == list(ROWS)[-1])
 
 
-def _draw_sweep(axes: "Axes", part: "Frame", names: list[str]) -> None:
+def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
     """A line a limiter that the sweep touches, over places of equal distance; intervals as bars."""
     order = values_in_order(part)
     for name in names:
@@ -229,16 +214,13 @@ def _draw_sweep(axes: "Axes", part: "Frame", names: list[str]) -> None:
         if line.value.nunique() < 2:
             continue
         line = line.assign(place=[order.index(value) for value in line.value]).sort_values("place")
-        floored = [
-            Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
-            for mean in intervals_of(line, 100.0)
-        ]
-        interval_points(axes, line.place, floored, style_of(name), joined=True, size=3.2)
+        intervals = [floored(interval) for interval in intervals_of(line, 100.0)]
+        interval_points(axes, line.place, intervals, style_of(name), joined=True, size=3.2)
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
 
 
-def _name_values(axes: "Axes", sweep: Sweep, part: "Frame") -> None:
+def _name_values(axes: Axes, sweep: Sweep, part: Frame) -> None:
     """The sweep's values as they are read; the base's in bold."""
     order = values_in_order(part)
     axes.set_xticks(range(len(order)), [_text(sweep, value) for value in order], fontsize=7)
@@ -254,5 +236,6 @@ def _text(sweep: Sweep, value: str) -> str:
         return f"{float(value):g} x"
     if value in TEXTS:
         return TEXTS[value]
-    number, unit = value.rstrip("ms"), value[len(value.rstrip("ms")) :]
+    number = value.rstrip("ms")
+    unit = value.removeprefix(number)
     return f"{number} {unit}" if unit and number.replace(".", "").isdigit() else value

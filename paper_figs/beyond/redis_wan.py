@@ -5,23 +5,21 @@ Redis runs in New York, and every node asks it for each request (GCRA in a scrip
 limit: what is offered, and where, is in ``wan_runs``.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
+from analysis.spark import collect
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, at_most, t_interval
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips, floored, from_zero, look_of
+from paper_figs.beyond.wan_drawing import draw_flips, from_zero, look_of
 from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL, is_live
 from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 MODEL = "centralised"
 SERIES = ((MODEL, VIRTUAL), (MODEL, LIVE), (REDIS, LIVE))  # what is shown, in this order
@@ -33,13 +31,13 @@ PAIRS = (
 )
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Redis has no virtual twin: nobody models it but ``centralised``."""
     model = wan_runs.on_both([wan_runs.point(MODEL, scale, LIVE)])
     return [wan_runs.oracle(scale), *model, wan_runs.point(REDIS, scale, LIVE)]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``, ``flips``, ``latency``: see ``wan_runs``; ``cities``: see ``cities_of``.
 
     ``flips`` has a row a repetition and pair of ``PAIRS``, which ``pair`` names.
@@ -54,54 +52,41 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def _pairs(runs: "Frame") -> "Frame":
+def _pairs(runs: Frame) -> Frame:
     """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
-    live = runs.testbed != VIRTUAL
     pairs = []
     for pair, one, other, _ in PAIRS:
-        sides = [runs[(runs.name == name) & (live if is_live(testbed) else ~live)] for name, testbed in (one, other)]
-        both = sides[0].merge(sides[1], on="repetition", suffixes=("", "_other"))
-        ids = {"virtual_run_id": both.run_id_other, "live_run_id": both.run_id}
-        pairs.append(pd.DataFrame({**ids, "testbed": both.testbed, "repetition": both.repetition, "pair": pair}))
-    return pd.concat(pairs, ignore_index=True)
+        both = _of(runs, *one).merge(_of(runs, *other), on="repetition", suffixes=("", "_other")).assign(pair=pair)
+        pairs.append(both.rename(columns={"run_id": "live_run_id", "run_id_other": "virtual_run_id"}))
+    columns = ["virtual_run_id", "live_run_id", "testbed", "repetition", "pair"]
+    return pd.concat(pairs, ignore_index=True)[columns]
 
 
-def cities_of(data: "Data", runs: "Frame") -> "Frame":
+def cities_of(data: Data, runs: Frame) -> Frame:
     """A row a run and city: name, testbed, repetition, city, rtt_ms, p50_ms, p95_ms, beyond_ms.
 
     rtt_ms: the round trip to the server that is wanted; beyond_ms: the median of the decision latency less that.
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
+    from testbed.topologies.topology import load_topology
 
     waited = (f.col("decided_at_ns") - f.col("intended_at_ns")) / MILLISECOND_NS
     asked = data.requests.where("decided_at_ns is not null").groupBy("run_id", "node")
     percentiles = [f.percentile(waited, share).alias(name) for name, share in (("p50_ms", 0.5), ("p95_ms", 0.95))]
     cities = collect(asked.agg(*percentiles), ["run_id", "node"])
     cities = cities.merge(runs[["run_id", "name", "testbed", "repetition"]], on="run_id")
-    trips = rtts_ms()
+    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
+    server, one_way = topology.node_names()[0], topology.path
     cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.node]
-    cities["rtt_ms"] = [trips[node] for node in cities.node]
+    cities["rtt_ms"] = [2 * one_way(node, server).one_way_delay_ns / MILLISECOND_NS for node in cities.node]
     cities["beyond_ms"] = cities.p50_ms - cities.rtt_ms
     return cities.drop(columns=["run_id", "node"])
 
 
-def rtts_ms() -> dict[str, float]:
-    """Node -> round trip to the first node, where the server is."""
-    from testbed.topologies.topology import load_topology
-
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
-    names = topology.node_names()
-    return {name: 2 * topology.path(name, names[0]).one_way_delay_ns / MILLISECOND_NS for name in names}
-
-
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Latency in all and by city, decisions that differ, bytes."""
     above = ("decision latency", "beyond the round trip to New York")
     below = ("decisions that differ", "errors against the oracle, and what was sent")
@@ -120,13 +105,13 @@ def _look(name: str, testbed: str) -> Style:
     return look._replace(label=style_of(name).label) if name == REDIS else look
 
 
-def _of(frame: "Frame", name: str, testbed: str) -> "Frame":
+def _of(frame: Frame, name: str, testbed: str) -> Frame:
     """The rows of one series."""
     live = frame.testbed != VIRTUAL
     return frame[(frame.name == name) & (live if is_live(testbed) else ~live)]
 
 
-def _draw_latency(axes: "Axes", latency: "Frame") -> None:
+def _draw_latency(axes: Axes, latency: Frame) -> None:
     """Distribution functions: stairs, a step a city."""
     most = 1.0
     for series in SERIES:
@@ -138,7 +123,7 @@ def _draw_latency(axes: "Axes", latency: "Frame") -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests")
 
 
-def _draw_cities(axes: "Axes", cities: "Frame") -> None:
+def _draw_cities(axes: Axes, cities: Frame) -> None:
     """Medians less what the links take, by city: means over repetitions with intervals."""
     order = cities.drop_duplicates("city").sort_values("rtt_ms")
     for shift, series in zip(beside(len(SERIES), 0.6), SERIES, strict=True):
@@ -152,22 +137,19 @@ def _draw_cities(axes: "Axes", cities: "Frame") -> None:
     axes.set_ylabel("median − round trip (ms)")
 
 
-def _draw_bytes(axes: "Axes", runs: "Frame") -> None:
+def _draw_bytes(axes: Axes, runs: Frame) -> None:
     """Errors against the oracle over bytes a request: means with intervals both ways."""
     for series in SERIES:
         group, look = _of(runs, *series), _look(*series)
         if group.empty:
             continue
-        x, y = t_interval(samples(group.bytes_per_request)), floored(samples(100 * group.error_share))
+        x, y = t_interval(samples(group.bytes_per_request)), floored(t_interval(samples(100 * group.error_share)))
         size = 6 if is_live(series[1]) else 10
         interval_points(axes, [y.mean], [x], look, lying=True, size=size)
         interval_points(axes, [x.mean], [y], look, size=size)
     from_zero(axes, 0.4)
     axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
     axes.set(xlabel="sent by all nodes (bytes a request)", ylabel="of all requests (%)")
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def measure_w4(tables: Tables) -> Evidence:

@@ -5,12 +5,11 @@ drawn anew in every run, and errors with it, so a real run is held against the s
 pair.  A real agent's error is against the round trip that was measured before its run, not against the one asked for.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_least
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
 from paper_figs.beyond.wan_runs import LIVE, LIVE_CLAIM, VIRTUAL
@@ -18,11 +17,9 @@ from paper_figs.drawing import INK, curve, log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import point
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import samples
 from paper_figs.style import Style, series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 
 NODES = 8  # of the topology wan: its five cities in turn, so that three have two nodes
 ROUNDS = 180  # seconds, or probes a node
@@ -38,7 +35,7 @@ REAL = {True: Style("real, inside", INK, ".", "-"), False: series("real, outside
 class Mixed(Experiment):
     """The model's runs take no time, and its spread takes many; real ones are few."""
 
-    def runs(self, scale: Scale, options: Mapping[str, Any], seed: int) -> list[RunSpec]:
+    def runs(self, scale: Scale, options: Options, seed: int) -> list[RunSpec]:
         """See ``Experiment``: each testbed's points with a number of repetitions of its own."""
         counts = {LIVE: self.repetitions[scale.name], VIRTUAL: 5 if scale.name == "tiny" else MODEL_RUNS}
         specs = self.points(scale, options)
@@ -46,14 +43,14 @@ class Mixed(Experiment):
         return [spec for name, count in counts.items() for spec in repeated(of_testbeds[name], count, seed)]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """One point, on both testbeds; nothing is offered, so system and workload are idle."""
     nodes, rounds, every = (3, 4, 2) if scale.name == "tiny" else (NODES, ROUNDS, EVERY)
     spec = point("wan", {"nodes": nodes}, rounds=rounds, every=every)
     return [msgspec.structs.replace(spec, testbed=testbed) for testbed in (VIRTUAL, LIVE)]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``pairs``, ``bands``, ``shares`` and ``times``: of the last read, and of all.
 
     ``pairs``: a row a real run and pair: repetition, pair, rtt_ms (measured), estimated_ms, error_ms (estimate less
@@ -61,12 +58,10 @@ def tables(data: "Data") -> FigureTables:
     the model's errors · ``shares``: a row a real run: repetition, inside_share · ``times``: a row a run and read:
     testbed, repetition, at_s, mean_ms (error without sign, over pairs).
     """
-    from analysis.spark import collect
-
     return compared(collect(_errors(data), ["testbed", "repetition", "at_s", "pair"]))
 
 
-def compared(errors: "Frame") -> FigureTables:
+def compared(errors: Frame) -> FigureTables:
     """The tables of ``tables``, from a row a run, read and pair."""
     keys = ["testbed", "repetition", "at_s"]
     errors = errors.assign(size_ms=errors.error_ms.abs())
@@ -88,7 +83,7 @@ def compared(errors: "Frame") -> FigureTables:
     return {"pairs": pairs, "bands": bands, "shares": shares, "times": times}
 
 
-def _errors(data: "Data") -> "SparkFrame":
+def _errors(data: Data) -> SparkFrame:
     """A row a run, read and pair: testbed, repetition, at_s, pair, estimated_ms, error_ms.
 
     And rtt_ms: the round trip as it was measured, or, in virtual time, as the topology says.
@@ -96,13 +91,10 @@ def _errors(data: "Data") -> "SparkFrame":
     from pyspark.sql import functions as f
 
     estimates = data.table("coordinates").withColumn("pair", f.concat_ws(" ", "a", "b"))
-    there = data.paths.select("run_id", "source", "target", f.col("measured_delay_ns").alias("there_ns"))
-    swapped = (f.col("target").alias("source"), f.col("source").alias("target"))
-    back = data.paths.select("run_id", *swapped, f.col("measured_delay_ns").alias("back_ns"))
-    measured = there.join(back, ["run_id", "source", "target"]).select(
-        "run_id",
-        f.concat_ws(" ", "source", "target").alias("pair"),
-        (f.col("there_ns") + f.col("back_ns")).alias("rtt_ns"),
+    there = data.paths.selectExpr("run_id", "source", "target", "measured_delay_ns as there_ns")
+    back = data.paths.selectExpr("run_id", "target as source", "source as target", "measured_delay_ns as back_ns")
+    measured = there.join(back, ["run_id", "source", "target"]).selectExpr(
+        "run_id", "concat_ws(' ', source, target) as pair", "there_ns + back_ns as rtt_ns"
     )
     rtt_ms = f.coalesce("rtt_ns", "true_rtt_ns") / MILLISECOND_NS
     estimated_ms = f.col("estimated_rtt_ns") / MILLISECOND_NS
@@ -116,10 +108,7 @@ def _errors(data: "Data") -> "SparkFrame":
     )
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Estimates against round trips; errors by pair in the model's bands; errors over time."""
     titles = ("estimates of real agents", "errors in the model's bands", "errors over time")
     drawing, axes = panels(1, 3, titles, inches=(10.5, 3.4))
@@ -129,7 +118,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_estimates(axes: "Axes", pairs: "Frame") -> None:
+def _draw_estimates(axes: Axes, pairs: Frame) -> None:
     most = float(pairs.rtt_ms.max()) if len(pairs) else 1.0
     look = series("a pair of a run", 0, "o")
     curve(axes, [0, most], [0, most], Style("", INK, "", ":"), width=0.8)
@@ -138,7 +127,7 @@ def _draw_estimates(axes: "Axes", pairs: "Frame") -> None:
     key_above(axes, [rule_key("exact", reference=True), key(look, line=False)])
 
 
-def _draw_bands(axes: "Axes", pairs: "Frame", bands: "Frame") -> None:
+def _draw_bands(axes: Axes, pairs: Frame, bands: Frame) -> None:
     """Pairs in the order of their round trips; a bar each, and the real runs' errors as points."""
     order = bands.sort_values(["rtt_ms", "pair"], ignore_index=True)
     places = {pair: place for place, pair in enumerate(order.pair)}
@@ -157,7 +146,7 @@ def _draw_bands(axes: "Axes", pairs: "Frame", bands: "Frame") -> None:
     key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN._replace(marker="_"), line=False), *real])
 
 
-def _draw_times(axes: "Axes", times: "Frame") -> None:
+def _draw_times(axes: Axes, times: Frame) -> None:
     log_axis(axes)
     model = times[times.testbed == VIRTUAL].groupby("at_s").mean_ms
     low, high = (model.quantile(share) for share in BAND)
@@ -169,9 +158,6 @@ def _draw_times(axes: "Axes", times: "Frame") -> None:
         marks(axes, run.at_s, run.mean_ms, run_look, size=3)
     axes.set(xlabel="since the agents began (s)", ylabel="mean error of the pairs (ms)")
     key_above(axes, [bar_key(SPREAD, 0.45), key(MEDIAN, marker=False), key(run_look)])
-
-
-# --- claims --------------------------------------------------------------------------------------
 
 
 def measure_w6(tables: Tables) -> Evidence:
@@ -197,7 +183,6 @@ NOTES = (
     "mean) is over 100 runs of other seeds: a further one of its own would find 88 % of its pairs inside. (c): every "
     "15 seconds."
 )
-EXPERIMENT = Mixed(
-    "serf-model", "Real coordinate agents beside their model", "ours; ePulsar 3.2, 5.3", points, repetitions=LIVE_RUNS
-)
+TITLE = "Real coordinate agents beside their model"
+EXPERIMENT = Mixed("serf-model", TITLE, "ours; ePulsar 3.2, 5.3", points, repetitions=LIVE_RUNS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

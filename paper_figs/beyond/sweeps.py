@@ -1,12 +1,11 @@
 """What is varied in ``limiters-plane``, one factor at a time, and the means along it."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from harness.experiment import Scale
 from paper_figs.beyond.limiters import CLOSED, LIMITERS, NEAR, PERIOD, order_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Frame
+from paper_figs.intervals import interval_table
+from paper_figs.light import Frame
 
 NODES = 8
 _SHARES = tuple(f"{kind}_share" for kind in ("false_admit", "false_reject", "error", "lost", "excess"))
@@ -22,9 +21,9 @@ class Sweep(NamedTuple):
 
     column: str
     title: str
-    base: Any
-    quick: tuple[Any, ...]
-    paper: tuple[Any, ...]
+    base: object
+    quick: tuple[str | float, ...]
+    paper: tuple[str | float, ...]
     systems: tuple[str, ...]
 
 
@@ -43,12 +42,6 @@ SWEEPS = (
 )
 
 
-def values_of(scale: Scale, sweep: Sweep) -> tuple[Any, ...]:
-    """A sweep's values beside the base's; at tiny, the last alone."""
-    values: tuple[Any, ...] = scale.pick(tiny=sweep.quick[-1:], quick=sweep.quick, paper=sweep.paper)
-    return values
-
-
 def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
     """Other numbers of nodes: half and half as many more, at the paper scale double and three times too."""
     half = max(1, nodes // 2)
@@ -57,35 +50,28 @@ def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
     return counts
 
 
-def sweep_means(runs: "Frame") -> "Frame":
+def sweep_means(runs: Frame) -> Frame:
     """One row a sweep, value (as text), limiter and measure: mean, low, high, count.
 
     A run belongs to a sweep if it has the base's value of every other factor, or is of a limiter that has none.
     The base's number of nodes is the most frequent one.
     """
-    import pandas as pd
-
-    from analysis.verdicts import t_interval
-
     runs = runs[runs.name.isin(order_of(runs.name))]
     rows = []
     for sweep in SWEEPS:
-        part = runs
+        part, own = runs, base_value(runs, sweep)
         for other in SWEEPS:
             if other.column != sweep.column:
-                base = base_value(runs, other)
-                part = part[(part[other.column] == base) | (part[other.column] == "")]
+                part = part[part[other.column].isin([base_value(runs, other), ""])]
         for (name, value), group in part.groupby(["name", sweep.column], sort=True):
             for measure in MEASURES:
-                mean = t_interval([float(number) for number in group[measure].dropna()])
-                interval = mean.mean, mean.low, mean.high, mean.count
-                is_base = value in ("", base_value(runs, sweep))
-                rows.append([sweep.column, name, str(value), measure, is_base, *interval])
-    columns = ["sweep", "name", "value", "measure", "is_base", "mean", "low", "high", "count"]
-    return pd.DataFrame(rows, columns=columns).astype({"is_base": bool, "mean": float})
+                point = sweep.column, name, str(value), measure, value in ("", own)
+                rows.append((point, list(group[measure].dropna().astype(float))))
+    table = interval_table(["sweep", "name", "value", "measure", "is_base"], rows)
+    return table.astype({"is_base": bool, "mean": float})
 
 
-def base_value(runs: "Frame", sweep: Sweep) -> Any:
+def base_value(runs: Frame, sweep: Sweep) -> object:
     """What a factor is while others are varied."""
     if sweep.column != "nodes":
         return sweep.base

@@ -1,16 +1,14 @@
 """How runs over five cities are drawn: virtual time open and dashed, emulated runs filled; decisions that flip."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from analysis.verdicts import Interval, t_interval
 from paper_figs.beyond.wan_runs import is_live
 from paper_figs.drawing import SMALL, categories, interval_points, label, marks
+from paper_figs.intervals import floored
+from paper_figs.light import Axes, Frame
 from paper_figs.series import samples
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Frame
 
 
 def look_of(name: str, testbed: str) -> Style:
@@ -20,27 +18,21 @@ def look_of(name: str, testbed: str) -> Style:
     return style_of(name)._replace(label=words, dashes="-" if live else "--", is_open=not live)
 
 
-def floored(values: Sequence[float]) -> Interval:
-    """The 95 % interval of the mean of what cannot be below 0."""
-    mean = t_interval(values)
-    return Interval(mean.mean, max(0.0, mean.low), mean.high, mean.count) if mean.count > 1 else mean
-
-
-def flipped(flips: "Frame") -> Interval:
+def flipped(flips: Frame) -> Interval:
     """The share of flipped decisions and its 95 % interval: over repetitions; of one run alone, Wilson's."""
     if len(flips) == 1:
         run = flips.iloc[0]
         return Interval(run.flipped_share, run.flipped_low, run.flipped_high, 1)
-    return floored(samples(flips.flipped_share))
+    return floored(t_interval(samples(flips.flipped_share)))
 
 
-def change_text(flips: "Frame") -> str:
+def change_text(flips: Frame) -> str:
     """By how much the admitted total of all repetitions changes."""
     change = f"{flips.live_admitted_count.sum() / flips.virtual_admitted_count.sum() - 1:+.2%}"
     return f"admitted {'±0' if float(change[:-1]) == 0 else change.replace('-', '−')}"
 
 
-def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "Frame"]]) -> None:
+def draw_flips(axes: Axes, groups: Sequence[tuple[str, Style, Frame]]) -> None:
     """Of each (name, look, flips) the share with its interval, runs as dots beside it, the admitted total as text."""
     for place, (_, look, flips) in enumerate(groups):
         if flips.empty:
@@ -55,7 +47,7 @@ def draw_flips(axes: "Axes", groups: Sequence[tuple[str, Style, "Frame"]]) -> No
     axes.set_ylabel("of all decisions (%)")
 
 
-def from_zero(axes: "Axes", room: float, least: float = 0.1) -> None:
+def from_zero(axes: Axes, room: float, least: float = 0.1) -> None:
     """A y axis from 0, a marker at which is still whole, to the largest value and ``room`` above it."""
     top = max(least, axes.dataLim.y1) * (1 + room)
     axes.set_ylim(-0.03 * top, top)

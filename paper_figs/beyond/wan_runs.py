@@ -1,27 +1,24 @@
 """Limiters as real processes over five cities: the points, and what all their figures measure.
 
-A run and its twin in virtual time are offered the very same requests at the same instants, and their nodes
-have the same seeds, so that what differs is the testbed: sockets, schedulers, clocks that drift apart.
-
-The load is the first minute of data set A (thesis 4.3.4) at its own size: ten users of very different zeal, 68
-requests a second, placed on the nodes as the thesis' injector does.  In a minute half of the users come upon
-their limit, each at another time, and the others never: decisions at the margin and far from it, at a rate
+A run and its twin in virtual time are offered the same requests at the same instants, and their nodes have the same
+seeds: what differs is the testbed.  The load is the first minute of data set A (thesis 4.3.4) at its own size, ten
+users of very different zeal, 68 requests a second: half of them come upon their limit, each at another time, at a rate
 that a machine of two cores carries without being late.
 
-The cities are the five of the topology wan: five continents, 54 to 165 ms apart one way and hardly two pairs
-alike, so that news reaches the nodes in different orders; New York is the first, and has the servers.
+The cities are the five of the topology wan, 54 to 165 ms apart one way and hardly two pairs alike; New York is the
+first, and has the servers.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from analysis.spark import collect
+from core.records import Json, Options
 from harness.experiment import RunSpec, Scale
-from paper_figs.beyond.limiters import LIMITERS, name_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.beyond.limiters import LIMITERS, Limiter, named
+from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.series import frame_of, joined
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
@@ -29,7 +26,7 @@ VIRTUAL, LIVE = "virtual", "mininet"
 # A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
-LIVE_CLAIM: dict[str, Any] = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
+LIVE_CLAIM: Options = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
 FLIPPED = 0.05  # ours, set before results: decisions that differ
 REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
@@ -42,36 +39,33 @@ def is_live(testbed: str) -> bool:
 
 def point(name: str, scale: Scale, testbed: str) -> RunSpec:
     """One limiter (of ``limiters.LIMITERS``, or Redis) on the WAN, with the thesis' gossip and limit."""
-    limiter = LIMITERS.get(name)
-    system, options = (limiter.system, dict(limiter.options)) if limiter else (name, {})
-    nodes = 3 if scale.name == "tiny" else len(CITIES)
-    return _point(system, options, scale, "wan", {"nodes": nodes, "cities": ", ".join(CITIES)}, testbed)
+    limiter = LIMITERS.get(name, Limiter(name))
+    return _point(limiter.system, limiter.options, scale, "wan", {"cities": ", ".join(CITIES)}, testbed)
 
 
 def oracle(scale: Scale) -> RunSpec:
     """The centralised limiter without delay, in virtual time: the ground truth (thesis 4.3.1)."""
-    nodes = 3 if scale.name == "tiny" else len(CITIES)
-    return _point("centralised", {}, scale, "full-mesh", {"nodes": nodes, "delay": "0ms"}, VIRTUAL)
+    return _point("centralised", {}, scale, "full-mesh", {"delay": "0ms"}, VIRTUAL)
 
 
-def _point(
-    system: str, options: dict[str, Any], scale: Scale, topology: str, topology_options: dict[str, Any], testbed: str
-) -> RunSpec:
+def _point(system: str, options: Options, scale: Scale, topology: str, place: Options, testbed: str) -> RunSpec:
     """Tiny is another, lighter load: seconds long, of one user of a small bucket."""
-    limit: dict[str, Any] = {}
-    load: dict[str, Any] = {"set": "A"}
+    limit: Options = {}
+    load: Json = {"set": "A"}
+    nodes, duration = len(CITIES), "60s"
     if scale.name == "tiny":
         limit, load = {"capacity": 30, "rate": "0.03"}, {"set": "B-extreme", "capacity": 30}
+        nodes, duration = 3, "6s"
     return RunSpec(
         system=system,
         system_options={**limit, **options},
         workload="data-set",
         workload_options=load,
         topology=topology,
-        topology_options=topology_options,
+        topology_options={"nodes": nodes, **place},
         testbed=testbed,
         study="limiting",
-        study_options={"duration": "6s" if scale.name == "tiny" else "60s", "compare_replicas": True},
+        study_options={"duration": duration, "compare_replicas": True},
     )
 
 
@@ -80,21 +74,12 @@ def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
     return [msgspec.structs.replace(spec, testbed=testbed) for spec in specs for testbed in (VIRTUAL, LIVE)]
 
 
-# --- tables --------------------------------------------------------------------------------------
-
-
-def points_of(data: "Data") -> "Frame":
+def points_of(data: Data) -> Frame:
     """One row a run: run_id, name (as in ``limiters.name_of``: the oracle too), testbed, validity, repetition."""
-    from analysis.spark import collect
-
-    columns = ["run_id", "system", "topology", "testbed", "validity", "repetition", "factors"]
-    raw = collect(data.runs.select(*columns), ["run_id"])
-    rows = zip(raw.system, raw.factors, raw.topology, strict=True)
-    raw["name"] = [name_of(system, dict(factors), topology) for system, factors, topology in rows]
-    return raw[["run_id", "name", "testbed", "validity", "repetition"]]
+    return named(data)[["run_id", "name", "testbed", "validity", "repetition"]]
 
 
-def runs_of(data: "Data") -> "Frame":
+def runs_of(data: Data) -> Frame:
     """``points_of``, and what each run decided and what that cost; the oracle's runs are left out.
 
     Columns of ``limiting.precision`` and error_share (false admissions and rejections, of the requests), excess_tokens,
@@ -105,28 +90,25 @@ def runs_of(data: "Data") -> "Frame":
 
     from analysis import limiting, usage
     from analysis.metrics import percentiles
-    from analysis.spark import collect
 
-    runs = points_of(data)
     latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
     convergence = usage.convergence(data.samples, data.table("usage"), data.runs)
-    frames = [
+    runs = joined(
+        points_of(data),
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
         latency.selectExpr("run_id", *(f"{q}_ns / 1e6 as {q}_ms" for q in ("p50", "p95", "p99"))),
         data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
         _replicas(data.samples),
-        convergence.select("run_id", (f.col("convergence_ns") / 1e9).alias("convergence_s")),
-    ]
-    for frame in frames:
-        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
+        convergence.selectExpr("run_id", "convergence_ns / 1e9 as convergence_s"),
+    )
     runs["error_share"] = runs.false_admit_share + runs.false_reject_share
     runs["bytes_per_request"] = runs.pop("sent_bytes").fillna(0) / runs.offered_count
     runs = runs[(runs.name != "oracle") & runs.offered_count.notna()]
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _replicas(samples: "SparkFrame") -> "SparkFrame":
+def _replicas(samples: SparkFrame) -> SparkFrame:
     """run_id, REPLICA_COUNTS."""
     from pyspark.sql import functions as f
 
@@ -134,14 +116,13 @@ def _replicas(samples: "SparkFrame") -> "SparkFrame":
     return of_run.agg(*(f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS))
 
 
-def flips_of(data: "Data", pairs: "Frame") -> "Frame":
+def flips_of(data: Data, pairs: Frame) -> Frame:
     """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
 
     ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
     admitted_ratio: the other's admitted total over the one's.
     """
     from analysis import fidelity
-    from analysis.spark import collect
 
     assert data.spark is not None
     keys = ["virtual_run_id", "live_run_id", "testbed"]
@@ -152,23 +133,19 @@ def flips_of(data: "Data", pairs: "Frame") -> "Frame":
     return flips
 
 
-def twins(data: "Data") -> "Frame":
+def twins(data: Data) -> Frame:
     """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
-    import pandas as pd
-
     from analysis.fidelity import pairs_of
 
     columns = ["virtual_run_id", "live_run_id", "testbed"]
-    pairs = pd.DataFrame([pair[:3] for pair in pairs_of(data.folders)], columns=columns)
+    pairs = frame_of([pair[:3] for pair in pairs_of(data.folders)], columns)
     named = points_of(data).drop(columns="testbed").rename(columns={"run_id": "live_run_id"})
     return pairs.merge(named, on="live_run_id")
 
 
-def latency_curves(data: "Data") -> "Frame":
+def latency_curves(data: Data) -> Frame:
     """Distribution functions of the decision latency: name, testbed, value_ms, share; over all repetitions."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     rows = data.latency_histogram.where("metric = 'decision_latency'").groupBy("run_id", "high_ns")
     runs = collect(rows.agg(f.sum("count").alias("count")), ["run_id", "high_ns"]).merge(points_of(data), on="run_id")

@@ -1,84 +1,74 @@
 """Ours: what each rule of the thesis' listings costs, and what pushing does for counters (digest A1 to A21).
 
-The listings leave questions open, and some print the opposite of the text; the systems here have sound
-rules by default and the printed ones as switches.  A row a switch, alone against everything sound:
-requests admitted and rejected wrongly against the centralised limiter, worst excess over the
-envelope, bytes and memory over those of the sound system, paired by repetition.  Below the line: changes
-that no listing asks for, among them the ablation that the thesis lacks: its counter with the queue's
-urgent messages (and with a broadcast of every change), which tells what is owed to the queue and what to urgency.
+The listings leave questions open, and some print the opposite of the text; systems have sound rules by default and the
+printed ones as switches.  A row a switch, alone against everything sound, paired by repetition.  Below the line what
+no listing asks for, among it the ablation that the thesis lacks: its counter with the queue's urgent messages (and
+with a broadcast of every change), which tells what is owed to the queue and what to urgency.
 
 The last panel has the one rule with which nothing ends: delta states that keep both of two equal births (A8, Listing
-4.2), so that an element that is told to a node on two ways is two elements from then on.  Three nodes, c = 60, data
-set B, barely limited, 15 s: on five nodes the state grows tenfold in a second.
+4.2), so that an element that is told on two ways is two elements.  Three nodes, c = 60, barely limited, 15 s: on five
+nodes the state grows tenfold in a second.
 
-Ten nodes, c = 150, data set B, substantial: the rows on lists are slow.  That the counter's printed refill
-bounds each refill and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
+Ten nodes, c = 150, substantial load: the rows on lists are slow.  That the counter's printed refill bounds each refill
+and not the bucket shows on slow users only: a dozen requests 100 s apart, then two buckets in 30 s.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from analysis.verdicts import t_interval
+from analysis.spark import collect
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.crdt import grids
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, on_ten
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, at, limited
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import intervals_of
+from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import samples
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 NODES, CAPACITY = 10, 150
 DATA_SET, SLOW = "B-substantial", "slow, then a burst"
 SOUND_LOOK = Style("sound", "#999999", "|", "-")
 
 
-@dataclass(frozen=True)
-class Switch:
+class Switch(NamedTuple):
     """One deviation from the sound system ``base``."""
 
     label: str
     base: str
-    options: tuple[tuple[str, Any], ...]  # of the system
+    options: Options  # of the system
     load: str = DATA_SET
     printed: bool = True  # is it what a listing says?
 
 
 SWITCHES = (
-    Switch("A6  refill bounded, bucket not\n(slow user)", COUNTER, (("refill_cap", "literal"),), SLOW),
-    Switch("A7  admit on part of a token", COUNTER, (("whole_tokens", False),)),
-    Switch("Listing 3.3: sender's copy\nstays as it was", COUNTER, (("queued", "literal"),)),
-    Switch("A1  refill drops the living", FL, (("literal_refill", True),)),
-    Switch("A2  urgent if slow", FL, (("literal_threshold", True),)),
-    Switch("A5  urgent, not cleared", FL, (("literal_keep_sent", True),)),
-    Switch("A11  later deaths not echoed", FL, (("literal_echo", True),)),
-    Switch("A12  LINF's counters drift", FL, (("literal_priorities", True),)),
-    Switch("A21  urgent push", COUNTER, (("push", "urgent"),), printed=False),
-    Switch("A21  broadcast", COUNTER, (("push", "broadcast"),), printed=False),
-    Switch("A13  any neighbour", COUNTER, (("choice", "all"),), printed=False),
-    Switch("A13  any neighbour (no LINF)", F, (("choice", "all"),), printed=False),
-    Switch("A19  rounds at once", COUNTER, (("phase", "aligned"),), printed=False),
-    Switch("A19  rounds at once", FL, (("phase", "aligned"),), printed=False),
-    Switch("A3  w - 1 gaps", FL, (("true_gaps", True),), printed=False),
-    Switch("A10  node in the key", FL, (("key", "birth-node"),), printed=False),
-    Switch("A10  clock of 1 ms", FL, (("resolution", "1ms"),), printed=False),
+    Switch("A6  refill bounded, bucket not\n(slow user)", COUNTER, {"refill_cap": "literal"}, SLOW),
+    Switch("A7  admit on part of a token", COUNTER, {"whole_tokens": False}),
+    Switch("Listing 3.3: sender's copy\nstays as it was", COUNTER, {"queued": "literal"}),
+    Switch("A1  refill drops the living", FL, {"literal_refill": True}),
+    Switch("A2  urgent if slow", FL, {"literal_threshold": True}),
+    Switch("A5  urgent, not cleared", FL, {"literal_keep_sent": True}),
+    Switch("A11  later deaths not echoed", FL, {"literal_echo": True}),
+    Switch("A12  LINF's counters drift", FL, {"literal_priorities": True}),
+    Switch("A21  urgent push", COUNTER, {"push": "urgent"}, printed=False),
+    Switch("A21  broadcast", COUNTER, {"push": "broadcast"}, printed=False),
+    Switch("A13  any neighbour", COUNTER, {"choice": "all"}, printed=False),
+    Switch("A13  any neighbour (no LINF)", F, {"choice": "all"}, printed=False),
+    Switch("A19  rounds at once", COUNTER, {"phase": "aligned"}, printed=False),
+    Switch("A19  rounds at once", FL, {"phase": "aligned"}, printed=False),
+    Switch("A3  w - 1 gaps", FL, {"true_gaps": True}, printed=False),
+    Switch("A10  node in the key", FL, {"key": "birth-node"}, printed=False),
+    Switch("A10  clock of 1 ms", FL, {"resolution": "1ms"}, printed=False),
 )
-TINY = ("refill_cap", "literal_echo", "push")  # options that the tiny scale looks at
+TINY = {"refill_cap", "literal_echo", "push"}  # options that the tiny scale looks at
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
-FACTORS = {name: f"system.{name}" for switch in SWITCHES for name, _ in switch.options if name != "choice"}
+FACTORS = {name: f"system.{name}" for switch in SWITCHES for name in switch.options if name != "choice"}
 GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "15s"
 PRINTED_MERGE = "A8  duplicates kept in deltas"
 MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
@@ -91,40 +81,34 @@ MEASURES = {  # column -> title; shares of c first, then ratios to the sound sys
 RATIOS = ("sent_bytes", "state_byte_seconds")
 
 
-@cache
-def slow_then_burst() -> dict[str, Any]:
-    """Twelve requests of one user 100 s apart, then 2 c within 30 s."""
-    slow = [f"{100 * k}s" for k in range(12)]
-    return {"at": [*slow, *(f"{1_200_000 + 100 * k}ms" for k in range(2 * CAPACITY))]}
+# Twelve requests of one user 100 s apart, then 2 c within 30 s.
+SLOWLY, BURST = [f"{100 * k}s" for k in range(12)], [f"{1_200_000 + 100 * k}ms" for k in range(2 * CAPACITY)]
+SLOW_LOAD = {"at": [*SLOWLY, *BURST]}
 
 
-def point(variant: str, load: str, options: Mapping[str, Any]) -> RunSpec:
+def point(variant: str, load: str, options: Options) -> RunSpec:
     """A system on ten nodes."""
-    spec = on_ten(variant, DATA_SET, **options)
-    if load == SLOW:
-        spec = msgspec.structs.replace(spec, workload="instants", workload_options=slow_then_burst())
-    return spec
+    spec = limited(variant, DATA_SET, CAPACITY, NODES, **options)
+    return replace(spec, workload="instants", workload_options=SLOW_LOAD) if load == SLOW else spec
 
 
-def growing(options: Mapping[str, Any]) -> RunSpec:
+def growing(options: Options) -> RunSpec:
     """The small load on which duplicates can be watched."""
-    spec = grids.limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
-    return msgspec.structs.replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
+    spec = limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
+    return replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
-    specs = [point(ORACLE, load, {}) for load in loads]
-    specs += [point(base, load, {}) for base, load in BASES if load in loads]
-    switches = [
-        switch for switch in SWITCHES if scale.pick(tiny=any(name in TINY for name, _ in switch.options), quick=True)
-    ]
-    specs += [point(switch.base, switch.load, dict(switch.options)) for switch in switches if switch.load in loads]
-    return grids.at(scale, [*specs, growing({}), growing({"literal_merge": True})])
+    chosen = scale.pick(tiny=[switch for switch in SWITCHES if TINY & set(switch.options)], quick=SWITCHES)
+    sound = [(ORACLE, load) for load in loads] + [(base, load) for base, load in BASES if load in loads]
+    specs = [point(variant, load, {}) for variant, load in sound]
+    specs += [point(switch.base, switch.load, switch.options) for switch in chosen if switch.load in loads]
+    return at(scale, [*specs, growing({}), growing({"literal_merge": True})])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run, with load and row (of ``SWITCHES``; -1: sound); ``summary``: by row and measure.
 
     ``growth``: state_bytes of a node by second, on the three nodes.
@@ -139,50 +123,41 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": runs, "summary": summary(runs), "growth": growth}
 
 
-def _growth(data: "Data") -> "pd.DataFrame":
+def _growth(data: Data) -> Frame:
     """Printed (is A8 on?), repetition, t_s, state_bytes."""
-    from analysis.spark import collect
     from analysis.usage import usage_over_time
 
     points = points_of(data, {"printed": "system.literal_merge"})
     points = points[points.nodes == GROWTH_NODES]
     over_time = usage_over_time(data.select(set(points.run_id)).table("usage"))
-    held = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"])
-    curves = held.merge(points, on="run_id")
+    curves = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"]).merge(points, on="run_id")
     curves = curves.assign(t_s=curves.t_ns / SECOND_NS, printed=[value is True for value in curves.printed])
     return curves[["printed", "repetition", "t_s", "state_bytes"]]
 
 
-def row_of(run: Mapping[str, Any]) -> int:
+def row_of(run: Options) -> int:
     """Which switch a run has on; -1 if none."""
     for place, switch in enumerate(SWITCHES):
-        if (run["variant"], run["load"]) == (switch.base, switch.load) and all(
-            run[name] == value for name, value in switch.options
-        ):
+        wanted = {"variant": switch.base, "load": switch.load, **switch.options}
+        if all(run[name] == value for name, value in wanted.items()):
             return place
     return -1
 
 
-def summary(runs: "pd.DataFrame") -> "pd.DataFrame":
+def summary(runs: Frame) -> Frame:
     """row, measure, mean, low, high, count, and sound: the base's mean (1 for ratios); only of switches that ran."""
-    import pandas as pd
-
-    rows = []
-    for place in sorted(set(runs.row) - {-1}):
-        switch = SWITCHES[place]
+    rows, sounds = [], []
+    for place, measure in product(sorted(set(runs.row) - {-1}), MEASURES):
+        switch, ratio = SWITCHES[place], measure in RATIOS
         base = runs[(runs.variant == switch.base) & (runs.load == switch.load) & (runs.row == -1)]
-        for measure in MEASURES:
-            value = runs[runs.row == place].set_index("repetition")[measure].astype(float)
-            sound = base.set_index("repetition")[measure].astype(float)
-            ratio = measure in RATIOS
-            interval = t_interval(list((value / sound if ratio else 100 * value / CAPACITY).dropna()))
-            of_row = {"row": place, "label": switch.label, "base": switch.base, "measure": measure}
-            rows.append({**of_row, **asdict(interval), "sound": 1.0 if ratio else 100 * sound.mean() / CAPACITY})
-    names = ["row", "label", "base", "measure", "mean", "low", "high", "count", "sound"]
-    return pd.DataFrame(rows, columns=names)
+        value, sound = (part.set_index("repetition")[measure].astype(float) for part in (runs[runs.row == place], base))
+        values = samples(value / sound if ratio else 100 * value / CAPACITY)
+        rows.append(((place, switch.label, switch.base, measure), values))
+        sounds.append(1.0 if ratio else 100 * sound.mean() / CAPACITY)
+    return interval_table(["row", "label", "base", "measure"], rows).assign(sound=sounds)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A panel a measure, a row a switch; grey: the sound system."""
     table = tables["summary"]
     rows = sorted(set(table.row))
@@ -198,7 +173,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
+def _draw_growth(axes: Axes, growth: Frame) -> None:
     """Memory of a node, log axis, a line a run."""
     log_axis(axes)
     looks = {False: SOUND_LOOK, True: style_of(FL)._replace(label="duplicates kept")}
@@ -208,7 +183,7 @@ def _draw_growth(axes: "Axes", growth: "pd.DataFrame") -> None:
     key_above(axes, [key(look, marker=False) for look in looks.values()])
 
 
-def _draw_measure(axes: "Axes", summary: "pd.DataFrame", is_ratio: bool) -> None:
+def _draw_measure(axes: Axes, summary: Frame, is_ratio: bool) -> None:
     """A point a switch, in the order of the rows, from the top."""
     log_axis(axes, "x", linear_below=0.0 if is_ratio else 1.0)
     marks(axes, summary.sound, range(len(summary)), SOUND_LOOK, 10)
@@ -227,11 +202,6 @@ NOTES = (
     "Messages take no time here, so that a broadcast is exact. "
     f"Numbers A1 to A21 are explained beside the options of crdt-counter and crdt-queue. {PRECISION_NOTE}"
 )
-EXPERIMENT = Experiment(
-    "crdt-ablations",
-    "What each rule of the listings costs",
-    "ours; CRDT thesis, Listings 3.1-4.8",
-    points,
-    repetitions=FEWER,
-)
+TITLE, SOURCE = "What each rule of the listings costs", "ours; CRDT thesis, Listings 3.1-4.8"
+EXPERIMENT = Experiment("crdt-ablations", TITLE, SOURCE, points, repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

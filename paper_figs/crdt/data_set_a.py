@@ -1,36 +1,31 @@
 """Figs. 4.6, 5.1, 5.3 and 5.4: data set A, ten users within five minutes.
 
-Fig. 4.6: how the requests are divided among the users.  The split is legible in the thesis' drawing only; here it is
-Zipf's, above the least that makes a user limited.  Ours: how much of each the centralised limiter rejects.
+Fig. 4.6: requests by user.  The split is legible in the thesis' drawing only; here it is Zipf's, above the least that
+makes a user limited.  Ours: how much of each the centralised limiter rejects.
 
-Fig. 5.1: the counter against the centralised limiter.  The thesis draws Spotify's real system too, and gives both that
-system's parameters: all secret.  So there is no curve of it here, only its printed percentage, and the counter has
-Table 4.1's parameters.
+Fig. 5.1: the counter against the centralised limiter.  Of Spotify's real system there is its printed percentage only,
+and the counter has Table 4.1's parameters instead of that system's: they are secret.
 
 Figs. 5.3 and 5.4: counter and queue, with and without its two extensions, on the same runs: precision, (a) as the
 centralised limiter's rejections less each variant's, 0 being ideal; then memory and bandwidth.
 """
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.spark import collect
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment
 from paper_figs.crdt import precision, usage
-from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, QUEUE, F, L, oracle, same
+from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, PRECISION_NOTE, points_of
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples
 from paper_figs.style import looks_of, series
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 ADMITTED, REJECTED = series("admitted by the centralised limiter", 0), series("rejected by it", 1)
 SLOW = (COUNTER, QUEUE, L)
@@ -40,22 +35,17 @@ COUNTER_S = 315.0  # ours: "at the five-minute mark" is within 5 % of it
 MORE_S = 60.0  # 5.1.3: the queues need at least another minute
 
 
-def user_tables(data: "Data") -> FigureTables:
+def user_tables(data: Data) -> FigureTables:
     """``users``: one row a run and user, the most active first (rank 1): offered_count, rejected_count."""
-    from pyspark.sql import functions as f
-
-    from analysis.spark import collect
-
-    counts = data.requests.groupBy("run_id", "user").agg(
-        f.count("*").alias("offered_count"), f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    )
+    conditions = {"offered_count": "true", "rejected_count": "decision = 'reject'"}
+    counts = counts_of(data.requests, ["run_id", "user"], **conditions)
     users = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
     users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
     users["rank"] = users.groupby("repetition").cumcount() + 1
     return {"users": users[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
 
 
-def draw_users(tables: FigureTables) -> "Drawing":
+def draw_users(tables: FigureTables) -> Drawing:
     """A bar a user, of admitted and rejected requests."""
     drawing, (axes,) = panels(1, 1)
     mean = tables["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
@@ -71,7 +61,7 @@ def draw_users(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_precision(tables: FigureTables) -> "Drawing":
+def draw_precision(tables: FigureTables) -> Drawing:
     """Gaps over time, percentages, errors."""
     titles = ("missing rejections since the start", "the thesis' percentage", "errors of both kinds")
     drawing, (gaps, shares, errors) = panels(1, 3, titles, inches=(9.5, 3.1), widths=(1.4, 1.1, 1.3))
@@ -87,54 +77,41 @@ def measure_t1(tables: Tables) -> Evidence:
     """The counter's percentage; that it rejects too little, in both readings.  Spotify's system is not ours to run."""
     runs = tables["crdt-fig5.1/runs"]
     exact = precision.shares_as_published(runs, {COUNTER: shares_of("A")[COUNTER]})
-    fewer = []
-    for reading, name in precision.READINGS.items():
-        label = f"rejections of the counter over the centralised ones ({name})"
-        fewer.append(below(label, samples(by_repetition(runs, reading, variant=COUNTER)), 1.0))
-    return Evidence(tuple(exact), tuple(fewer))
+    return Evidence(tuple(exact), tuple(precision.rejects_too_little(runs, reading) for reading in precision.READINGS))
 
 
 def measure_t3(tables: Tables) -> Evidence:
     """Largest gaps of the slow variants against queue+F's, and that the largest is not the last."""
     runs = tables["crdt-fig5.3/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     fast = by_repetition(runs, "gap_peak_count", variant=F)
     for variant in SLOW:
         peak = by_repetition(runs, "gap_peak_count", variant=variant)
-        last = by_repetition(runs, "gap_end_count", variant=variant)
-        shrinks = above(f"gap of the {variant}, largest minus last", samples(peak - last), 0.0, "requests")
+        shrinks = precision.gap_shrinks(runs, variant, "gap of the {}, largest minus last")
         exact += [at_least(f"largest gap of the {variant} over that of the {F}", samples(peak / fast), MUCH), shrinks]
-        label = f"largest gap, {variant} minus {F}"
-        direction += [above(label, samples(peak - fast), 0.0, "requests"), shrinks]
+        direction += [above(f"largest gap, {variant} minus {F}", samples(peak - fast), 0.0, "requests"), shrinks]
     return Evidence(tuple(exact), tuple(direction))
 
 
 def measure_t4(tables: Tables) -> Evidence:
     """The area between a variant's curve and the centralised one: with F, larger with L; without, much the same."""
     runs = tables["crdt-fig5.3/runs"]
-    worse = above(f"distance from the centralised curve, {FL} minus {F}", samples(_area(runs, FL) - _area(runs, F)))
-    same = _area(runs, L) / _area(runs, QUEUE)
-    alike = within(f"distance from the centralised curve, {L} over {QUEUE}", samples(same), 1.0, RATIO_TOLERANCE)
+    apart = {variant: (1 - by_repetition(runs, "area_ratio", variant=variant)).abs() for variant in (QUEUE, L, F, FL)}
+    worse = above(f"distance from the centralised curve, {FL} minus {F}", samples(apart[FL] - apart[F]))
+    same = samples(apart[L] / apart[QUEUE])
+    alike = within(f"distance from the centralised curve, {L} over {QUEUE}", same, 1.0, RATIO_TOLERANCE)
     return Evidence((worse, alike), (worse,))
-
-
-def _area(runs: "pd.DataFrame", variant: str) -> "pd.Series":
-    """Share of the area under the centralised limiter's curve that lies between the two curves."""
-    between: pd.Series = (1 - by_repetition(runs, "area_ratio", variant=variant)).abs()
-    return between
 
 
 def measure_t5(tables: Tables) -> Evidence:
     """When all is at rest: the counter at 5 minutes, the queues a minute after the load or later; and who is later."""
     runs = tables["crdt-fig5.4/runs"]
     counter = by_repetition(runs, "rest_s", variant=COUNTER)
-    exact: list[Check] = [at_most("convergence of the counter", samples(counter), COUNTER_S, "s")]
-    direction: list[Check] = []
+    exact = [at_most("convergence of the counter", samples(counter), COUNTER_S, "s")]
+    direction = []
     for variant in EXTENSIONS[1:]:
-        rest = by_repetition(runs, "rest_s", variant=variant)
-        late = rest - by_repetition(runs, "load_end_s", variant=variant)
-        exact.append(at_least(f"convergence of the {variant} after the load", samples(late), MORE_S, "s"))
+        rest, end = (by_repetition(runs, instant, variant=variant) for instant in ("rest_s", "load_end_s"))
+        exact.append(at_least(f"convergence of the {variant} after the load", samples(rest - end), MORE_S, "s"))
         direction.append(above(f"convergence, {variant} minus counter", samples(rest - counter), 0.0, "s"))
     return Evidence(tuple(exact), tuple(direction))
 
@@ -153,8 +130,7 @@ def measure_t6(tables: Tables) -> Evidence:
 def measure_t7(tables: Tables) -> Evidence:
     """Bytes of queue+L and queue+F over the counter's; LINF's over those without it; and that F costs more than L."""
     runs = tables["crdt-fig5.4/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for variant, printed in RATIOS["A"].items():
         checks, signs = usage.as_published(runs, variant, printed)
         exact += checks
@@ -221,15 +197,12 @@ COUNTER_NOTES = (
     "The curve of Spotify's system is secret, as are the parameters of this test: its printed 91.2 % is marked, "
     "nothing is simulated for it."
 )
-OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", same([oracle("A")]))
+OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", same("A", (ORACLE,)))
 FIG4_6 = Figure(OF_4_6, user_tables, draw_users, notes=USER_NOTES)
-TITLES = (
-    "The counter against the centralised limiter",
-    "The queue's extensions: precision",
-    "The queue's extensions: memory and bandwidth",
+TITLE = "The counter against the centralised limiter"
+FIG5_1 = precision.figure("5.1", TITLE, "A", (COUNTER,), (T1,), COUNTER_NOTES)
+FIG5_3 = replace(
+    precision.figure("5.3", "The queue's extensions: precision", "A", EXTENSIONS, (T3, T4), EXTENSIONS_NOTE),
+    draw=draw_precision,
 )
-FIG5_1 = precision.figure("5.1", TITLES[0], "A", (COUNTER,), (T1,), COUNTER_NOTES)
-NOTES_5_3 = f"{EXTENSIONS_NOTE} {PRECISION_NOTE} {INTERVAL_NOTE}"
-OF_5_3 = Experiment("crdt-fig5.3", TITLES[1], "CRDT, Fig. 5.3", same(precision.points("A", EXTENSIONS)))
-FIG5_3 = Figure(OF_5_3, precision.tables, draw_precision, (T3, T4), NOTES_5_3)
-FIG5_4 = usage.figure("5.4", TITLES[2], "A", EXTENSIONS, (T5, T6, T7))
+FIG5_4 = usage.figure("5.4", "The queue's extensions: memory and bandwidth", "A", EXTENSIONS, (T5, T6, T7))

@@ -1,35 +1,29 @@
 """Figs. 5.13 and 5.14: counter and queue for 5,000 users within one hour (data set C), on the same runs.
 
-Fig. 5.13: memory and bandwidth: (a), (b) means over nodes and repetitions, the counter's peak as 100 %; (c) areas
-under the curves over the counter's, with the thesis' numbers; (d) ours: errors of both kinds against the centralised
-limiter.  Fig. 5.14: (a) users that have sent a request so far; (b) ours: memory of a node against that number, as
-long as new users come (our users come once, and none in the last five minutes).
+Fig. 5.13: memory and bandwidth: (a), (b) means over nodes and repetitions, the counter's peak as 100 %; (c) areas over
+the counter's, with the thesis' numbers; (d) ours: errors of both kinds.  Fig. 5.14: (a) users so far; (b) ours: memory
+of a node against that number, as long as new users come (our users come once, and none in the last five minutes).
 
-At the quick scale a smaller C stands in: 120 users and 12,000 requests in eight minutes, which
-leaves each user's traffic as it is; the figure says which.  The queue has both extensions (A17).
+At smaller scales a smaller C stands in, which leaves each user's traffic as it is.  The queue is queue+F+L (A17).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import msgspec
 
+from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, below, within
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import C_USERS, COUNTER, FL, ORACLE, on_c
+from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, ORACLE, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, points_of
 from paper_figs.crdt.usage import USAGE_NOTE, draw_ratios, draw_usage, ratio, ratios, usage_of
 from paper_figs.drawing import categories, curve, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
-from paper_figs.series import by_repetition, samples
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.series import by_repetition, frame_of, samples
 from paper_figs.style import looks_of, neutral
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 VARIANTS = (COUNTER, FL)
 LOOKS = looks_of(VARIANTS)
@@ -40,12 +34,14 @@ STEP_S = 5
 CORRELATION = 0.9  # ours, set before results were seen: what "follows" means
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
-    return on_c(scale)
+    load = {"set": "C", **C_SMALLER.get(scale.name, {})}
+    specs = [limited(variant, "C") for variant in (ORACLE, COUNTER, FL)]
+    return at(scale, [msgspec.structs.replace(spec, workload_options=load) for spec in specs])
 
 
-def usage_tables(data: "Data") -> FigureTables:
+def usage_tables(data: Data) -> FigureTables:
     """``runs``: one row a run, with users and duration; ``curves`` by second; ``ratios``: areas over the counter's."""
     runs, rows = usage_of(data, more={"users": "workload.users"})
     runs["users"] = runs["users"].fillna(C_USERS).astype(int)
@@ -54,40 +50,34 @@ def usage_tables(data: "Data") -> FigureTables:
     return {"runs": runs, "curves": over_time, "ratios": ratios(limiters)}
 
 
-def user_tables(data: "Data") -> FigureTables:
+def user_tables(data: Data) -> FigureTables:
     """``users``: user_count and memory by ``STEP_S`` seconds, a row a run; ``runs``: correlation and slope of a run."""
     from analysis import limiting, usage
-    from analysis.spark import collect
 
     step_ns = STEP_S * SECOND_NS
     seen = limiting.users_seen_over_time(data.requests, step_ns)
     held = usage.usage_over_time(data.table("usage"), step_ns).select("run_id", "t_ns", "state_bytes")
-    rows = collect(seen.join(held, ["run_id", "t_ns"], "left"), ["run_id", "t_ns"])
-    users = rows.merge(points_of(data), on="run_id")
+    users = collect(seen.join(held, ["run_id", "t_ns"], "left"), ["run_id", "t_ns"]).merge(points_of(data), on="run_id")
     users = users.assign(t_s=users.t_ns / SECOND_NS)[["variant", "repetition", "t_s", "user_count", "state_bytes"]]
     return {"users": users, "runs": slopes(users)}
 
 
-def slopes(users: "pd.DataFrame") -> "pd.DataFrame":
+def slopes(users: Frame) -> Frame:
     """variant, repetition, correlation of memory with users seen, and bytes_each: the slope of the line through it."""
-    import pandas as pd
-
     rows = []
-    for (variant, repetition), part in users.groupby(["variant", "repetition"], sort=True):
-        if variant not in VARIANTS:
-            continue
+    for point, part in users[users.variant.isin(VARIANTS)].groupby(["variant", "repetition"], sort=True):
         part = while_they_come(part).dropna(subset="state_bytes")
         slope = part.user_count.cov(part.state_bytes) / part.user_count.var()
-        rows.append((variant, repetition, part.user_count.corr(part.state_bytes), slope))
-    return pd.DataFrame(rows, columns=["variant", "repetition", "correlation", "bytes_each"])
+        rows.append((*point, part.user_count.corr(part.state_bytes), slope))
+    return frame_of(rows, ["variant", "repetition", "correlation", "bytes_each"])
 
 
-def while_they_come(users: "pd.DataFrame") -> "pd.DataFrame":
+def while_they_come(users: Frame) -> Frame:
     """The rows of a run up to its last new user."""
     return users[users.t_s <= users.t_s[users.user_count == users.user_count.max()].min()]
 
 
-def draw_of_usage(tables: FigureTables) -> "Drawing":
+def draw_of_usage(tables: FigureTables) -> Drawing:
     """Four panels."""
     runs = tables["runs"]
     size = f"{runs.users.max():,} users, {runs.offered_count.max():,} requests"
@@ -104,7 +94,7 @@ def draw_of_usage(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_users(tables: FigureTables) -> "Drawing":
+def draw_users(tables: FigureTables) -> Drawing:
     """Two panels."""
     titles = ("users, a line a repetition", "memory against users, a line a repetition")
     drawing, (seen, memory) = panels(1, 2, titles)
@@ -139,12 +129,12 @@ def measure_t18(tables: Tables) -> Evidence:
 def measure_t27(tables: Tables) -> Evidence:
     """Correlation of memory with users seen; bytes that another user costs, counter minus queue."""
     runs = tables["crdt-fig5.14/runs"]
-    with_users = {variant: samples(by_repetition(runs, "correlation", variant=variant)) for variant in VARIANTS}
     steeper = by_repetition(runs, "bytes_each", variant=COUNTER) - by_repetition(runs, "bytes_each", variant=FL)
     slope = above("memory for each further user, counter minus queue", samples(steeper), 0.0, "bytes")
     exact, direction = [], []
-    for variant, correlation in with_users.items():
+    for variant in VARIANTS:
         label = f"{variant}: correlation of memory with users so far"
+        correlation = samples(by_repetition(runs, "correlation", variant=variant))
         exact.append(at_least(label, correlation, CORRELATION))
         direction.append(above(label, correlation, 0.0))
     return Evidence((*exact, slope), (*direction, slope))

@@ -1,20 +1,19 @@
 """Fig. 5.15: rejections of the queue on data set D, by gossip interval: requests slightly faster than the refill.
 
-(a) Rejections since the start, against the centralised limiter's, whose sequence is known by hand (the
-42nd request is the first that is rejected, then every tenth).  (b) All rejections against the
-interval; ours: intervals between the thesis' three, rounds as 5.4 reckons with them (all nodes
-at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not try: refilling
-leaves the last element.  (c) Ours: when each run rejects for the first time.
+(a) Rejections since the start, against the centralised limiter's, known by hand (the 42nd request is the first that is
+rejected, then every tenth).  (b) All rejections against the interval; ours: intervals between the thesis' three, rounds
+as 5.4 reckons with them (all nodes at once, a neighbour drawn among all), and the remedy that 5.4 suggests and does not
+try: refilling leaves the last element.  (c) Ours: when each run rejects for the first time.
 
-Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent (5.4's
-reasoning has gossip alone).  Each repetition has several draws of the gossip on the same requests.
+Frequency analysis and LINF are off: with a window of c / n < 1 every request would be urgent.
 """
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import ORACLE, at, on_d
@@ -23,66 +22,52 @@ from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width
 from paper_figs.keys import key, key_above, rule_key
-from paper_figs.series import plain, samples, where
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import joined, plain, samples, where
 from paper_figs.style import series, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
 END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
 PLAIN, ALIGNED, KEPT = "as it is", "rounds as in 5.4", "last element kept"
-MODES: dict[str, dict[str, Any]] = {
-    PLAIN: {},
-    ALIGNED: {"phase": "aligned", "choice": "all"},
-    KEPT: {"keep_last": 1},
-}
-LOOKS = {
-    PLAIN: series(PLAIN, 0, "o", "-"),
-    ALIGNED: series(ALIGNED, 4, "s", "--"),
-    KEPT: series(KEPT, 2, "D", "-."),
-}
+MODES: dict[str, Options] = {PLAIN: {}, ALIGNED: {"phase": "aligned", "choice": "all"}, KEPT: {"keep_last": 1}}
+LOOKS = {PLAIN: series(PLAIN, 0, "o", "-"), ALIGNED: series(ALIGNED, 4, "s", "--"), KEPT: series(KEPT, 2, "D", "-.")}
 INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
 FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "study.draw"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
     draws = scale.pick(tiny=1, quick=4, paper=8)
     few = scale.pick(tiny=1, quick=1, paper=4)
-    specs = [on_d(ORACLE)]
-    for mode in scale.pick(small=(PLAIN, ALIGNED), tiny=tuple(MODES)):
-        switches = MODES[mode]
-        every = mode == PLAIN and scale.name not in ("small", "tiny")
-        intervals = (*GOSSIP_MS, *BETWEEN_MS) if every else GOSSIP_MS
-        for interval_ms in intervals:
-            count = draws if mode == PLAIN and interval_ms in GOSSIP_MS else few
-            specs += [on_d("crdt-queue", draw=n, gossip=f"{interval_ms}ms", **switches) for n in range(count)]
-    return at(scale, specs)
+    between = scale.pick(tiny=(), quick=BETWEEN_MS)
+    grid = [(PLAIN, interval_ms, draws) for interval_ms in GOSSIP_MS]
+    grid += [(PLAIN, interval_ms, few) for interval_ms in between]
+    others = scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT))
+    grid += [(mode, interval_ms, few) for mode in others for interval_ms in GOSSIP_MS]
+    specs = [
+        on_d("crdt-queue", draw=draw, gossip=f"{interval_ms}ms", **MODES[mode])
+        for mode, interval_ms, count in grid
+        for draw in range(count)
+    ]
+    return at(scale, [on_d(ORACLE), *specs])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``by_repetition``: means over draws; ``curves``: rejections since the start."""
     from pyspark.sql import functions as f
 
     from analysis import limiting
-    from analysis.spark import collect
 
     runs = with_mode(per_run(data, more=FACTORS))
-    first = data.requests.where("decision = 'reject'").groupBy("run_id")
-    first_s = collect(first.agg((f.min("intended_at_ns") / SECOND_NS).alias("first_s")), ["run_id"])
-    runs = runs.merge(first_s, on="run_id", how="left")
+    first_s = (f.min("intended_at_ns") / SECOND_NS).alias("first_s")
+    runs = joined(runs, data.requests.where("decision = 'reject'").groupBy("run_id").agg(first_s))
     runs["memory_bytes"] = runs.state_byte_seconds / (runs.end_ns / SECOND_NS)
     rejections = collect(limiting.rejections_over_time(data.requests, SECOND_NS), ["run_id", "t_ns"])
     return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, rejections)}
 
 
-def with_mode(runs: "pd.DataFrame") -> "pd.DataFrame":
+def with_mode(runs: Frame) -> Frame:
     """``runs`` with gossip_ms and mode (of ``MODES``; the centralised limiter has its own name)."""
     runs = plain(runs, ["keep_last"])
     runs["gossip_ms"] = [int(text.removesuffix("ms")) for text in runs.gossip]
@@ -93,7 +78,7 @@ def with_mode(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs
 
 
-def by_draws(runs: "pd.DataFrame") -> "pd.DataFrame":
+def by_draws(runs: Frame) -> Frame:
     """One row a mode, interval and repetition: means over the draws, and the share of runs that reject nothing.
 
     Runs that reject nothing count in first_s as if they rejected at the end.
@@ -105,7 +90,7 @@ def by_draws(runs: "pd.DataFrame") -> "pd.DataFrame":
     return means.merge(counted.groupby(keys).size().rename("draw_count").reset_index(), on=keys)
 
 
-def mean_curves(runs: "pd.DataFrame", rejections: "pd.DataFrame") -> "pd.DataFrame":
+def mean_curves(runs: Frame, rejections: Frame) -> Frame:
     """mode, gossip_ms, t_s, rejected_count (mean over runs) and rejected_count_std."""
     rows = rejections.merge(runs[["run_id", "mode", "gossip_ms"]], on="run_id")
     means = rows.groupby(["mode", "gossip_ms", "t_ns"], sort=True).rejected_count.agg(["mean", "std"]).reset_index()
@@ -113,7 +98,7 @@ def mean_curves(runs: "pd.DataFrame", rejections: "pd.DataFrame") -> "pd.DataFra
     return means.assign(t_s=means.t_ns / SECOND_NS).drop(columns="t_ns")
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("rejections since the start", "all rejections", "first rejection of each run")
     drawing, (since, totals, first) = panels(1, 3, titles, inches=(10.5, 3.0))
@@ -128,7 +113,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_curves(axes: "Axes", curves: "pd.DataFrame", counts: Mapping[tuple[str, int], int]) -> None:
+def _draw_curves(axes: Axes, curves: Frame, counts: Mapping[tuple[str, int], int]) -> None:
     """The centralised limiter's and the queue's by interval; ``counts``: how many runs are behind each curve."""
     central, look = curves[curves["mode"] == ORACLE], style_of(ORACLE)
     curve(axes, central.t_s, central.rejected_count, look, stairs=True)
@@ -140,7 +125,7 @@ def _draw_curves(axes: "Axes", curves: "pd.DataFrame", counts: Mapping[tuple[str
     key_above(axes, [key(one, marker=False) for one in (*INTERVAL_LOOKS.values(), look)])
 
 
-def _draw_first(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_first(axes: Axes, runs: Frame) -> None:
     """A row an interval; runs that reject nothing stand beyond the end."""
     for place, (interval_ms, look) in enumerate(INTERVAL_LOOKS.items()):
         part = runs[(runs["mode"] == PLAIN) & (runs.gossip_ms == interval_ms)].sort_values(["repetition", "draw"])
@@ -161,11 +146,9 @@ def measure_t19(tables: Tables) -> Evidence:
     for shorter, longer in pairwise(GOSSIP_MS):
         one, other = (where(means, gossip_ms=at).set_index("repetition") for at in (shorter, longer))
         pair = f"{longer} ms minus {shorter} ms"
-        late.append(
-            above(f"first rejection, {pair} (none: at the end)", samples(other.first_s - one.first_s), 0.0, "s")
-        )
-        difference = samples(other.rejected_count - one.rejected_count)
-        fewer.append(at_most(f"rejections, {pair}", difference, 0.0))
+        later_s, more = samples(other.first_s - one.first_s), samples(other.rejected_count - one.rejected_count)
+        late.append(above(f"first rejection, {pair} (none: at the end)", later_s, 0.0, "s"))
+        fewer.append(at_most(f"rejections, {pair}", more, 0.0))
     return Evidence((*late, *fewer), tuple(late))
 
 
@@ -181,10 +164,6 @@ NOTES = (
     "requests; intervals are over the repetitions' means. The thesis' curves are not in its text. Its remedy (5.4: to "
     "leave a user's last element when refilling) is measured here for the first time."
 )
-EXPERIMENT = Experiment(
-    "crdt-fig5.15",
-    "Rejections at a rate slightly above the refill, by gossip interval",
-    "CRDT thesis, Fig. 5.15",
-    points,
-)
+TITLE = "Rejections at a rate slightly above the refill, by gossip interval"
+EXPERIMENT = Experiment("crdt-fig5.15", TITLE, "CRDT thesis, Fig. 5.15", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -1,21 +1,19 @@
 """Fig. 5.16: how an element spreads by gossip, and the odds that the next request meets it (section 5.4).
 
-(a) Nodes that know of an element after each round of 300 ms, measured on real nodes by probes (workload
-``probes``): best case 2^k (nobody tells a node twice), all nodes' rounds at once, rounds at random
-phases (the default), and aligned rounds with a neighbour drawn among all.  (b) The share of nodes that
-know after 900 ms, when data set D's next request comes, by gossip interval; printed 27, 13 and 7 %.
-(c) Ours, the first of the thesis' speculations (5.4): the same by number of nodes.
+(a) Nodes that know of an element after each round of 300 ms, measured by probes: best case 2^k (nobody tells a node
+twice), all rounds at once, rounds at random phases (the default), and aligned rounds with a neighbour drawn among all.
+(b) The share of nodes that know after 900 ms, when data set D's next request comes, by gossip interval.  (c) Ours, the
+first of the thesis' speculations (5.4): the same by number of nodes.
 
-The element's node counts as one that knows.  Probes ask with a capacity of one token, at 0.8 tokens
-a second, so that the element lives longer than the four rounds; before its death a life changes nothing.
-T21's death is measured on one node: requests 900 ms apart, then two at once that only fit if it is dead.
+The element's node counts as one that knows.  Probes ask with a capacity of one token, at 0.8 tokens a second, so that
+the element outlives the four rounds.  T21's death is measured on one node: requests 900 ms apart, then two at once that
+only fit if it is dead.
 """
 
-from collections.abc import Mapping
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise, product
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
+from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at, on_mesh
@@ -23,32 +21,17 @@ from paper_figs.crdt.published import ADDED, KNOWN
 from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above, published_key, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, series
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 GOSSIP_MS = (300, 450, 900)
 NEXT_MS = 900  # when data set D's next request comes
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
 RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
-MODES: dict[str, dict[str, Any]] = {
-    RANDOM: {},
-    ALIGNED: {"phase": "aligned"},
-    ALL: {"phase": "aligned", "choice": "all"},
-}
-LOOKS = {
-    RANDOM: series(RANDOM, 1, "o", "-"),
-    ALIGNED: series(ALIGNED, 0, "s", "-"),
-    ALL: series(ALL, 4, "^", "--"),
-}
+MODES: dict[str, Options] = {RANDOM: {}, ALIGNED: {"phase": "aligned"}, ALL: {"phase": "aligned", "choice": "all"}}
+LOOKS = {RANDOM: series(RANDOM, 1, "o", "-"), ALIGNED: series(ALIGNED, 0, "s", "-"), ALL: series(ALL, 4, "^", "--")}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
@@ -69,20 +52,20 @@ def chain(life_ms: int) -> RunSpec:
     return on_mesh("crdt-queue", {"capacity": 2, "rate": "1"}, "instants", pattern, nodes=1)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
-    specs = []
-    for mode in MODES:
-        lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
-        specs.append(spread(mode, ROUND_MS, lags_ms, trials))
-        specs += [spread(mode, gossip_ms, (NEXT_MS,), trials) for gossip_ms in GOSSIP_MS if gossip_ms != ROUND_MS]
+    lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
+    specs = [
+        spread(mode, gossip_ms, lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,), trials)
+        for mode, gossip_ms in product(MODES, GOSSIP_MS)
+    ]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
     specs += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
     return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``spread``: one row a run and lag: known_count (mean over trials), known_share; ``chain``: rejected_count."""
     runs = data.runs.where("workload = 'probes'").select("run_id")
     probed = with_point(data, known(data.requests.join(runs, "run_id")), FACTORS)
@@ -100,7 +83,7 @@ def mode_of(phase: object, choice: object) -> str:
     return ALL if choice == "all" else ALIGNED
 
 
-def known(requests: "DataFrame") -> "DataFrame":
+def known(requests: SparkFrame) -> SparkFrame:
     """run_id, lag_ms, known_count: how many nodes know of a trial's request, with its own; mean over trials.
 
     A trial is a user: the first request comes to a node that then knows, the others are probes.
@@ -115,7 +98,7 @@ def known(requests: "DataFrame") -> "DataFrame":
     return trials.groupBy("run_id", "lag_ms").agg(f.avg("known").alias("known_count"))
 
 
-def chains(data: "Data") -> "pd.DataFrame":
+def chains(data: Data) -> Frame:
     """One row a run: end_ms, the instant of the last two requests, and how many were rejected."""
     from pyspark.sql import functions as f
 
@@ -126,7 +109,7 @@ def chains(data: "Data") -> "pd.DataFrame":
     return with_point(data, counted, {})[["life_ms", "rejected_count", "repetition"]]
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("spread, gossip every 300 ms", "after 900 ms, when the next request comes", "by number of nodes (ours)")
     drawing, (rounds, odds, sizes) = panels(1, 3, titles, inches=(10.5, 3.0))
@@ -145,7 +128,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_rounds(axes: "Axes", spread: "pd.DataFrame") -> None:
+def _draw_rounds(axes: Axes, spread: Frame) -> None:
     """Nodes that know after each round, by mode."""
     mean_lines(axes, spread, "lag_ms", "known_count", "mode", LOOKS, apart_points=2)
     ends = [ROUND_MS * k for k in range(ROUNDS + 1)]
@@ -157,7 +140,7 @@ def _draw_rounds(axes: "Axes", spread: "pd.DataFrame") -> None:
     key_above(axes, [key(BEST._replace(label="best case, 2^k"), marker=False), dies])
 
 
-def _draw_sizes(axes: "Axes", spread: "pd.DataFrame") -> None:
+def _draw_sizes(axes: Axes, spread: Frame) -> None:
     """The share of nodes that know against their number."""
     mean_lines(axes, spread, "nodes", "percent", "mode", LOOKS)
     counts = range(8, int(max(NODES, *spread.nodes)) + 1)
@@ -170,14 +153,8 @@ def measure_t20(tables: Tables) -> Evidence:
     """Odds of an immediate collision with aligned rounds, against 2^k / 30; longer intervals have lower ones."""
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, lag_ms=NEXT_MS, nodes=NODES)
     odds = {gossip_ms: by_repetition(runs, "known_share", gossip_ms=gossip_ms) for gossip_ms in GOSSIP_MS}
-    exact = [
-        within(f"odds at {gossip_ms} ms", samples(odds[gossip_ms]), KNOWN[gossip_ms].value, RATIO_TOLERANCE)
-        for gossip_ms in GOSSIP_MS
-    ]
-    falling = [
-        above(f"odds at {shorter} ms minus {longer} ms", samples(odds[shorter] - odds[longer]))
-        for shorter, longer in pairwise(GOSSIP_MS)
-    ]
+    exact = [within(f"odds at {at} ms", samples(known), KNOWN[at].value, RATIO_TOLERANCE) for at, known in odds.items()]
+    falling = [above(f"odds at {one} ms minus {two} ms", samples(odds[one] - odds[two])) for one, two in pairwise(odds)]
     return Evidence((*exact, *falling), tuple(falling))
 
 
@@ -187,9 +164,9 @@ def measure_t21(tables: Tables) -> Evidence:
     alive, dead = (by_repetition(chain, "rejected_count", life_ms=life_ms) for life_ms in LIFE_MS)
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, gossip_ms=ROUND_MS, nodes=NODES)
     third, fourth = (by_repetition(runs, "known_count", lag_ms=ROUND_MS * k) for k in (3, 4))
-    life = (
-        within(f"alive {LIFE_MS[0]} ms after its birth", samples(alive), 1.0, 0.0),
-        within(f"alive {LIFE_MS[1]} ms after its birth", samples(dead), 0.0, 0.0),
+    life = tuple(
+        within(f"alive {life_ms} ms after its birth", samples(rejected), wanted, 0.0)
+        for life_ms, rejected, wanted in zip(LIFE_MS, (alive, dead), (1.0, 0.0), strict=True)
     )
     added = within("nodes that the fourth round adds", samples(fourth - third), ADDED.value, RATIO_TOLERANCE)
     more = above("nodes that the fourth round adds", samples(fourth - third))

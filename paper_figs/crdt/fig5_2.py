@@ -6,53 +6,49 @@ counter as the listings print it: its refill is not bounded by the bucket, and a
 token admits (digest A6, A7).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from math import isnan
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_most
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, central, oracle
+from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, limited
 from paper_figs.crdt.precision import REQUESTS, draw_curves
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples
 from paper_figs.style import style_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
+ON_ONE = CENTRAL_COUNTER, CENTRAL_QUEUE
 PRINTED = f"{CENTRAL_COUNTER}, as printed"
-AS_PRINTED: dict[str, Any] = {"refill_cap": "literal", "whole_tokens": False}
-LIMITS: dict[str, dict[str, Any]] = {"D": D_LIMIT}  # the others have the default
+AS_PRINTED: Options = {"refill_cap": "literal", "whole_tokens": False}
 SETS = ("A", "B-extreme", "B-substantial", "B-barely", "B-not-limited", "C", "D")
 POINT = ["data_set", "variant", "repetition"]
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Data sets x limiters; C, of half a million requests, at paper scale only."""
     sets = scale.pick(tiny=["A", "D"], quick=[name for name in SETS if name != "C"], paper=SETS)
     specs = []
     for name in sets:
-        limit = LIMITS.get(name, {})
-        specs += [oracle(name, **limit), central(COUNTER, name, **limit), central(QUEUE, name, **limit)]
+        limit = D_LIMIT if name == "D" else {}  # the others have the default
+        specs.append(limited(ORACLE, name, **limit))
+        specs += [limited(variant, name, nodes=1, **limit) for variant in (COUNTER, QUEUE)]
         if name != "C":
-            specs.append(central(COUNTER, name, **limit, **AS_PRINTED))
+            specs.append(limited(COUNTER, name, nodes=1, **limit, **AS_PRINTED))
     return at(scale, specs)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``decisions``: one row a run but the oracles': offered_count and differing_count; ``curves``: A's by second."""
     from pyspark.sql import functions as f
 
     from analysis.limiting import rejections_over_time
-    from analysis.spark import collect
 
     runs = per_run(data, used=False, more={"refill_cap": "system.refill_cap"})
     runs["variant"] = runs["variant"].where(runs["refill_cap"].isna(), PRINTED)
@@ -67,33 +63,32 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Rejections on A, and a table of all data sets."""
     titles = ("data set A", "requests decided otherwise than by the centralised limiter (worst run)")
     drawing, (rejections, table) = panels(1, 2, titles, inches=(8.6, 2.8), widths=(1.0, 1.5))
-    curves, variants = tables["curves"], (ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE)
+    curves, variants = tables["curves"], (ORACLE, *ON_ONE)
     draw_curves(rejections, curves, variants)
     wide = curves.pivot_table(index="t_s", columns="variant", values="rejected_count")
     apart = (wide.max(axis=1) - wide.min(axis=1)).max()
-    note(
-        rejections,
-        f"most that two are apart:\n{apart:,.0f} requests of {wide.max().max():,.0f}",
-        (0.97, 0.08),
-        right=True,
-    )
+    text = f"most that two are apart:\n{apart:,.0f} requests of {wide.max().max():,.0f}"
+    note(rejections, text, (0.97, 0.08), right=True)
     key_above(rejections, [key(REQUESTS, marker=False), *(key(style_of(name), marker=False) for name in variants)])
     _draw_table(table, tables["decisions"])
     return drawing
 
 
-def _draw_table(axes: "Axes", decisions: "pd.DataFrame") -> None:
+def _draw_table(axes: Axes, decisions: Frame) -> None:
     from matplotlib.transforms import Bbox
 
     worst = decisions.pivot_table(index="data_set", columns="variant", values="differing_count", aggfunc="max")
     offered = decisions.groupby("data_set").offered_count.max()
-    variants = [name for name in (CENTRAL_COUNTER, CENTRAL_QUEUE, PRINTED) if name in worst]
+    variants = [name for name in (*ON_ONE, PRINTED) if name in worst]
     sets = [name for name in SETS if name in worst.index]
-    cells = [[f"{offered[name]:,.0f}", *(_count(worst.loc[name, variant]) for variant in variants)] for name in sets]
+    cells = [
+        [f"{offered[name]:,.0f}", *("-" if isnan(count) else f"{count:,.0f}" for count in worst.loc[name, variants])]
+        for name in sets
+    ]
     names = [style_of(variant).label for variant in variants]
     heads = ["requests", *(name.replace(", ", ",\n").replace(" on one", "\non one") for name in names)]
     box = Bbox.from_bounds(0.16, 0.0, 0.84, 0.97)
@@ -105,20 +100,15 @@ def _draw_table(axes: "Axes", decisions: "pd.DataFrame") -> None:
     axes.set_axis_off()
 
 
-def _count(value: float) -> str:
-    """A whole number; a dash where nothing was run."""
-    return f"{value:,.0f}" if value == value else "-"
-
-
 def measure_t2(tables: Tables) -> Evidence:
     """Requests decided otherwise, on each data set that was run, by the counter and the queue on one node: none."""
     decisions = tables["crdt-fig5.2/decisions"]
     checks = []
-    for name in (name for name in SETS if name in set(decisions.data_set)):
-        for variant in (CENTRAL_COUNTER, CENTRAL_QUEUE):
-            differing = by_repetition(decisions, "differing_count", data_set=name, variant=variant)
-            label = f"data set {name}: requests that the {variant} decides otherwise"
-            checks.append(at_most(label, samples(differing), 0.0))
+    for name, variant in product([name for name in SETS if name in set(decisions.data_set)], ON_ONE):
+        differing = by_repetition(decisions, "differing_count", data_set=name, variant=variant)
+        checks.append(
+            at_most(f"data set {name}: requests that the {variant} decides otherwise", samples(differing), 0.0)
+        )
     return Evidence(tuple(checks))
 
 

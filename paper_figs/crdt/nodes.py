@@ -3,42 +3,37 @@
 Data set B, substantial load.  Ours: the sweep.  The queue's window is a node's share of the bucket, c / n.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import Claim, Evidence, Tables
+from core.records import Options
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited, oracle
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
 from paper_figs.drawing import mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Data, Drawing
 from paper_figs.series import steps, where
 from paper_figs.style import looks_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 DATA_SET = "B-substantial"
 VARIANTS = (COUNTER, FL)
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Numbers of nodes x variants."""
     counts = scale.pick(tiny=[3, 10], quick=[3, 10, 30], paper=[2, 5, 10, 20, 30, 60])
-    return at(scale, [oracle(DATA_SET), *(limited(variant, DATA_SET, nodes=n) for n in counts for variant in VARIANTS)])
+    specs = [limited(variant, DATA_SET, nodes=nodes) for nodes in counts for variant in VARIANTS]
+    return at(scale, [limited(ORACLE, DATA_SET), *specs])
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run but the oracle's."""
     runs = with_seconds(per_run(data))
     return {"runs": runs[runs.variant != ORACLE].sort_values(["variant", "nodes", "repetition"], ignore_index=True)}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Excess, the thesis' percentage, bytes."""
     drawing, axes = panels(1, 3, ("worst excess", "rejections", "bytes"), inches=(9.0, 2.7))
     runs = tables["runs"]

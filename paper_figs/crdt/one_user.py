@@ -8,20 +8,18 @@ of Fig. 5.12 says; LINF is off there (5.2.4), so "the queue" is F.  Nothing shou
 Claims T16 and T17 span the loads.
 """
 
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import COUNTER, FL, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
+from paper_figs.light import Frame, Series
 from paper_figs.series import by_repetition, samples
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class UserTrace(NamedTuple):
@@ -31,11 +29,6 @@ class UserTrace(NamedTuple):
     data_set: str
     name: str
     queue: str = FL
-
-    @property
-    def variants(self) -> tuple[str, str]:
-        """Who is compared."""
-        return COUNTER, self.queue
 
 
 EXTREME, SUBSTANTIAL, BARELY, NOT_LIMITED = LOADS = (
@@ -50,30 +43,20 @@ STEADY = 0.95  # ours: a mean that is not below 95 % of an earlier one has not f
 LONG_S = 10.0  # ours: what "long after" the load is
 
 
-def precision_measure(load: UserTrace, approach: bool = False) -> Callable[[Tables], Evidence]:
+def measure_precision(load: UserTrace, tables: Tables, approach: bool = False) -> Evidence:
     """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
-
-    def measure(tables: Tables) -> Evidence:
-        runs, shrinks = tables[f"crdt-fig5.{load.number}/runs"], []
-        for variant in load.variants if approach else ():
-            peak, end = (by_repetition(runs, f"gap_{when}_count", variant=variant) for when in ("peak", "end"))
-            label = f"gap of the {variant} to the centralised limiter, largest minus last"
-            shrinks.append(above(label, samples(peak - end), unit="requests"))
-        return precision.measure(runs, shares_of(load.data_set), *shrinks)
-
-    return measure
+    runs = tables[f"crdt-fig5.{load.number}/runs"]
+    label = "gap of the {} to the centralised limiter, largest minus last"
+    shrinks = [precision.gap_shrinks(runs, name, label) for name in (COUNTER, load.queue)] if approach else []
+    return precision.measure(runs, shares_of(load.data_set), *shrinks)
 
 
-def usage_measure(load: UserTrace, silent: bool = False) -> Callable[[Tables], Evidence]:
+def measure_usage(load: UserTrace, tables: Tables, silent: bool = False) -> Evidence:
     """Areas of the queue over the counter's; on ``silent`` that the counter's last message is before the end."""
-
-    def measure(tables: Tables) -> Evidence:
-        runs = tables[f"crdt-fig5.{load.number + 1}/runs"]
-        exact, direction = usage.as_published(runs, load.queue, RATIOS[load.data_set][load.queue])
-        last = [usage.silent_before_the_end(runs)] if silent else []
-        return Evidence((*exact, *last), (*direction, *last))
-
-    return measure
+    runs = tables[f"crdt-fig5.{load.number + 1}/runs"]
+    exact, direction = usage.as_published(runs, load.queue, RATIOS[load.data_set][load.queue])
+    last = [usage.silent_before_the_end(runs)] if silent else []
+    return Evidence((*exact, *last), (*direction, *last))
 
 
 def measure_t10(tables: Tables) -> Evidence:
@@ -88,10 +71,8 @@ def measure_t10(tables: Tables) -> Evidence:
 def measure_t15(tables: Tables) -> Evidence:
     """Rejections of both, areas of the queue over the counter's, and which comes to rest later."""
     decided, runs = tables["crdt-fig5.11/runs"], tables["crdt-fig5.12/runs"]
-    none = [
-        at_most(f"rejections of the {variant}", samples(by_repetition(decided, "rejected_count", variant=variant)), 0.0)
-        for variant in NOT_LIMITED.variants
-    ]
+    rejected = {name: samples(by_repetition(decided, "rejected_count", variant=name)) for name in (COUNTER, F)}
+    none = [at_most(f"rejections of the {variant}", values, 0.0) for variant, values in rejected.items()]
     exact, direction = usage.as_published(runs, F, RATIOS["B-not-limited"][F])
     later = by_repetition(runs, "rest_s", variant=F) - by_repetition(runs, "rest_s", variant=COUNTER)
     rest = above("convergence of the queue minus that of the counter", samples(later), 0.0, "s")
@@ -111,46 +92,46 @@ def measure_t16(tables: Tables) -> Evidence:
 
 def measure_t17(tables: Tables) -> Evidence:
     """The counter's debt, the spread of convergence, and memory in the second half of the load."""
-    checks: list[Check] = []
+    checks = []
     for key, load in DEBTS:
         runs = tables[f"{key}/runs"]
-        above_envelope = by_repetition(runs, "excess_tokens", variant=COUNTER)
-        late = by_repetition(runs, "late_admitted_count", variant=COUNTER)
-        central = by_repetition(runs, "late_admitted_count", variant="centralised")
+        excess = samples(by_repetition(runs, "excess_tokens", variant=COUNTER))
+        late, central = (
+            samples(by_repetition(runs, "late_admitted_count", variant=name)) for name in (COUNTER, "centralised")
+        )
         checks += [
-            above(f"{load}: worst excess of the counter", samples(above_envelope), 0.0, "tokens"),
-            at_most(f"{load}: requests of the second half that the counter admits", samples(late), 0.0),
-            above(f"{load}: requests of the second half that the centralised limiter admits", samples(central)),
+            above(f"{load}: worst excess of the counter", excess, 0.0, "tokens"),
+            at_most(f"{load}: requests of the second half that the counter admits", late, 0.0),
+            above(f"{load}: requests of the second half that the centralised limiter admits", central),
         ]
     for key, load, variant in FALLING:
         runs = tables[f"{key}/runs"]
         counter, queue = (samples(by_repetition(runs, "memory_kept", variant=name)) for name in (COUNTER, variant))
         checks.append(at_least(f"{load}: memory of the counter, end over middle of the load", counter, STEADY))
         if variant == FL:
-            spread = deviation(runs, variant) - deviation(runs, COUNTER)
+            spread = samples(deviation(runs, variant) - deviation(runs, COUNTER))
             label = f"{load}: deviation of convergence from its median, queue minus counter"
-            checks.append(above(label, samples(spread), 0.0, "s"))
+            checks.append(above(label, spread, 0.0, "s"))
             checks.append(below(f"{load}: memory of the queue, end over middle of the load", queue, 1.0))
     return Evidence(tuple(checks))
 
 
-def deviation(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+def deviation(runs: Frame, variant: str) -> Series:
     """How far each run's convergence is from the median of its variant: a spread with one value a repetition."""
     rest_s = by_repetition(runs, "rest_s", variant=variant)
-    apart: pd.Series = (rest_s - rest_s.median()).abs()
-    return apart
+    return (rest_s - rest_s.median()).abs()
 
 
 CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T8", "5.2.1, Fig. 5.5",
         "Extreme load: the counter rejects 96.9 % of what the centralised limiter rejects, the queue 99.7 %.",
-        ("crdt-fig5.5",), precision_measure(EXTREME), substitute=True,
+        ("crdt-fig5.5",), partial(measure_precision, EXTREME), substitute=True,
     ),
     Claim(
         "T9", "5.2.1, Fig. 5.6",
         "Extreme load: the queue's memory is 7.98 times the counter's, its bandwidth 8.83 times.",
-        ("crdt-fig5.6",), usage_measure(EXTREME), substitute=True,
+        ("crdt-fig5.6",), partial(measure_usage, EXTREME), substitute=True,
         why="The ratio of bytes grows with the secret c: about 6, 14 and 30 at c = 150, 300 and 600. Memory is that "
         "of a model in which every delta state counts in full; an Erlang process probably holds one copy of a "
         "counter's bucket to which all 29 delta states refer, so that the thesis' counter looks smaller.",
@@ -167,7 +148,8 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T11", "5.2.2, Fig. 5.7",
         "Substantial load: the counter rejects 96.4 % of what the centralised limiter rejects, the queue 98.6 %; both "
-        "approach it over time.", ("crdt-fig5.7",), precision_measure(SUBSTANTIAL, approach=True), substitute=True,
+        "approach it over time.", ("crdt-fig5.7",), partial(measure_precision, SUBSTANTIAL, approach=True),
+        substitute=True,
         why="In the area under the curves, the reading that comes nearest, both percentages are as printed within 1 "
         "%. In total the two do not differ: by the end of the minute the counter's debt has made up for most of "
         "what it admitted (T17).",
@@ -175,7 +157,7 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T12", "5.2.2, Fig. 5.8",
         'Substantial load: the queue needs "513 % more" memory and "495 % more" bandwidth than the counter, which '
-        "stops sending before the last request.", ("crdt-fig5.8",), usage_measure(SUBSTANTIAL, silent=True),
+        "stops sending before the last request.", ("crdt-fig5.8",), partial(measure_usage, SUBSTANTIAL, silent=True),
         substitute=True,
         why="Memory is that of a model, in which the counter's delta states count in full (see T9); the ratio grows "
         "with the secret c, from 0.6 at c = 150 to 1.9 at 600 (crdt-sensitivity).",
@@ -183,14 +165,14 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
     Claim(
         "T13", "5.2.3, Fig. 5.9",
         "Barely limited: the counter rejects 10 % of what the centralised limiter rejects, the queue 80 %.",
-        ("crdt-fig5.9",), precision_measure(BARELY), substitute=True,
+        ("crdt-fig5.9",), partial(measure_precision, BARELY), substitute=True,
         why="The centralised limiter rejects some 13 requests, and how many of them a limiter misses depends on where "
         "the last few fall: the thesis has one trace, here each repetition has its own.",
     ),
     Claim(
         "T14", "5.2.3, Fig. 5.10",
         'Barely limited: the queue needs "427 % more" memory and "215 % more" bandwidth than the counter.',
-        ("crdt-fig5.10",), usage_measure(BARELY), substitute=True,
+        ("crdt-fig5.10",), partial(measure_usage, BARELY), substitute=True,
         why="Memory is that of a model, in which the counter's delta states count in full, up to 30 counters each "
         "(see T9); in memory as measured the queue needs more, as the thesis says.",
     ),
@@ -221,17 +203,16 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 )  # fmt: skip
 
 
-def _precision(load: UserTrace, *claims: Claim) -> Figure:
+def _figures(load: UserTrace, of_precision: tuple[Claim, ...], of_usage: tuple[Claim, ...]) -> tuple[Figure, Figure]:
+    """Precision, and memory and bandwidth, on one trace."""
+    numbers, both = (f"5.{load.number}", f"5.{load.number + 1}"), (COUNTER, load.queue)
     title = f"Precision, one user, {load.name}"
-    return precision.figure(f"5.{load.number}", title, load.data_set, load.variants, claims, EXTENSIONS_NOTE)
-
-
-def _usage(load: UserTrace, *claims: Claim) -> Figure:
+    first = precision.figure(numbers[0], title, load.data_set, both, of_precision, EXTENSIONS_NOTE)
     title = f"Memory and bandwidth, one user, {load.name}"
-    return usage.figure(f"5.{load.number + 1}", title, load.data_set, load.variants, claims)
+    return first, usage.figure(numbers[1], title, load.data_set, both, of_usage)
 
 
-FIG5_5, FIG5_6 = _precision(EXTREME, T8), _usage(EXTREME, T9, T10)
-FIG5_7, FIG5_8 = _precision(SUBSTANTIAL, T11), _usage(SUBSTANTIAL, T12)
-FIG5_9, FIG5_10 = _precision(BARELY, T13), _usage(BARELY, T14)
-FIG5_11, FIG5_12 = _precision(NOT_LIMITED), _usage(NOT_LIMITED, T15)
+FIG5_5, FIG5_6 = _figures(EXTREME, (T8,), (T9, T10))
+FIG5_7, FIG5_8 = _figures(SUBSTANTIAL, (T11,), (T12,))
+FIG5_9, FIG5_10 = _figures(BARELY, (T13,), (T14,))
+FIG5_11, FIG5_12 = _figures(NOT_LIMITED, (), (T15,))

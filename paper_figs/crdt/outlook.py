@@ -1,36 +1,40 @@
 """What the thesis speculates about and does not measure (5.4, 5.5): delay, nodes that re-join, more nodes. Ours.
 
-(a) Rounds that an element misses at a node because messages take 250 ms, gossip every 200 ms: a line of six
-nodes, asked by probes when each of them knows.  (b) Rejections on data set D against the delay of
-messages, gossip every 300 ms: a counter only learns later, a queue loses what it does not learn in time.
-(c) A node of ten crashes at 30 s and is back, empty, a second later, or with a copy of a peer's state:
-requests that it admits from then on (data set B, substantial; c = 150).
-More nodes: Fig. 5.16 (c).
+(a) Rounds that an element misses because messages take 250 ms, gossip every 200 ms: a line of six nodes, asked by
+probes when each of them knows.  (b) Rejections on data set D against the delay of messages: a counter only learns
+later, a queue loses what it does not learn in time.  (c) A node of ten crashes at 30 s and is back, empty, a second
+later, or with a copy of a peer's state: requests that it admits from then on.  More nodes: Fig. 5.16 (c).
 """
 
-from collections.abc import Mapping
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise, product
 
 import msgspec
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, on_d, on_mesh, on_ten
+from paper_figs.crdt.grids import (
+    COUNTER,
+    FL,
+    NODES,
+    ORACLE,
+    QUEUE,
+    RANDOM_PHASES,
+    ROUND_MS,
+    at,
+    label,
+    limited,
+    on_d,
+    on_mesh,
+)
+from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
-from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, frame_of, samples, where, with_point
 from paper_figs.style import looks_of, series, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
@@ -38,7 +42,7 @@ SMALL_STEP_MS = 50  # at the scale small: each step takes 3 s
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
-ON_D: dict[str, tuple[str, dict[str, Any]]] = {
+ON_D: dict[str, tuple[str, Options]] = {
     COUNTER: ("crdt-counter", {}),
     QUEUE: ("crdt-queue", {}),
     KEPT: ("crdt-queue", {"keep_last": 1}),
@@ -69,65 +73,41 @@ def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
     return on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms")
 
 
-def delayed(variant: str, delay_ms: int) -> RunSpec:
-    """Data set D with messages that take a while; gossip every 300 ms, as Fig. 5.15 writes it."""
-    system, options = ON_D[variant]
-    return on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options)
-
-
-def rejoined(variant: str, fate: str) -> RunSpec:
-    """A node crashes and comes back."""
-    spec, faults = on_ten(variant, DATA_SET), FAULTS[fate]
-    return msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {})
-
-
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)
-    specs = [line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)]
-    variants = scale.pick(small=(QUEUE,), tiny=tuple(ON_D))
-    specs += [on_d(ORACLE), *(delayed(variant, delay_ms) for variant in variants for delay_ms in delays_ms)]
-    harmed = scale.pick(small=(FL,), tiny=(COUNTER, FL))
-    return at(scale, specs + [rejoined(variant, fate) for variant in harmed for fate in FAULTS])
+    specs = [*(line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)), on_d(ORACLE)]
+    for variant, delay_ms in product(scale.pick(small=(QUEUE,), tiny=tuple(ON_D)), delays_ms):
+        system, options = ON_D[variant]
+        specs.append(on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options))  # as Fig. 5.15 writes it
+    for variant, faults in product(scale.pick(small=(FL,), tiny=(COUNTER, FL)), FAULTS.values()):
+        spec = limited(variant, DATA_SET, 150, 10)
+        specs.append(msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {}))
+    return at(scale, specs)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``hops``: one row a node and run, missed_count; ``delays``: rejections on D; ``rejoin``: admitted_count."""
-    from pyspark.sql import functions as f
-
-    rows = data.requests
-    rejected = f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    late = (f.col("decision") == "admit") & (f.col("node") == "n1") & (f.col("intended_at_ns") >= BACK_S * SECOND_NS)
-    counted = rows.groupBy("run_id").agg(rejected, f.count_if(late).alias("admitted_count"))
-    runs = with_point(data, counted, FACTORS)
+    late = f"decision = 'admit' and node = 'n1' and intended_at_ns >= {BACK_S * SECOND_NS}"
+    conditions = {"rejected_count": "decision = 'reject'", "admitted_count": late}
+    runs = with_point(data, counts_of(data.requests, ["run_id"], **conditions), FACTORS)
     runs["delay_ms"] = [int(text.removesuffix("ms")) for text in runs.delay]
     d, b = (runs[runs.data_set == name].reset_index(drop=True) for name in ("D", DATA_SET))
-    d["variant"] = [_on_d(*row) for row in zip(d.system, d.keep_last, strict=True)]
+    d["variant"] = [
+        KEPT if kept == 1 else label(system, NODES) for system, kept in zip(d.system, d.keep_last, strict=True)
+    ]
     b["variant"] = [COUNTER if system == "crdt-counter" else FL for system in b.system]
-    b["fate"] = [_fate(text) for text in b.faults]
+    b["fate"] = [COPY if "copy_from" in text else EMPTY if "crash" in text else UNHARMED for text in map(str, b.faults)]
+    probes = data.requests.join(data.runs.where("workload = 'probes'"), "run_id")
     return {
-        "hops": hops(with_point(data, learnt(rows.join(data.runs.where("workload = 'probes'"), "run_id")), FACTORS)),
+        "hops": hops(with_point(data, learnt(probes), FACTORS)),
         "delays": d[["variant", "delay_ms", "repetition", "rejected_count"]],
         "rejoin": b[["variant", "fate", "repetition", "admitted_count"]],
     }
 
 
-def _on_d(system: str, keep_last: object) -> str:
-    if system != "crdt-queue":
-        return COUNTER if system == "crdt-counter" else ORACLE
-    return KEPT if keep_last == 1 else QUEUE
-
-
-def _fate(faults: object) -> str:
-    """Of the option's value, a list or its text; absent without faults."""
-    text = str(faults)
-    if "copy_from" in text:
-        return COPY
-    return EMPTY if "crash" in text else UNHARMED
-
-
-def learnt(requests: "DataFrame") -> "DataFrame":
+def learnt(requests: SparkFrame) -> SparkFrame:
     """run_id, node, knows_ms: the shortest lag at which a node rejects a probe, that is, knows of the request."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -139,14 +119,12 @@ def learnt(requests: "DataFrame") -> "DataFrame":
     return rejected.groupBy("run_id", "node").agg(f.min("lag_ms").alias("knows_ms"))
 
 
-def hops(known: "pd.DataFrame") -> "pd.DataFrame":
+def hops(known: Frame) -> Frame:
     """A row a repetition, delay and inner node: hop_ms, from its being told to its neighbour's, and missed_count.
 
     A node's own rounds between those two, less the one that passed the element on, were missed: a node that is told
     at once misses none.  hop_ms is as exact as the probes.
     """
-    import pandas as pd
-
     rows = []
     for (repetition, delay), part in known.groupby(["repetition", "delay"], sort=True):
         at = dict(zip(part.node, part.knows_ms, strict=True))
@@ -154,13 +132,16 @@ def hops(known: "pd.DataFrame") -> "pd.DataFrame":
             hop_ms = at[other] - at[one]
             missed_count = int(max(0, hop_ms - STEP_MS / 2) // GOSSIP_MS)
             rows.append((repetition, int(delay.removesuffix("ms")), one, hop_ms, missed_count))
-    return pd.DataFrame(rows, columns=["repetition", "delay_ms", "node", "hop_ms", "missed_count"])
+    return frame_of(rows, ["repetition", "delay_ms", "node", "hop_ms", "missed_count"])
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
-    titles = [f"rounds missed, gossip every {GOSSIP_MS} ms", f"data set D, gossip every {ROUND_MS} ms"]
-    titles.append(f"a node that re-joins at {BACK_S} s")
+    titles = (
+        f"rounds missed, gossip every {GOSSIP_MS} ms",
+        f"data set D, gossip every {ROUND_MS} ms",
+        f"a node that re-joins at {BACK_S} s",
+    )
     drawing, (missed, delays, rejoin) = panels(1, 3, titles, inches=(10.5, 3.0))
     _draw_missed(missed, tables["hops"])
     _draw_delays(delays, tables["delays"])
@@ -172,7 +153,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_missed(axes: "Axes", hops: "pd.DataFrame") -> None:
+def _draw_missed(axes: Axes, hops: Frame) -> None:
     """Shares of the hops at which so many rounds were missed, of all runs together."""
     counts = range(max(3, int(hops.missed_count.max())) + 1)
     delays = hops.groupby("delay_ms")
@@ -185,7 +166,7 @@ def _draw_missed(axes: "Axes", hops: "pd.DataFrame") -> None:
     key_above(axes, [bar_key(look) for look in looks])
 
 
-def _draw_delays(axes: "Axes", delays: "pd.DataFrame") -> None:
+def _draw_delays(axes: Axes, delays: Frame) -> None:
     looks = {**looks_of((COUNTER, QUEUE)), KEPT: style_of(FL)._replace(label=KEPT, marker="s", dashes="--")}
     mean_lines(axes, delays, "delay_ms", "rejected_count", "variant", looks, apart_points=2)
     for level in delays[delays.variant == ORACLE].rejected_count.unique():  # one: it is exact
@@ -200,24 +181,23 @@ def measure_t22(tables: Tables) -> Evidence:
     odds = {nodes: by_repetition(spread, "known_share", nodes=nodes) for nodes in sorted(set(spread.nodes))}
     if len(odds) < 2:
         raise KeyError("two numbers of nodes")
-    checks: list[Check] = [
+    checks = [
         above(f"share of nodes that know after 900 ms, {fewer} nodes minus {more}", samples(odds[fewer] - odds[more]))
         for fewer, more in pairwise(odds)
     ]
     delays = tables["crdt-outlook/delays"]
     longest = max(delays.delay_ms)
-    lost = {
-        variant: by_repetition(delays, "rejected_count", variant=variant, delay_ms=0)
+    queue, counter = (
+        by_repetition(delays, "rejected_count", variant=variant, delay_ms=0)
         - by_repetition(delays, "rejected_count", variant=variant, delay_ms=longest)
         for variant in (QUEUE, COUNTER)
-    }
+    )
     label = f"rejections on data set D lost to {longest} ms of delay, queue minus counter"
-    checks.append(above(label, samples(lost[QUEUE] - lost[COUNTER])))
+    checks.append(above(label, samples(queue - counter)))
     back = tables["crdt-outlook/rejoin"]
     admitted = {
         (variant, fate): by_repetition(back, "admitted_count", variant=variant, fate=fate)
-        for variant in (COUNTER, FL)
-        for fate in FAULTS
+        for variant, fate in product((COUNTER, FL), FAULTS)
     }
     more = (admitted[FL, EMPTY] - admitted[FL, UNHARMED]) - (admitted[COUNTER, EMPTY] - admitted[COUNTER, UNHARMED])
     checks.append(above("admitted more after a return, empty, queue minus counter", samples(more)))
@@ -250,10 +230,6 @@ CLAIMS = (
     ),
 )  # fmt: skip
 NOTES = "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret."
-EXPERIMENT = Experiment(
-    "crdt-outlook",
-    "Delay and re-joining nodes: what the thesis supposes",
-    "ours; CRDT thesis, 5.4-5.5",
-    points,
-)
+TITLE = "Delay and re-joining nodes: what the thesis supposes"
+EXPERIMENT = Experiment("crdt-outlook", TITLE, "ours; CRDT thesis, 5.4-5.5", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

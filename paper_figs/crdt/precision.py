@@ -6,29 +6,21 @@ and the most that was admitted above the envelope c + r (t - s).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, t_interval, within
 from core.units import SECOND_NS
-from harness.experiment import Experiment, RunSpec
-from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, limited, oracle, same
+from harness.experiment import Experiment
+from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, same
 from paper_figs.crdt.published import shares_of
-from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, per_run
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import half_width, intervals_of
+from paper_figs.intervals import half_width, interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
-from paper_figs.series import by_repetition, samples
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, joined, samples
 from paper_figs.style import Style, neutral, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
 
 FEW = 0.2  # of the requests
 FEW_BANDS = 3
@@ -43,64 +35,45 @@ REQUESTS = Style("requests", "#999999", "o", "-")
 TOTAL, AREA = neutral("total"), neutral("area under the curve", is_open=True)
 
 
-def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
-    """The centralised limiter and the variants on one data set."""
-    return [oracle(data_set), *(limited(variant, data_set) for variant in variants)]
-
-
 def figure(
     number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], note: str
 ) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
-    grid, notes = same(points(data_set, variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
+    grid, notes = same(data_set, (ORACLE, *variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
     experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
     return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``curves``: rejected, offered and gap (the centralised limiter's less) by second.
 
     ``runs`` has, besides ``per_run``'s: gap_peak_count and gap_end_count, and late_admitted_count, of the
     requests from ``LATE_S`` on.
     """
     from analysis import limiting
-    from analysis.spark import collect
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     rows = collect(gaps, ["run_id", "t_ns"])
-    runs = per_run(data, used=False)
-    for frame in (_gap_marks(rows), collect(_late_admissions(data.requests), ["run_id"])):
-        runs = runs.merge(frame, on="run_id", how="left")
+    peaks = rows.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last").reset_index()
+    runs = per_run(data, used=False).merge(peaks, on="run_id", how="left")
+    runs = joined(runs, _late_admissions(data.requests))
     over_time = curves(rows, runs, "rejected_count", "offered_count", "gap_count")
     return {"runs": runs, "curves": over_time, "share": shares(runs)}
 
 
-def _gap_marks(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """A run's largest gap to the centralised limiter, and its last; ``gaps`` in the order of t_ns."""
-    marks = gaps.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last")
-    return marks.reset_index()
+def _late_admissions(requests: SparkFrame) -> SparkFrame:
+    late = f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}"
+    return counts_of(requests, ["run_id"], late_admitted_count=late)
 
 
-def _late_admissions(requests: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    late = (f.col("decision") == "admit") & (f.col("intended_at_ns") >= LATE_S * SECOND_NS)
-    return requests.groupBy("run_id").agg(f.count_if(late).alias("late_admitted_count"))
-
-
-def shares(runs: "pd.DataFrame") -> "pd.DataFrame":
+def shares(runs: Frame) -> Frame:
     """One row a variant and measure of ``READINGS`` and ``ERRORS``: mean, low, high (95 % interval)."""
-    import pandas as pd
-
-    rows = []
-    for (variant, data_set), part in runs[runs.variant != ORACLE].groupby(["variant", "data_set"], sort=True):
-        for measure in (*READINGS, *ERRORS):
-            interval = t_interval(samples(part[measure]))
-            rows.append({"variant": variant, "data_set": data_set, "measure": measure, **asdict(interval)})
-    return pd.DataFrame(rows)
+    parts = runs[runs.variant != ORACLE].groupby(["variant", "data_set"], sort=True)
+    rows = [((*point, measure), samples(part[measure])) for point, part in parts for measure in (*READINGS, *ERRORS)]
+    return interval_table(["variant", "data_set", "measure"], rows)
 
 
-def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> "Drawing":
+def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> Drawing:
     """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
     keys = [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))]
     if not tables["curves"].rejected_count.any():
@@ -122,7 +95,7 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, fl
     return drawing
 
 
-def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -> None:
+def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> None:
     """Cumulative requests and mean rejections in units of c; each line is narrower than the one before.
 
     Where few requests are rejected, and late, only the rejections' part of the plane is shown.
@@ -143,7 +116,7 @@ def draw_curves(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str]) -
     axes.set_ylim(bottom=0)
 
 
-def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], repetitions: int) -> None:
+def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> None:
     """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
 
     The bands of many would hide each other.
@@ -158,7 +131,7 @@ def draw_gaps(axes: "Axes", curves: "pd.DataFrame", variants: Sequence[str], rep
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 
 
-def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], printed: Mapping[str, float]) -> None:
+def draw_shares(axes: Axes, shares: Frame, variants: Sequence[str], printed: Mapping[str, float]) -> None:
     """Both readings of the percentage with intervals, and what the thesis printed."""
     known = shares[shares.measure.isin(list(READINGS))].dropna(subset="mean")
     if known.empty:
@@ -176,18 +149,13 @@ def draw_shares(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str], p
     low, high = axes.get_ylim()  # intervals of few repetitions may be wider than any sense
     axes.set_ylim(max(0.0, low), min(high, 200.0))
     axes.set_ylabel("of centralised rejections (%)")
-    categories(axes, [broken(variant, len(variants) > 3) for variant in variants])
+    names = [style_of(variant).label.replace(", ", ",\n") for variant in variants]
+    categories(axes, [name.replace("queue+", "queue\n+") if len(variants) > 3 else name for name in names])
     keys = [key(TOTAL, line=False), key(AREA, line=False)]
     key_above(axes, [*keys, published_key()] if printed else keys, columns=3)
 
 
-def broken(variant: str, narrow: bool = False) -> str:
-    """A variant's label in lines that fit below a panel."""
-    name = style_of(variant).label.replace(", ", ",\n")
-    return name.replace("queue+", "queue\n+") if narrow else name
-
-
-def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -> None:
+def draw_errors(axes: Axes, shares: Frame, variants: Sequence[str]) -> None:
     """Bars with intervals, in % of c."""
     measured = shares[shares.measure.isin(list(ERRORS))]
     if not (measured["mean"] > 0).any():
@@ -203,37 +171,41 @@ def draw_errors(axes: "Axes", shares: "pd.DataFrame", variants: Sequence[str]) -
     categories(axes, list(ERRORS.values()))
 
 
-def shares_as_published(runs: "pd.DataFrame", printed: Mapping[str, float]) -> list[Check]:
+def shares_as_published(runs: Frame, printed: Mapping[str, float]) -> list[Check]:
     """Each variant's percentage, in the reading that comes nearer, within 15 % of the printed one."""
     checks = []
     for variant, value in printed.items():
-        readings = {name: by_repetition(runs, reading, variant=variant) for reading, name in READINGS.items()}
-        checks.append(share(f"rejections of the {variant} over the centralised ones", readings, value))
+        readings = {name: samples(by_repetition(runs, reading, variant=variant)) for reading, name in READINGS.items()}
+        name, values = min(readings.items(), key=lambda reading: abs(t_interval(reading[1]).mean - value))
+        label = f"rejections of the {variant} over the centralised ones ({name})"
+        checks.append(within(label, values, value, RATIO_TOLERANCE))
     return checks
 
 
-def share(label: str, readings: "Mapping[str, pd.Series]", published: float) -> Check:
-    """The thesis' share of rejections, within 15 %, in the nearest of the readings (name -> values)."""
-
-    def distance(name: str) -> float:
-        return abs(t_interval(samples(readings[name])).mean - published)
-
-    name = min(readings, key=distance)
-    return within(f"{label} ({name})", samples(readings[name]), published, RATIO_TOLERANCE)
+def rejects_too_little(runs: Frame, reading: str) -> Check:
+    """The counter's percentage is below 100 in a reading."""
+    values = samples(by_repetition(runs, reading, variant=COUNTER))
+    return below(f"rejections of the counter over the centralised ones ({READINGS[reading]})", values, 1.0)
 
 
-def queue_is_closer(runs: "pd.DataFrame", queue: str) -> list[Check]:
+def gap_shrinks(runs: Frame, variant: str, label: str) -> Check:
+    """A variant's gap to the centralised limiter is not at its largest at the end."""
+    peak, end = (by_repetition(runs, f"gap_{when}_count", variant=variant) for when in ("peak", "end"))
+    return above(label.format(variant), samples(peak - end), 0.0, "requests")
+
+
+def queue_is_closer(runs: Frame, queue: str) -> list[Check]:
     """The counter rejects too little, and the queue's percentage is nearer to 100 %, in both readings."""
     checks = []
     for reading, name in READINGS.items():
         counter, other = (by_repetition(runs, reading, variant=variant) for variant in (COUNTER, queue))
         distance = (counter - 1).abs() - (other - 1).abs()
-        checks.append(below(f"rejections of the counter over the centralised ones ({name})", samples(counter), 1.0))
-        checks.append(above(f"distance from 1, counter minus {queue} ({name})", samples(distance)))
+        checks += [rejects_too_little(runs, reading)]
+        checks += [above(f"distance from 1, counter minus {queue} ({name})", samples(distance))]
     return checks
 
 
-def measure(runs: "pd.DataFrame", printed: Mapping[str, float], *extra: Check) -> Evidence:
+def measure(runs: Frame, printed: Mapping[str, float], *extra: Check) -> Evidence:
     """A claim on one data set: the printed percentages, and that the queue comes nearer; ``extra`` must hold too."""
     queue = next(variant for variant in printed if variant != COUNTER)
     return Evidence((*shares_as_published(runs, printed), *extra), (*queue_is_closer(runs, queue), *extra))

@@ -1,16 +1,10 @@
 """What the thesis' figures have in common: one row a run with everything that is judged, and mean curves."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from paper_figs.crdt.grids import CAPACITY, label
-from paper_figs.series import with_point
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from pyspark.sql import DataFrame
-
-    from analysis.spark import Data
+from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.series import joined, with_point
 
 FACTORS = {
     "data_set": "workload.set",
@@ -31,7 +25,7 @@ PRECISION_NOTE = (
 )
 
 
-def points_of(data: "Data", more: Mapping[str, str] | None = None) -> "pd.DataFrame":
+def points_of(data: Data, more: Mapping[str, str] | None = None) -> Frame:
     """One row a run: run_id, variant (a label of ``grids``), data_set, capacity, nodes, gossip, choice, repetition.
 
     ``more``: further factors, column -> name as in ``FACTORS``; null where a run does not have one.
@@ -40,19 +34,17 @@ def points_of(data: "Data", more: Mapping[str, str] | None = None) -> "pd.DataFr
     frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
     options = zip(frame.system, frame.nodes, frame.linf.eq(True), frame.frequency.eq(True), strict=True)
     frame["variant"] = [label(*point) for point in options]
-    frame["capacity"] = frame["capacity"].fillna(CAPACITY).astype(int)
-    frame["gossip"] = frame["gossip"].fillna("300ms")
-    frame["choice"] = frame["choice"].fillna("pending")
+    frame = frame.fillna({"capacity": CAPACITY, "gossip": "300ms", "choice": "pending"}).astype({"capacity": int})
     return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", *more, "repetition"]]
 
 
 def per_run(
-    data: "Data",
+    data: Data,
     decided: bool = True,
     used: bool = True,
     more: Mapping[str, str] | None = None,
-    over_time: "DataFrame | None" = None,
-) -> "pd.DataFrame":
+    over_time: SparkFrame | None = None,
+) -> Frame:
     """One row a run, the oracle's too: its point and all that ``analysis.limiting`` and ``analysis.usage`` measure.
 
     Columns: those of ``points_of``; if asked for what was ``decided``, those of ``precision``, excess_tokens,
@@ -60,9 +52,7 @@ def per_run(
     last_sent_at_ns, load_end_ns.  ``over_time``: ``usage_over_time`` of all runs, where the caller has it.
     """
     from analysis import limiting, usage
-    from analysis.spark import collect
 
-    runs = points_of(data, more)
     frames = []
     if decided:
         frames.append(limiting.precision(data.requests, limiting.with_oracle(data.runs)))
@@ -70,12 +60,18 @@ def per_run(
     if used:
         over_time = usage.usage_over_time(data.table("usage")) if over_time is None else over_time
         frames += [usage.usage_area(over_time), usage.convergence(data.samples, data.table("usage"), data.runs)]
-    for frame in frames:
-        runs = runs.merge(collect(frame, ["run_id"]), on="run_id", how="left")
-    return runs
+    return joined(points_of(data, more), *frames)
 
 
-def curves(rows: "pd.DataFrame", runs: "pd.DataFrame", *values: str, zero_after_end: bool = False) -> "pd.DataFrame":
+def counts_of(requests: SparkFrame, by: Sequence[str], **conditions: str) -> SparkFrame:
+    """How many of the requests with equal ``by`` meet each condition (SQL), in a column of its name."""
+    from pyspark.sql import functions as f
+
+    counts = (f.count_if(f.expr(condition)).alias(name) for name, condition in conditions.items())
+    return requests.groupBy(*by).agg(*counts)
+
+
+def curves(rows: Frame, runs: Frame, *values: str, zero_after_end: bool = False) -> Frame:
     """Mean and standard deviation over repetitions of curves by ``t_ns``: one row a point and instant.
 
     ``rows``: run_id, t_ns and ``values``; ``runs``: run_id and ``POINT``.  Columns: ``POINT``, t_s, and for
@@ -91,7 +87,7 @@ def curves(rows: "pd.DataFrame", runs: "pd.DataFrame", *values: str, zero_after_
     return aggregated.fillna(0.0).reset_index()
 
 
-def _ended_as_zero(rows: "pd.DataFrame", values: list[str]) -> "pd.DataFrame":
+def _ended_as_zero(rows: Frame, values: list[str]) -> Frame:
     """Rows of 0 for each run, from its own end to that of the last run of its point."""
     import pandas as pd
 

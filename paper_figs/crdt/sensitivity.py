@@ -6,24 +6,19 @@ neighbour either way.  One row of panels a load of data set B, in units of c, so
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
+from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited, oracle
+from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEMORY
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, series, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 SERIES_OF = ((COUNTER, "pending"), (COUNTER, "all"), (F, "pending"), (F, "all"), (FL, "pending"))
 LOADS = {"B-extreme": "extreme", "B-substantial": "substantial", "B-barely": "barely limited"}
@@ -45,38 +40,38 @@ LOOKS = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Loads x capacities x variants x choices."""
     loads = scale.pick(tiny=["B-barely"], quick=["B-substantial"], paper=list(LOADS))
     specs = []
     for load in loads:
         for capacity in scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES):
-            specs.append(oracle(load, capacity))
+            specs.append(limited(ORACLE, load, capacity))
             for variant, choice in SERIES_OF:
-                other: dict[str, Any] = {} if choice == "pending" else {"choice": choice}
+                other: Options = {} if choice == "pending" else {"choice": choice}
                 specs.append(limited(variant, load, capacity, **other))
     return at(scale, specs)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``ratios``: one row a load, capacity, choice, variant of the queue and area."""
     runs = with_seconds(per_run(data))
     return {"runs": runs, "ratios": ratios(runs)}
 
 
-def ratios(runs: "pd.DataFrame") -> "pd.DataFrame":
+def ratios(runs: Frame) -> Frame:
     """The queues' areas over the counter's under the same choice, means over repetitions."""
-    import pandas as pd
+    rows = [
+        (*point, variant, area, ratio(part, area, variant).mean())
+        for point, part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"])
+        if COUNTER in set(part.variant)
+        for variant in sorted(set(part.variant) - {COUNTER})
+        for area in (MEMORY, BANDWIDTH)
+    ]
+    return frame_of(rows, ["data_set", "capacity", "choice", "variant", "area", "ratio"])
 
-    rows = []
-    for (load, capacity, choice), part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"]):
-        for variant in sorted(set(part.variant) - {COUNTER}) if COUNTER in set(part.variant) else ():
-            for area in (MEMORY, BANDWIDTH):
-                rows.append((load, capacity, choice, variant, area, ratio(part, area, variant).mean()))
-    return pd.DataFrame(rows, columns=["data_set", "capacity", "choice", "variant", "area", "ratio"])
 
-
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Four panels a load."""
     runs = tables["runs"]
     runs = runs.assign(percent=100 * runs.rejected_ratio.astype(float), excess=100 * runs.excess_share)
@@ -98,7 +93,7 @@ def draw(tables: FigureTables) -> "Drawing":
 
 
 def _draw_by_capacity(
-    axes: "Axes", runs: "pd.DataFrame", value: str, label: str, looks: Mapping[str, Style] | None = None
+    axes: Axes, runs: Frame, value: str, label: str, looks: Mapping[str, Style] | None = None
 ) -> None:
     """Means with intervals; open markers where a round chooses among all neighbours."""
     capacities = sorted(set(runs.capacity))
@@ -107,10 +102,8 @@ def _draw_by_capacity(
     axes.set(xlabel="capacity c (tokens)", ylabel=label)
 
 
-def _draw_ratios(axes: "Axes", runs: "pd.DataFrame") -> None:
+def _draw_ratios(axes: Axes, runs: Frame) -> None:
     """Memory and bandwidth of queue+F, and of queue+F+L, over the counter's under the same choice."""
-    import pandas as pd
-
     log_axis(axes)
     for area, colour_of in ((MEMORY, MEMORY_LOOK), (BANDWIDTH, BANDWIDTH_LOOK)):
         rows = [
@@ -119,7 +112,7 @@ def _draw_ratios(axes: "Axes", runs: "pd.DataFrame") -> None:
             for variant in sorted(set(part.variant) - {COUNTER, ORACLE})
             for quotient in ratio(part, area, variant)
         ]
-        frame = pd.DataFrame(rows, columns=["capacity", "series", "ratio"])
+        frame = frame_of(rows, ["capacity", "series", "ratio"])
         looks = {name: look._replace(colour=colour_of.colour) for name, look in LOOKS.items()}
         _draw_by_capacity(axes, frame, "ratio", "over the counter's", looks)
     rule(axes, 1, reference=True)
@@ -130,11 +123,6 @@ NOTES = (
     f"{EXTENSIONS_NOTE} At quick scale the substantial load alone. Error bars: 95 % intervals over repetitions; the "
     "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
 )
-EXPERIMENT = Experiment(
-    "crdt-sensitivity",
-    "What the thesis leaves open: capacity, choice of neighbour",
-    "ours; CRDT 4.3.3, 3.1",
-    points,
-    repetitions=FEWER,
-)
+TITLE = "What the thesis leaves open: capacity, choice of neighbour"
+EXPERIMENT = Experiment("crdt-sensitivity", TITLE, "ours; CRDT 4.3.3, 3.1", points, repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

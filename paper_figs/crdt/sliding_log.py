@@ -1,37 +1,30 @@
 """Figs. 4.1 and 4.2: the sliding log against the token bucket, on one node and (ours) on 30.
 
-Capacity 4, one token a second, one node.  Ours: that they are real systems on one node, ``sliding-log`` and
-``crdt-queue``, beside the centralised limiter.
+Capacity 4, one token a second.  Ours: that they are real systems, beside the centralised limiter.
 
 Fig. 4.1: both admit equally many requests if requests never end; four every 10 ms stand for "infinitely often".
 
-Fig. 4.2: (a) traffic of which the log rejects a request and the bucket none: requests at 1, 2, 3, 3.5 and 4 s; the
-thesis gives the last one, we chose the others.  (b) The same again and again with pauses of a minute.  (c) The thesis
-says, and does not measure, that the token-bucket queue propagates more data than the sliding log (4.1.2), since it
-sends an element again whenever its death has changed: both on 30 nodes, plain, data set B.
+Fig. 4.2: (a) traffic of which the log rejects a request and the bucket none; the thesis gives the last instant, we
+chose the others.  (b) The same again and again with pauses of a minute.  (c) The thesis says, and does not measure,
+that the token-bucket queue propagates more data than the sliding log (4.1.2), since it sends an element again whenever
+its death has changed: both plain, data set B.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
+from analysis.spark import collect
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, within
+from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
+from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import Style, style_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
-
-LIMIT: dict[str, Any] = {"capacity": 4, "rate": "1"}  # 4.1.1
+LIMIT: dict[str, object] = {"capacity": 4, "rate": "1"}  # 4.1.1
 LIFE_S = 4  # c / r, Eq. (4.1)
 SYSTEMS = {LOG: LOG, "crdt-queue": "central queue", ORACLE: ORACLE}  # -> style
 SATURATED = {"at": ["0ms"] * 4, "period": "10ms", "repeats": 1_601}
@@ -43,17 +36,17 @@ REJECTED = Style("rejected", INK, "x", "-")
 DATA_SETS = ("B-barely", "B-substantial")
 
 
-def alone(system: str, pattern: Mapping[str, Any]) -> RunSpec:
+def alone(system: str, pattern: Options) -> RunSpec:
     """A system on one node, offered a pattern of instants."""
     return on_mesh(system, LIMIT, "instants", pattern, nodes=1)
 
 
-def saturated_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def saturated_points(scale: Scale, options: Options) -> list[RunSpec]:
     """Three systems, saturated."""
     return at(scale, [alone(system, SATURATED) for system in SYSTEMS])
 
 
-def burst_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def burst_points(scale: Scale, options: Options) -> list[RunSpec]:
     """Bursts with pauses on one node; log and queue on 30 nodes."""
     pattern = {**IN_BURSTS, "repeats": scale.pick(small=2, tiny=BURSTS)}
     specs = [alone(system, pattern) for system in SYSTEMS]
@@ -62,68 +55,55 @@ def burst_points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return at(scale, specs)
 
 
-def saturated_tables(data: "Data") -> FigureTables:
+def saturated_tables(data: Data) -> FigureTables:
     """``admitted``: one row an admitted request: at_s, and how many there were up to then, count."""
     return {"admitted": admitted(data)}
 
 
-def burst_tables(data: "Data") -> FigureTables:
+def burst_tables(data: Data) -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
-    return {
-        "admitted": admitted(_on(data, "= '1'")),
-        "bursts": _bursts(_on(data, "= '1'")),
-        "sent": _sent(_on(data, "!= '1'")),
-    }
+    alone, together = (_on(data, nodes) for nodes in ("= '1'", "!= '1'"))
+    return {"admitted": admitted(alone), "bursts": _bursts(alone), "sent": _sent(together)}
 
 
-def admitted(data: "Data") -> "pd.DataFrame":
+def admitted(data: Data) -> Frame:
     """system, repetition, request_id, at_s, count: the admitted requests in order."""
-    from pyspark.sql import functions as f
-
     rows = data.requests.where("decision = 'admit'")
-    at_s = (f.col("intended_at_ns") / SECOND_NS).alias("at_s")
-    requests = with_point(data, rows.select("run_id", "request_id", at_s), {})
+    at_s = f"intended_at_ns / {SECOND_NS} as at_s"
+    requests = with_point(data, rows.selectExpr("run_id", "request_id", at_s), {})
     requests = requests.sort_values(["system", "repetition", "request_id"], ignore_index=True)
     requests["count"] = requests.groupby(["system", "repetition"]).cumcount() + 1
     return requests[["system", "repetition", "request_id", "at_s", "count"]]
 
 
-def _on(data: "Data", nodes: str) -> "Data":
+def _on(data: Data, nodes: str) -> Data:
     """The runs whose number of nodes is such."""
-    from analysis.spark import collect
-
     runs = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
     return data.select(list(runs.run_id))
 
 
-def _bursts(data: "Data") -> "pd.DataFrame":
+def _bursts(data: Data) -> Frame:
     """system, repetition, burst (from 1), rejected_count up to and with it."""
-    from pyspark.sql import functions as f
-
-    burst = (f.floor(f.col("intended_at_ns") / (PERIOD_S * SECOND_NS)) + 1).alias("burst")
-    counted = data.requests.groupBy("run_id", burst).agg(
-        f.count_if(f.col("decision") == "reject").alias("rejected_count")
-    )
+    burst = f"floor(intended_at_ns / {PERIOD_S * SECOND_NS}) + 1 as burst"
+    requests = data.requests.selectExpr("run_id", "decision", burst)
+    counted = counts_of(requests, ["run_id", "burst"], rejected_count="decision = 'reject'")
     bursts = with_point(data, counted, {}).sort_values(["system", "repetition", "burst"], ignore_index=True)
     bursts["rejected_count"] = bursts.groupby(["system", "repetition"]).rejected_count.cumsum()
     return bursts[["system", "repetition", "burst", "rejected_count"]]
 
 
-def _sent(data: "Data") -> "pd.DataFrame":
+def _sent(data: Data) -> Frame:
     """One row a run: what a node sent in all, and how much that is for each admitted request."""
-    from pyspark.sql import functions as f
-
     from analysis.usage import usage_area, usage_over_time
 
-    admitted_count = f.count_if(f.col("decision") == "admit").alias("admitted_count")
     used = usage_area(usage_over_time(data.table("usage")))
-    counted = data.requests.groupBy("run_id").agg(admitted_count).join(used, "run_id")
+    counted = counts_of(data.requests, ["run_id"], admitted_count="decision = 'admit'").join(used, "run_id")
     runs = with_point(data, counted.select("run_id", "admitted_count", "sent_bytes"), {"data_set": "workload.set"})
     runs["sent_bytes_each"] = runs.sent_bytes / runs.admitted_count
     return runs[["system", "data_set", "repetition", "admitted_count", "sent_bytes", "sent_bytes_each"]]
 
 
-def draw_saturated(tables: FigureTables) -> "Drawing":
+def draw_saturated(tables: FigureTables) -> Drawing:
     """Two panels; the first repetition, since all are alike."""
     titles = ("how many", "which (marks of one instant side by side)")
     drawing, (counts, instants) = panels(1, 2, titles, widths=(1.0, 1.2))
@@ -142,7 +122,7 @@ def draw_saturated(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_bursts(tables: FigureTables) -> "Drawing":
+def draw_bursts(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = ("one burst: admitted requests", "bursts with pauses", "sent on 30 nodes (ours)")
     drawing, (burst, pauses, sent) = panels(1, 3, titles)
@@ -161,7 +141,7 @@ def draw_bursts(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def draw_instants(axes: "Axes", requests: "pd.DataFrame") -> None:
+def draw_instants(axes: Axes, requests: Frame) -> None:
     """One row a system, one mark an admitted request; those within 50 ms stand side by side."""
     for place, (system, name) in enumerate(SYSTEMS.items()):
         part = requests[requests.system == system]
@@ -173,7 +153,7 @@ def draw_instants(axes: "Axes", requests: "pd.DataFrame") -> None:
     axes.set_xlabel("time (s)")
 
 
-def _draw_sent(axes: "Axes", sent: "pd.DataFrame") -> None:
+def _draw_sent(axes: Axes, sent: Frame) -> None:
     """Bars a data set, with intervals."""
     sets = [name for name in DATA_SETS if name in set(sent.data_set)]
     looks = {LOG: style_of(LOG), "crdt-queue": style_of(QUEUE)}
@@ -194,7 +174,7 @@ def measure_t23(tables: Tables) -> Evidence:
         apart.append(float(max(abs((ours.at_s <= end).sum() - (theirs.at_s <= end).sum()) for end in ends)))
         only_one.append(float(len(set(ours.request_id) ^ set(theirs.request_id))))
     last = int(bursts.burst.max())
-    checks: list[Check] = [
+    checks = [
         at_most("saturated: most that the two counts differ by at multiples of c / r", apart, 0.0, "requests"),
         above("saturated: requests that one of them admits and the other does not", only_one, 0.0, "requests"),
     ]
@@ -211,9 +191,8 @@ def measure_t24(tables: Tables) -> Evidence:
     sent = tables["crdt-fig4.2/sent"]
     checks = []
     for data_set in sorted(set(sent.data_set)):
-        queue, log = (
-            by_repetition(sent, "sent_bytes", system=system, data_set=data_set) for system in ("crdt-queue", LOG)
-        )
+        here = where(sent, data_set=data_set)
+        queue, log = (by_repetition(here, "sent_bytes", system=system) for system in ("crdt-queue", LOG))
         checks.append(above(f"{data_set}: bytes sent, queue over sliding log", samples(queue / log), 1.0))
     return Evidence(tuple(checks))
 

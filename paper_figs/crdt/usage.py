@@ -6,27 +6,20 @@ modelled and as measured.  (d) When each run came to rest.  (c) and (d) are ours
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from analysis.spark import collect, computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
-from harness.experiment import Experiment, RunSpec
-from paper_figs.crdt.grids import COUNTER, limited, same
+from harness.experiment import Experiment
+from paper_figs.crdt.grids import COUNTER, same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import intervals_of
+from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples
 from paper_figs.style import looks_of, neutral, style_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-
-    from analysis.spark import Data
 
 AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "bandwidth"}
 HIGH = 10  # counter's peaks: axes above it are logarithmic
@@ -40,20 +33,15 @@ Ratios = Mapping[str, Mapping[str, PrintedNumber]]  # variant -> area -> its rat
 REST, LAST = neutral("at rest"), neutral("last message", "|")
 
 
-def points(data_set: str, variants: Sequence[str]) -> list[RunSpec]:
-    """The variants on one data set."""
-    return [limited(variant, data_set) for variant in variants]
-
-
 def figure(number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...]) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
-    grid = same(points(data_set, variants))
+    grid = same(data_set, variants)
     experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
     notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE} {INTERVAL_NOTE}"
     return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``curves``: state_bytes and sent_bytes by second; ``ratios``: areas over the counter's.
 
     ``runs`` has, besides ``per_run``'s, in seconds: load_end_s, last_sent_s (0: nothing ever), and rest_s, when all
@@ -66,14 +54,11 @@ def tables(data: "Data") -> FigureTables:
     return {"runs": kept, "curves": over_time, "ratios": ratios(runs)}
 
 
-def usage_of(
-    data: "Data", decided: bool = True, more: Mapping[str, str] | None = None
-) -> "tuple[pd.DataFrame, pd.DataFrame]":
+def usage_of(data: Data, decided: bool = True, more: Mapping[str, str] | None = None) -> tuple[Frame, Frame]:
     """``per_run`` ``with_seconds``; and memory and bandwidth of a node, a row a run and second.
 
     The latter has run_id, t_ns, state_bytes, sent_bytes (``usage_over_time``).
     """
-    from analysis.spark import collect, computed_once
     from analysis.usage import usage_over_time
 
     with computed_once(usage_over_time(data.table("usage"))) as over_time:
@@ -82,7 +67,7 @@ def usage_of(
         return runs, collect(rows, ["run_id", "t_ns"])
 
 
-def memory_kept(rows: "pd.DataFrame", ends: "pd.DataFrame") -> "pd.DataFrame":
+def memory_kept(rows: Frame, ends: Frame) -> Frame:
     """run_id and memory_kept: a node's mean memory in the last tenth of the load over that in the sixth."""
     timed = rows.merge(ends[["run_id", "load_end_ns"]], on="run_id")
     part = timed["t_ns"] / timed["load_end_ns"]
@@ -92,7 +77,7 @@ def memory_kept(rows: "pd.DataFrame", ends: "pd.DataFrame") -> "pd.DataFrame":
     return (last / sixth.where(sixth > 0.0)).rename("memory_kept").reset_index()
 
 
-def with_seconds(runs: "pd.DataFrame") -> "pd.DataFrame":
+def with_seconds(runs: Frame) -> Frame:
     """``runs`` with load_end_s, last_sent_s, rest_s and converged."""
     converged = runs["converged_at_ns"].notna()
     end_ns = runs["converged_at_ns"].where(converged, runs["end_ns"]).astype(float)
@@ -102,27 +87,20 @@ def with_seconds(runs: "pd.DataFrame") -> "pd.DataFrame":
     return runs.assign(load_end_s=load_end_s, last_sent_s=last_sent_s, rest_s=rest_s, converged=converged)
 
 
-def ratio(runs: "pd.DataFrame", area: str, variant: str, to: str = COUNTER) -> "pd.Series":
+def ratio(runs: Frame, area: str, variant: str, to: str = COUNTER) -> Series:
     """An area of one variant over that of another, paired by repetition."""
     one, other = (by_repetition(runs, area, variant=name).astype(float) for name in (variant, to))
-    quotient: pd.Series = one / other
-    return quotient
+    return one / other
 
 
-def ratios(runs: "pd.DataFrame") -> "pd.DataFrame":
+def ratios(runs: Frame) -> Frame:
     """One row a variant and area: the mean ratio to the counter's with its interval, low and high."""
-    import pandas as pd
-
-    rows = []
-    for variant in sorted(set(runs.variant) - {COUNTER}):
-        for area in AREAS:
-            interval = t_interval(samples(ratio(runs, area, variant)))
-            if interval.count:
-                rows.append({"variant": variant, "area": area, **asdict(interval)})
-    return pd.DataFrame(rows, columns=["variant", "area", "mean", "low", "high", "count"])
+    variants = sorted(set(runs.variant) - {COUNTER})
+    rows = [((variant, area), samples(ratio(runs, area, variant))) for variant in variants for area in AREAS]
+    return interval_table(["variant", "area"], [row for row in rows if row[1]])
 
 
-def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> "Drawing":
+def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Drawing:
     """Four panels."""
     titles = ("memory of a node", "bandwidth of a node", "areas under the curves", "convergence of each run")
     drawing, (memory, bandwidth, areas, rest) = panels(2, 2, titles, inches=(7.6, 5.2))
@@ -135,7 +113,7 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> "Dra
     return drawing
 
 
-def draw_usage(axes: "Axes", curves: "pd.DataFrame", value: str, variants: Sequence[str], load_end_s: float) -> None:
+def draw_usage(axes: Axes, curves: Frame, value: str, variants: Sequence[str], load_end_s: float) -> None:
     """Mean curves, the peak of the counter's as 100 %; a thin line where the requests end."""
     peak = curves[curves.variant == COUNTER][value].max()
     if curves[value].max() > HIGH * peak:  # the counter would be a flat line
@@ -149,7 +127,7 @@ def draw_usage(axes: "Axes", curves: "pd.DataFrame", value: str, variants: Seque
     axes.set(xlabel="time (s); requests end at the dashed line", ylabel="of the counter's peak (%)")
 
 
-def draw_ratios(axes: "Axes", ratios: "pd.DataFrame", variants: Sequence[str], printed: Ratios) -> None:
+def draw_ratios(axes: Axes, ratios: Frame, variants: Sequence[str], printed: Ratios) -> None:
     """Each area over the counter's with its interval, log axis; printed values in both readings, left of ours."""
     log_axis(axes)
     for variant, shift in zip(variants, beside(len(variants), 0.7), strict=True):
@@ -170,7 +148,7 @@ def draw_ratios(axes: "Axes", ratios: "pd.DataFrame", variants: Sequence[str], p
         key_above(axes, [published_key('published ("N % more": N/100 and 1 + N/100)' if twice else "published")])
 
 
-def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_end_s: float) -> None:
+def draw_rest(axes: Axes, runs: Frame, variants: Sequence[str], load_end_s: float) -> None:
     """One row a variant: when each run came to rest, and (a tick) when it sent its last message."""
     for place, variant in enumerate(variants):
         look, part = style_of(variant), runs[runs.variant == variant].sort_values("repetition")
@@ -185,39 +163,29 @@ def draw_rest(axes: "Axes", runs: "pd.DataFrame", variants: Sequence[str], load_
     key_above(axes, [key(REST, line=False), key(LAST, line=False)])
 
 
-def as_published(
-    runs: "pd.DataFrame", variant: str, printed: Mapping[str, PrintedNumber]
-) -> tuple[list[Check], list[Check]]:
+def as_published(runs: Frame, variant: str, printed: Mapping[str, PrintedNumber]) -> tuple[list[Check], list[Check]]:
     """The areas of a variant over the counter's: within 15 % of the nearest reading; and on the same side of 1."""
     exact, direction = [], []
     for area, number in printed.items():
-        quotient, values = ratio(runs, area, variant), number.readings
-        name = f"{AREAS[area].split()[0]} of the {variant} over the counter's"
-        exact.append(nearest(name, quotient, values))
-        direction.append((above if min(values) > 1 else below)(name, samples(quotient), 1.0))
+        values, readings = samples(ratio(runs, area, variant)), number.readings
+        mean, name = t_interval(values).mean, f"{AREAS[area].split()[0]} of the {variant} over the counter's"
+        nearest = min(readings, key=lambda reading: abs(mean - reading))
+        exact.append(within(name, values, nearest, RATIO_TOLERANCE))
+        direction.append((above if min(readings) > 1 else below)(name, values, 1.0))
     return exact, direction
 
 
-def nearest(label: str, ratio: "pd.Series", readings: Sequence[float]) -> Check:
-    """``ratio`` is within 15 % of the reading that its mean is nearest to."""
-    values = samples(ratio)
-    mean = t_interval(values).mean
-    return within(label, values, min(readings, key=lambda value: abs(mean - value)), RATIO_TOLERANCE)
-
-
-def silent_before_the_end(runs: "pd.DataFrame", variant: str = COUNTER) -> Check:
+def silent_before_the_end(runs: Frame, variant: str = COUNTER) -> Check:
     """A variant's last message is sent before the last request."""
-    return below(f"last message of the {variant} minus last request", samples(_late(runs, variant)), 0.0, "s")
+    return below(f"last message of the {variant} minus last request", _late_s(runs, variant), 0.0, "s")
 
 
-def talks_after_the_end(runs: "pd.DataFrame", variant: str, least_s: float = 0.0) -> Check:
+def talks_after_the_end(runs: Frame, variant: str, least_s: float = 0.0) -> Check:
     """A variant still sends so long after the last request, in seconds."""
-    label = f"last message of the {variant} minus last request"
-    late_s = samples(_late(runs, variant))
-    return at_least(label, late_s, least_s, "s") if least_s else above(label, late_s, 0.0, "s")
+    check = at_least if least_s else above
+    return check(f"last message of the {variant} minus last request", _late_s(runs, variant), least_s, "s")
 
 
-def _late(runs: "pd.DataFrame", variant: str) -> "pd.Series":
+def _late_s(runs: Frame, variant: str) -> list[float]:
     last, end = (by_repetition(runs, instant, variant=variant) for instant in ("last_sent_s", "load_end_s"))
-    late: pd.Series = last - end
-    return late
+    return samples(last - end)

@@ -1,8 +1,9 @@
 """What the figures of the DST paper share: the two graphs' looks, graphs drawn, samples of what is computed."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
+from analysis.verdicts import Check
+from core.records import Row
 from harness.experiment import Experiment
 from paper_figs.drawing import GREY, SMALL
 from paper_figs.light import Axes, Frame
@@ -28,7 +29,13 @@ def sure(value: float) -> tuple[float, ...]:
     return (float(value),) * 5
 
 
-def frame(rows: Iterable[Mapping[str, Any]]) -> Frame:
+def as_printed(label: str, value: float, printed: str) -> Check:
+    """``value`` is what is printed, to its last digit."""
+    published, half = float(printed), 0.5 * 10.0 ** -len(printed.partition(".")[2])
+    return Check(label, sure(value), published - half, published + half, published)
+
+
+def frame(rows: Iterable[Row]) -> Frame:
     """A table of these rows."""
     import pandas as pd
 

@@ -9,12 +9,13 @@ ours: what news that come late, are lost, or die with a server do to the sum of 
 
 from typing import Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, t_interval, within
+from analysis.spark import collect, computed_once
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
-from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, loads_of, overthrottling, point, totals
-from paper_figs.dst.loads import workload_of as workload
+from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, totals, workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
 from paper_figs.dst.reaction import reaction
 from paper_figs.figure import Figure, FigureTables, Given
@@ -29,13 +30,13 @@ SHORT = 300  # cycles of the runs with trouble, and of demands without memory
 LOSS = 0.02
 CRASH = {"kind": "crash", "at": "45001ms", "node": "n1"}  # just after 150 cycles
 RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
-CRASHED: dict[str, Any] = {"faults": [CRASH, RESTART]}
+CRASHED: Json = {"faults": [CRASH, RESTART]}
 
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
     specs = []
-    for load in loads_of(options):
+    for load in (load for load in LOADS if load != "log" or options["log"]):
         contenders = ("dst-1", "dst-2", "none", *(("",) if load != "iid" else ()))  # "" = centralised
         cycles = SHORT if load == "white" else CYCLES
         specs += [point(workload(load, options), graph, cycles=cycles) for graph in contenders]
@@ -63,8 +64,6 @@ def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:
 def tables(data: Data) -> FigureTables:
     """``overthrottling``, a row a run; ``curves`` of repetition 0: totals by cycle; ``reaction``: see there."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect, computed_once
 
     with computed_once(totals(data)) as every:
         runs = named(overthrottling(data, every))
@@ -184,7 +183,7 @@ def _draw_late(axes: Axes, runs: Frame) -> None:
 # --- claims ----------------------------------------------------------------------------------------------
 
 
-def _over(tables: Tables, **values: Any) -> Series:
+def _over(tables: Tables, **values: object) -> Series:
     return by_repetition(tables["dst-fig5/overthrottling"], "overthrottling_percent", **values)
 
 
@@ -202,17 +201,18 @@ def measure_s6(tables: Tables) -> Evidence:
 def measure_s13(tables: Tables) -> Evidence:
     """Ever denser: no links, graph #1, graph #2 (also with the tree elsewhere in it), under loads that persist."""
     runs = where(tables["dst-fig5/overthrottling"], trouble="")
-    checks: list[Check] = []
+    checks = []
     for load in [load for load in LOADS if load in set(runs.load) and load != "white"]:
         part = runs[runs.load == load]
-        sparse, tree, dense = (
-            by_repetition(part, "overthrottling_percent", who=who) for who in ("none", "dst-1", "dst-2")
+        placed = sorted(name for name in set(part.who) if name.startswith(PLACED))
+        sparse, tree, *dense = (
+            by_repetition(part, "overthrottling_percent", who=who) for who in ("none", "dst-1", "dst-2", *placed)
         )
         checks.append(above(f"{LOADS[load]}: no links minus graph #1", samples(sparse - tree), 0.0, "%"))
-        checks.append(above(f"{LOADS[load]}: graph #1 minus graph #2", samples(tree - dense), 0.0, "%"))
-        for who in sorted(name for name in set(part.who) if name.startswith(PLACED)):
-            other = by_repetition(part, "overthrottling_percent", who=who)
-            checks.append(above(f"{LOADS[load]}: graph #1 minus {who}", samples(tree - other), 0.0, "%"))
+        checks += [
+            above(f"{LOADS[load]}: graph #1 minus {name}", samples(tree - other), 0.0, "%")
+            for name, other in zip(("graph #2", *placed), dense, strict=True)
+        ]
     return Evidence(tuple(checks))
 
 
@@ -223,15 +223,13 @@ def measure_s19(tables: Tables) -> Evidence:
     """
     lag = tables["dst-fig5/reaction"]
     still = by_repetition(lag, "lag_cycles", who="centralised", trouble="none")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     ideal = _over(tables, who="centralised", trouble="none")
     for late in LATE_MS:
-        added = by_repetition(lag, "lag_cycles", who="centralised", trouble=f"late {late}ms") - still
-        label = f"{late} ms one way: cycles later than without delay"
-        exact.append(within(label, samples(added), -(-2 * late // CYCLE_MS), 0.0))
-        cost = _over(tables, who="centralised", trouble=f"late {late}ms") - ideal
-        direction.append(above(f"{late} ms one way: over-throttling added", samples(cost), 0.0, "%"))
+        then, label = {"who": "centralised", "trouble": f"late {late}ms"}, f"{late} ms one way"
+        added = samples(by_repetition(lag, "lag_cycles", **then) - still)
+        exact.append(within(f"{label}: cycles later than without delay", added, -(-2 * late // CYCLE_MS), 0.0))
+        direction.append(above(f"{label}: over-throttling added", samples(_over(tables, **then) - ideal), 0.0, "%"))
     own = by_repetition(lag, "lag_cycles", who="dst-1", trouble=f"late {LATE_MS[0]}ms, latest")
     exact.append(within(f"graph #1, {LATE_MS[0]} ms: cycles until a server's own demand counts", samples(own), 1, 0.0))
     return Evidence(tuple(exact), tuple(direction))

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.loads import point
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import plain, where
+from paper_figs.series import samples, where, with_point
 from paper_figs.style import Style
 
 AT = 60  # the cycle that is shown
@@ -39,14 +39,12 @@ def tables(data: Data) -> FigureTables:
     """``clients``, a row each: rule, repetition, server, client, demand, admitted; ``servers``: limit and admitted."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = data.runs.select("run_id", "repetition", f.col("factors")["system.rule"].alias("rule"))
     key = ["rule", "repetition", "server"]
-    clients = data.table("client_cycles").join(named, "run_id").select(*key, "client", "demand", "admitted")
-    then = data.table("cycles").where(f.col("cycle") == AT)
-    servers = then.join(named, "run_id").select(*key, "demand", "limit", "admitted")
-    return {"clients": plain(collect(clients, [*key, "client"]), []), "servers": plain(collect(servers, key), [])}
+    clients = data.table("client_cycles").select("run_id", "server", "client", "demand", "admitted")
+    servers = data.table("cycles").where(f.col("cycle") == AT).select("run_id", "server", "demand", "limit", "admitted")
+    frames = {"clients": clients, "servers": servers}
+    named = {name: with_point(data, frame, {"rule": "system.rule"}, ["repetition"]) for name, frame in frames.items()}
+    return {name: frame[[*key, *frames[name].columns[2:]]] for name, frame in named.items()}
 
 
 def shown(tables: FigureTables) -> str:
@@ -90,25 +88,29 @@ def _draw_rule(axes: Axes, clients: Frame, limit: float, rule: str) -> None:
 def measure_s14(tables: Tables) -> Evidence:
     """The worst server of each repetition: what it admits, how equal its ratios are, who is cut though not largest."""
     clients, servers = tables["dst-fig7/clients"], tables["dst-fig7/servers"]
-    exact: list[Check] = []
+    exact = []
     for rule in ("equal-ratio", "water-filling"):
-        off = _per_server(clients, servers, rule, _off_the_sum)
+        off = _worst(clients, servers, rule, _off_the_sum)
         exact.append(at_most(f"{RULES[rule]}: admitted against min(x, r), relative", off, EXACT))
-    uneven = _per_server(clients, servers, "equal-ratio", _uneven)
+    uneven, unfair = (
+        _worst(clients, servers, "equal-ratio", _uneven),
+        _worst(clients, servers, "water-filling", _unfair),
+    )
     exact.append(at_most("Algorithm 1: spread of admitted over demand", uneven, EXACT))
-    unfair = _per_server(clients, servers, "water-filling", _unfair)
     exact.append(at_most("Algorithm 2, corrected: a client is cut below the largest share, relative", unfair, EXACT))
-    exact.append(above("servers that throttle", _throttling(servers), 0.0))
+    ratios = where(servers, rule="equal-ratio")
+    throttling = (ratios.limit < ratios.demand).groupby(ratios.repetition).sum()  # without any, the rules say nothing
+    exact.append(above("servers that throttle", samples(throttling), 0.0))
     return Evidence(tuple(exact))
 
 
-def _per_server(clients: Frame, servers: Frame, rule: str, measure: Callable[[Frame, float], float]) -> list[float]:
+def _worst(clients: Frame, servers: Frame, rule: str, measure: Callable[[Frame, float], float]) -> list[float]:
     """The largest value over the servers of each repetition."""
-    worst = []
-    for repetition, part in where(clients, rule=rule).groupby("repetition"):
-        limits = where(servers, rule=rule, repetition=repetition).set_index("server").limit
-        worst.append(max(float(measure(each, float(limits[server]))) for server, each in part.groupby("server")))
-    return worst
+    limits = where(servers, rule=rule).set_index(["repetition", "server"]).limit
+    groups = where(clients, rule=rule).groupby(["repetition", "server"])
+    values = {key: measure(each, float(limits[key])) for key, each in groups}
+    repetitions = sorted({repetition for repetition, _ in values})
+    return [max(value for (n, _), value in values.items() if n == repetition) for repetition in repetitions]
 
 
 def _off_the_sum(clients: Frame, limit: float) -> float:
@@ -127,24 +129,15 @@ def _unfair(clients: Frame, limit: float) -> float:
     return float(((largest - cut) / largest).max()) if len(cut) and largest > 0 else 0.0
 
 
-def _throttling(servers: Frame) -> list[float]:
-    """How many servers of a repetition throttle at all: without any, the rules say nothing."""
-    part = where(servers, rule="equal-ratio")
-    return [float((each.limit < each.demand).sum()) for _, each in part.groupby("repetition")]
-
-
-CLAIMS = (
-    Claim(
-        "S14",
-        "DST, Section 7",
-        "Algorithm 1 throttles all clients of a server by the same ratio, Algorithm 2 the large ones, down to a level; "
-        "both admit exactly what the limit allows.",
-        ("dst-fig7",),
-        measure_s14,
-        why="Algorithm 2 as printed admits more than the limit: it hands on surplus that its level contains already. "
-        "What is judged is the corrected one; panel (d) shows the printed one.",
-    ),
+S14 = (
+    "Algorithm 1 throttles all clients of a server by the same ratio, Algorithm 2 the large ones, down to a level; "
+    "both admit exactly what the limit allows."
 )
+WHY_S14 = (
+    "Algorithm 2 as printed admits more than the limit: it hands on surplus that its level contains already. What is "
+    "judged is the corrected one; panel (d) shows the printed one."
+)
+CLAIMS = (Claim("S14", "DST, Section 7", S14, ("dst-fig7",), measure_s14, why=WHY_S14),)
 EXPERIMENT = Experiment("dst-fig7", "One server's clients under the node-level rules", "DST, Fig. 7", points)
 NOTES = (
     f"One server in cycle {AT} of a run on graph #1 under the AR(1) load; clients' weights are lognormal (sigma 1, "

@@ -3,12 +3,12 @@
 Ours; the paper has no figure of it.  Loads are constant, so that only the law is at work.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, below
+from core.records import Row
 from core.seeds import generator
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LABELS, LOOKS, analytic, frame, sure
@@ -41,14 +41,9 @@ DIRECTED = {"two-way tree": True, "one-way ring": True, "chain of followers": Fa
 def tables(data: Data) -> FigureTables:
     """``sums`` and ``directed``: S1, S20; ``contraction``: S2, S11; ``frozen``, ``limits``: S12; ``logs``: S18."""
     frozen, limits = frozen_runs()
-    return {
-        "sums": frame(sum_drifts()),
-        "directed": frame(directed_drifts()),
-        "contraction": frame(contractions()),
-        "frozen": frame(frozen),
-        "limits": frame(limits),
-        "logs": frame(logarithmic_gaps()),
-    }
+    rows: dict[str, Iterable[Row]] = {"sums": sum_drifts(), "directed": directed_drifts()}
+    rows |= {"contraction": contractions(), "frozen": frozen, "limits": limits, "logs": logarithmic_gaps()}
+    return {name: frame(part) for name, part in rows.items()}
 
 
 def random_graph(rng: np.random.Generator, n: int = SERVERS) -> Graph:
@@ -65,20 +60,20 @@ def drift(limits: Array) -> float:
     return float(np.abs(total - total[0]).max() / np.abs(limits).sum(axis=1).max())
 
 
-def sum_drifts(graphs: int = 20, cycles: int = 200) -> Iterator[dict[str, Any]]:
+def sum_drifts() -> Iterator[Row]:
     """S1: every measure on random weighted graphs under random loads; Case IV with the freeze."""
     rng = generator(1, "dst-law", "sums")
-    for number in range(graphs):
+    for number in range(20):
         matrix = laplacian(random_graph(rng))
-        requests = LOAD * rng.uniform(0.5, 1.5, (cycles, SERVERS))
+        requests = LOAD * rng.uniform(0.5, 1.5, (200, SERVERS))
         start = LOAD * rng.uniform(0.2, 1.8, SERVERS)
         for measure in MEASURES:
             g = 0.4 * largest_cycle(matrix) * (0.2 * LOAD if measure in ("throttled-ratio", "log-ratio") else 1.0)
             yield {"graph": number, "measure": measure, "drift": drift(trajectory(matrix, start, requests, measure, g))}
 
 
-def directed_matrix(kind: str) -> Array:
-    """L of a directed graph: rows sum to zero; columns do only if every node is read as much as it reads."""
+def _directed_matrix(kind: str) -> Array:
+    # Rows sum to zero; columns do only if every node is read as much as it reads.
     if kind == "two-way tree":
         return laplacian(graph_named("dst-1"))
     reads = np.roll(np.eye(SERVERS), 1, axis=1)  # node i reads node i + 1, the last one the first
@@ -87,12 +82,12 @@ def directed_matrix(kind: str) -> Array:
     return np.diag(reads.sum(axis=1)) - reads
 
 
-def directed_drifts(cycles: int = 500) -> Iterator[dict[str, Any]]:
+def directed_drifts() -> Iterator[Row]:
     """S20: Case I over directed graphs."""
     rng = generator(1, "dst-law", "directed")
     requests, start = LOAD * rng.uniform(0.5, 1.5, SERVERS), LOAD * rng.uniform(0.5, 1.5, SERVERS)
     for kind, balanced in DIRECTED.items():
-        limits = trajectory(directed_matrix(kind), start, [requests] * cycles, "throttled", CYCLE)
+        limits = trajectory(_directed_matrix(kind), start, [requests] * 500, "throttled", CYCLE)
         end = float(limits[-1].sum() / limits[0].sum())
         yield {"graph": kind, "balanced": balanced, "drift": drift(limits), "sum_at_end": end}
 
@@ -113,23 +108,21 @@ def contraction(matrix: Array, measure: str, g: float, requests: float, rng: np.
     return float(np.exp(np.log(sizes[-100:]).mean()))
 
 
-def contractions() -> Iterator[dict[str, Any]]:
+def contractions() -> Iterator[Row]:
     """S2: Case I at several shares of 2 / l_n; S11: Case II at one g and several R."""
     for name in LABELS:
         matrix = laplacian(graph_named(name))
         rng = generator(1, "dst-law", "contraction", name)
-        for share in SHARES:
-            g = share * largest_cycle(matrix)
-            row = {"graph": name, "measure": "throttled", "share": share, "g": g, "requests": LOAD}
-            measured = contraction(matrix, "throttled", g, LOAD, rng)
-            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, g)}
-        for requests in REQUESTS:
-            row = {"graph": name, "measure": "throttled-ratio", "share": np.nan, "g": RATIO_CYCLE, "requests": requests}
-            measured = contraction(matrix, "throttled-ratio", RATIO_CYCLE, requests, rng)
-            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, RATIO_CYCLE / requests)}
+        paces = [share * largest_cycle(matrix) for share in SHARES]
+        cases = [("throttled", share, g, LOAD, g) for share, g in zip(SHARES, paces, strict=True)]
+        cases += [("throttled-ratio", np.nan, RATIO_CYCLE, requests, RATIO_CYCLE / requests) for requests in REQUESTS]
+        for measure, share, g, requests, pace in cases:
+            row = {"graph": name, "measure": measure, "share": share, "g": g, "requests": requests}
+            measured = contraction(matrix, measure, g, requests, rng)
+            yield {**row, "measured": measured, "phi_cr": phi_cr(matrix, pace)}
 
 
-def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def frozen_runs() -> tuple[list[Row], list[Row]]:
     """S12: Case IV by rule: one row a start; and the limits of one start, one row a cycle and server."""
     rng = generator(1, "dst-law", "frozen")
     rows, limits = [], []
@@ -150,7 +143,7 @@ def frozen_runs() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return rows, limits
 
 
-def logarithmic_gaps(cycles: int = 300) -> Iterator[dict[str, Any]]:
+def logarithmic_gaps() -> Iterator[Row]:
     """S18: Case III by the law and by Eq. (47), the same start; the largest gap, and the spread left at the end."""
     for name in LABELS:
         matrix = laplacian(graph_named(name))
@@ -159,7 +152,7 @@ def logarithmic_gaps(cycles: int = 300) -> Iterator[dict[str, Any]]:
             g = 0.5 * largest_cycle(matrix) * requests * 0.5
             share = rng.uniform(0.5, 1.0, SERVERS)
             limits, gap = requests * share, 0.0
-            for _ in range(cycles):
+            for _ in range(300):
                 limits = step(matrix, limits, np.full(SERVERS, requests), "log-ratio", g)
                 share = logarithmic_step(matrix, share, g, requests)
                 gap = max(gap, float(np.abs(limits / requests - share).max()))
@@ -176,14 +169,18 @@ def draw(tables: FigureTables) -> Drawing:
     axes[0].set_xlabel("update cycle $\\gamma$")
     _draw_contraction(axes[1], tables["contraction"], "throttled-ratio", "requests")
     axes[1].set_xlabel("requests $R$ a cycle and server")
-    sums = tables["directed"]
+    sums, limits = tables["directed"], tables["limits"]
     colours = [SERIES[0] if balanced else "#D55E00" for balanced in sums.balanced]
     drawing.categories(axes[2], [name.replace(" of ", "\nof ") for name in sums.graph], "y")
     axes[2].barh(range(len(sums)), sums.sum_at_end, color=colours, height=0.6)
     drawing.rule(axes[2], 1.0, "x")
     axes[2].set_xlabel("sum of limits, end / start")
-    for panel, rule in zip(axes[3:], rules, strict=True):
-        _draw_limits(panel, tables["limits"][tables["limits"].rule == rule])
+    for panel, rule in zip(axes[3:], rules, strict=True):  # a line a server, up to where they leave the picture
+        for server, line in limits[limits.rule == rule].groupby("server"):
+            drawing.curve(panel, line.cycle, line.share, series("", int(str(server))), width=1.0)
+        for bound in (0.0, 1.0):
+            drawing.rule(panel, bound)
+        panel.set(ylim=(-0.5, 1.5), xlabel="cycle", ylabel="limit / requests")
     curves = [keys.key(look._replace(label=f"{look.label}, $\\Phi_{{cr}}$"), marker=False) for look in LOOKS.values()]
     points = [keys.key(look._replace(label=f"{look.label}, iterated"), line=False) for look in LOOKS.values()]
     keys.legend_above(sheet, [*curves, *points])
@@ -197,15 +194,6 @@ def _draw_contraction(axes: Axes, contraction: Frame, measure: str, x: str) -> N
         drawing.curve(axes, part[x], part.phi_cr, look)
         drawing.marks(axes, part[x], part.measured, look)
     axes.set_ylabel("factor a cycle")
-
-
-def _draw_limits(axes: Axes, limits: Frame) -> None:
-    """Limits over requests, one line a server, up to where they leave the picture."""
-    for server, line in limits.groupby("server"):
-        drawing.curve(axes, line.cycle, line.share, series("", int(str(server))), width=1.0)
-    for bound in (0.0, 1.0):
-        drawing.rule(axes, bound)
-    axes.set(ylim=(-0.5, 1.5), xlabel="cycle", ylabel="limit / requests")
 
 
 def measure_s1(tables: Tables) -> Evidence:
@@ -225,11 +213,10 @@ def measure_s2(tables: Tables) -> Evidence:
     """The factor measured against Phi_cr; below 1 for g < 2/l_n, above 1 beyond."""
     rows = where(tables["dst-law/contraction"], measure="throttled")
     off = sure((rows.measured - rows.phi_cr).abs().max())
-    checks: list[Check] = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
+    checks = [at_most("measured factor against Phi_cr, largest difference", off, 1e-6)]
     for name, part in rows.groupby("graph", sort=False):
-        stable = part[part.share < 1.0].measured.max()
+        stable, unstable = part[part.share < 1.0].measured.max(), part[part.share > 1.0].measured.min()
         checks.append(below(f"{LABELS[name]}: largest factor at g < 2/l_n", sure(stable), 1.0))
-        unstable = part[part.share > 1.0].measured.min()
         checks.append(above(f"{LABELS[name]}: smallest factor at g > 2/l_n", sure(unstable), 1.0))
     return Evidence(tuple(checks))
 
@@ -238,13 +225,13 @@ def measure_s11(tables: Tables) -> Evidence:
     """Case II: the factor measured against Phi_cr at g/R, and between the smallest and the largest R."""
     rows = where(tables["dst-law/contraction"], measure="throttled-ratio")
     off = sure((rows.measured - rows.phi_cr).abs().max())
-    checks: list[Check] = [at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)]
-    direction: list[Check] = []
-    for name, part in rows.groupby("graph", sort=False):
-        ordered = part.sort_values("requests").measured
-        label = f"{LABELS[name]}: least growth of the factor from one R to the next"
-        direction.append(above(label, sure(ordered.diff().min())))
-    return Evidence((*checks, *direction), tuple(direction))
+    close = at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)
+    growth = (
+        rows.sort_values("requests").groupby("graph", sort=False).measured.apply(lambda factor: factor.diff().min())
+    )
+    label = "least growth of the factor from one R to the next"
+    slower = tuple(above(f"{LABELS[name]}: {label}", sure(growth[name])) for name in LABELS if name in growth)
+    return Evidence((close, *slower), slower)
 
 
 def measure_s12(tables: Tables) -> Evidence:

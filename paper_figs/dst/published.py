@@ -12,8 +12,3 @@ OPTIMAL_CYCLE = {"dst-1": "0.4226", "dst-2": "0.2222"}  # Table 3
 PHI_CR = {"dst-1": "0.9969", "dst-2": "0.9727"}  # Table 4, row 1
 PHI_SS = {"dst-1": "334.7965", "dst-2": "69.3075"}  # Table 4, row 2
 OVERTHROTTLING = {"dst-1": "6.2", "dst-2": "2.8"}  # Table 4, row 3: percent
-
-
-def half_digit(printed: str) -> float:
-    """Half a unit of the last digit of a number as printed."""
-    return 0.5 * 10.0 ** -len(printed.partition(".")[2])

@@ -1,21 +1,19 @@
 """Runs of coordinate agents: their points, the errors of their estimates, curves over repetitions."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec
 from paper_figs.drawing import curve, mean_lines
 from paper_figs.epulsar.published import SETTLED_MIN
+from paper_figs.light import Axes, Data, Frame, SparkFrame
 from paper_figs.style import Style
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Frame, SparkFrame
 
 SETTLED_S = 60.0 * SETTLED_MIN
 
 
-def point(topology: str, topology_options: dict[str, Any], **study: Any) -> RunSpec:
+def point(topology: str, topology_options: Json, **study: object) -> RunSpec:
     """Agents alone: nothing is offered, so system and workload are idle."""
     return RunSpec(
         system="static-split",
@@ -27,7 +25,7 @@ def point(topology: str, topology_options: dict[str, Any], **study: Any) -> RunS
     )
 
 
-def errors(data: "Data") -> "SparkFrame":
+def errors(data: Data) -> SparkFrame:
     """A row a run, read and pair: run_id, at_s, pair, true_ms, error_ms (estimate less truth, without its sign)."""
     from pyspark.sql import functions as f
 
@@ -38,12 +36,12 @@ def errors(data: "Data") -> "SparkFrame":
     )  # fmt: skip
 
 
-def draw_columns(axes: "Axes", runs: "Frame", x: str, looks: Mapping[str, Style]) -> None:
+def draw_columns(axes: Axes, runs: Frame, x: str, looks: Mapping[str, Style]) -> None:
     """A line a column of ``looks``: its means over repetitions at each ``x``, with 95 % intervals."""
     mean_lines(axes, runs.melt([x], list(looks), "column", "drawn"), x, "drawn", "column", looks)
 
 
-def draw_each(axes: "Axes", runs: "Frame", x: str, y: str, look: Style) -> None:
+def draw_each(axes: Axes, runs: Frame, x: str, y: str, look: Style) -> None:
     """The median of ``y`` over repetitions against ``x``, and each repetition as a thin line."""
     for _, run in runs.sort_values(x).groupby("repetition"):
         curve(axes, run[x], run[y], look._replace(dashes="-"), width=0.5, alpha=0.35)

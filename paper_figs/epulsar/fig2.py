@@ -4,18 +4,17 @@ Arrows go from the instant at which a message is sent to that at which it arrive
 baseline has neither step 3's address nor step 4, and two round trips to the cloud in their place.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
+from analysis.spark import collect
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.style import Style, series, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SYSTEMS = ("pulsar", "epulsar")
 CLIENT, TOPIC = "producer-1-1", "topic-1"
@@ -26,45 +25,36 @@ TEXT_AT = {"Released": 0.82}  # shares of long arrows: beside "acquire topic" th
 BEFORE_HEAD = 0.15  # of a step's circle, in distances between lifelines
 
 
-class Kind(NamedTuple):
-    """A message: the paper's step (0: it has none), and what is written at its arrow."""
-
-    step: int
-    text: str
-
-
-KINDS = {
-    "Release": Kind(1, "release topic"),
-    "Delete": Kind(2, "give up ownership"),
-    "Close": Kind(3, "close"),
-    "Acquire": Kind(4, "acquire topic"),
-    "Released": Kind(5, "release complete"),
-    "Create": Kind(6, "acquire ownership"),
-    "Connect": Kind(7, "connect"),
-    "Done": Kind(0, "done"),
-    "Lookup": Kind(0, "look up"),
-    "Found": Kind(0, "new broker"),
-    "Connected": Kind(0, "connected"),
+KINDS = {  # of messages: the paper's step (0: it has none), and what is written at the arrow
+    "Release": (1, "release topic"),
+    "Delete": (2, "give up ownership"),
+    "Close": (3, "close"),
+    "Acquire": (4, "acquire topic"),
+    "Released": (5, "release complete"),
+    "Create": (6, "acquire ownership"),
+    "Connect": (7, "connect"),
+    "Done": (0, "done"),
+    "Lookup": (0, "look up"),
+    "Found": (0, "new broker"),
+    "Connected": (0, "connected"),
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """One topic with one client (5.7), moved once, every message kept."""
     load = {"topics": 1, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 10.0}
-    bundles = {"pulsar": {"bundles": 0}}  # one topic each, as ePulsar has them
+    systems: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}  # one topic to a bundle, as ePulsar has them
     offered, city = ("static-topics", load), ("city-mec", {"sites": 2, "cloud_delay": WAN})
     study, more = {"duration": "8s", "record": True}, {"periodic": "6s", "bound": "10s", "first": "hash"}
-    return [placed(system, offered, city, study, **more, **bundles.get(system, {})) for system in SYSTEMS]
+    return [placed(system, offered, city, study, **{**own, **more}) for system, own in systems.items()]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``arrows``, a row a message: system, message, step, source, target (lifelines), sent_ms, got_ms.
 
     Times count from the release command.  ``spans``: system, downtime_ms and migration_ms as the nodes sampled them.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     systems = data.runs.where(f.col("repetition") == 0).select("run_id", "system")
     messages = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])
@@ -74,7 +64,7 @@ def tables(data: "Data") -> FigureTables:
     return {"arrows": _arrows(messages), "spans": collect(spans, ["system"])}
 
 
-def _messages(data: "Data") -> Any:
+def _messages(data: Data) -> SparkFrame:
     """Each message once: run_id, source, target, kind, broker, sent_at_ns, got_at_ns; alike ones in order.
 
     Those about the topic, and the store's answers.
@@ -96,39 +86,31 @@ def _messages(data: "Data") -> Any:
     return ways[0].join(ways[1].select(*same, "got_at_ns"), same)
 
 
-def _arrows(messages: "Frame") -> "Frame":
+def _arrows(messages: Frame) -> Frame:
     """The messages of the first migration, from its release to the client's connection."""
     import pandas as pd
 
     columns = ["system", "message", "step", "source", "target", "sent_ms", "got_ms"]
     parts = []
-    for system, part in messages.rename(columns={"kind": "message"}).groupby("system"):
+    for _, part in messages.rename(columns={"kind": "message"}).groupby("system"):
         release = part[part.message == "Release"].iloc[0]
         roles = {CLIENT: "client", release.target: "old broker", release.broker: "new broker",
                  "store": "store", release.source: "load manager"}  # fmt: skip
         since = part[(part.sent_at_ns >= release.sent_at_ns) & part.message.isin(KINDS)]
         end_ns = since[since.message == "Connected"].got_at_ns.min()
         shown = since[since.sent_at_ns <= end_ns]
-        parts.append(
-            pd.DataFrame(
-                {
-                    "system": system,
-                    "message": shown.message,
-                    "step": [KINDS[message].step for message in shown.message],
-                    "source": shown.source.map(roles),
-                    "target": shown.target.map(roles),
-                    "sent_ms": (shown.sent_at_ns - release.sent_at_ns) / 1e6,
-                    "got_ms": (shown.got_at_ns - release.sent_at_ns) / 1e6,
-                }
-            )
-        )
+        named = shown.assign(step=[KINDS[message][0] for message in shown.message])
+        named = named.assign(source=shown.source.map(roles), target=shown.target.map(roles))
+        for end in ("sent", "got"):
+            named[f"{end}_ms"] = (shown[f"{end}_at_ns"] - release.sent_at_ns) / 1e6
+        parts.append(named)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Lifelines from left to right, time downwards, a panel a system."""
     arrows = tables["arrows"]
     titles = (f"{style_of('pulsar').label}: its topics one to a bundle", "ePulsar: steps (1) to (7) of the paper")
@@ -151,33 +133,33 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _boxed(axes: "Axes", text: str, at: tuple[float, float], size: float, colour: str, box: dict[str, Any]) -> None:
+def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: Json) -> None:
     """Words in a box about a point."""
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
+    middle: Json = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 
 
-def _draw_arrow(axes: "Axes", arrow: Any, is_baseline: bool) -> None:
+def _draw_arrow(axes: Axes, arrow: Any, is_baseline: bool) -> None:
     """An arrow with its words along it, and the paper's step in a circle before its head."""
-    kind = KINDS[arrow.message]
+    step, text = KINDS[arrow.message]
     start, end = LIFELINES.index(arrow.source), LIFELINES.index(arrow.target)
 
     def along(share: float) -> tuple[float, float]:
         return start + share * (end - start), arrow.sent_ms + share * (arrow.got_ms - arrow.sent_ms)
 
-    colour = "#222222" if kind.step else "#888888"
+    colour = "#222222" if step else "#888888"
     head = {"arrowstyle": "-|>", "color": colour, "lw": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8}
     axes.annotate("", along(1), along(0), zorder=3, arrowprops=head)
-    text = "close: go to new" if arrow.message == "Close" and not is_baseline else kind.text
+    text = "close: go to new" if arrow.message == "Close" and not is_baseline else text
     share = 0.45 if abs(end - start) < 2 else TEXT_AT.get(arrow.message, 0.30)
     x, y = along(share)
     _boxed(axes, text, (x, y - 3.5), 6.2, colour, {"fc": "#ffffff", "alpha": 0.75, "pad": 0.2, "lw": 0})
-    if kind.step:
+    if step:
         circle = {"boxstyle": "circle,pad=0.15", "fc": "#222222", "lw": 0}
-        _boxed(axes, str(kind.step), along(1 - BEFORE_HEAD / abs(end - start)), 6, "#ffffff", circle)
+        _boxed(axes, str(step), along(1 - BEFORE_HEAD / abs(end - start)), 6, "#ffffff", circle)
 
 
-def _draw_spans(axes: "Axes", part: "Frame") -> None:
+def _draw_spans(axes: Axes, part: Frame) -> None:
     """Per-topic migration time at the load manager, from (1) to (5); downtime at the client."""
     at = part.set_index("message")
     if not {"Release", "Released", "Close", "Connected"} <= set(at.index):

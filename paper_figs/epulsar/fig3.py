@@ -4,9 +4,6 @@ All links are alike, so every pair is equally far: no point of a space has such 
 and adjustments do not make up for is error.  Read once, after ten minutes (600 probes a node).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, below
@@ -14,13 +11,11 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, TEXT, curve, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import SETTLED_S, draw_columns, errors, point
 from paper_figs.epulsar.published import ERROR_MS, ERROR_PERCENT, FEWEST_NODES, MOST_NODES, STABLE_MIN
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 COUNTS = {  # the span is that of 5.3's measurement of overhead
     "quick": (FEWEST_NODES, 8, 16, 32, MOST_NODES),
@@ -43,7 +38,7 @@ LOOKS = {
 GREYS = ("#000000", "#777777", "#bbbbbb")
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Node counts at one round trip, round trips at one count; at the scale small few nodes and three minutes."""
     if scale.physics == "small":
         grid = [(4, RTT_MS), *((8, rtt_ms) for rtt_ms in (20, RTT_MS, 100))]
@@ -55,12 +50,12 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return [*specs, _star(BASE, RTT_MS, rounds=HOUR_S, reads=list(READS_S))]  # its first ten minutes are the point
 
 
-def _star(nodes: int, rtt_ms: float, **study: Any) -> RunSpec:
+def _star(nodes: int, rtt_ms: float, **study: object) -> RunSpec:
     """So many nodes around a switch, each link a quarter of the round trip one way."""
     return point("tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, **study)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``errors``, a row a run and read: nodes, rtt_ms, repetition, at_s, over pairs mean, median, p95 and max in ms.
 
     ``shares``: of a settled run at the one round trip, the error that a share of its pairs does not exceed.
@@ -87,7 +82,7 @@ def tables(data: "Data") -> FigureTables:
     }
 
 
-def settled(reads: "Frame") -> "Frame":
+def settled(reads: Frame) -> Frame:
     """The reads that count: after ten minutes, or the last one where runs are shorter."""
     early = reads[reads.at_s <= SETTLED_S]
     last = early.groupby(["nodes", "rtt_ms", "repetition"]).at_s.transform("max")
@@ -95,7 +90,7 @@ def settled(reads: "Frame") -> "Frame":
     return chosen
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The star; errors over nodes, over round trips (ms and %), over time; and their distribution over pairs."""
     last = settled(tables["errors"])
     base = int(last.groupby("nodes").rtt_ms.nunique().idxmax()) if len(last) else BASE
@@ -103,7 +98,12 @@ def draw(tables: FigureTables) -> "Drawing":
     names = ("the star", at_one, f"{base} nodes", f"{base} nodes, share", f"{base} nodes, {at_one}", f"pairs, {at_one}")
     drawing, axes = panels(2, 3, names, inches=(9.6, 5.7))
     _draw_star(axes[0])
-    _draw_counts(axes[1], last[last.rtt_ms == RTT_MS])
+    counts = last[last.rtt_ms == RTT_MS]
+    log_axis(axes[1], "x", at=sorted(set(counts.nodes)))
+    draw_columns(axes[1], counts, "nodes", LOOKS)
+    rule(axes[1], ERROR_MS)
+    axes[1].set(xlabel="nodes", ylabel="error of the estimate (ms)")
+    axes[1].set_ylim(bottom=0)
     _draw_rtts(axes[2], axes[3], last[last.nodes == base])
     _draw_time(axes[4], tables["errors"], base)
     _draw_shares(axes[5], tables["shares"])
@@ -111,7 +111,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_star(axes: "Axes") -> None:
+def _draw_star(axes: Axes) -> None:
     axes.set_axis_off()
     axes.set_aspect("equal")
     link, agent = Style("", "#777777", "", "-"), series("", 0)
@@ -125,15 +125,7 @@ def _draw_star(axes: "Axes") -> None:
     axes.set(xlim=(-1.7, 1.7), ylim=(-1.7, 1.15))
 
 
-def _draw_counts(axes: "Axes", last: "Frame") -> None:
-    log_axis(axes, "x", at=sorted(set(last.nodes)))
-    draw_columns(axes, last, "nodes", LOOKS)
-    rule(axes, ERROR_MS)
-    axes.set(xlabel="nodes", ylabel="error of the estimate (ms)")
-    axes.set_ylim(bottom=0)
-
-
-def _draw_rtts(axes: "Axes", shares: "Axes", last: "Frame") -> None:
+def _draw_rtts(axes: Axes, shares: Axes, last: Frame) -> None:
     rtts_ms = sorted(set(last.rtt_ms))
     log_axis(axes)
     for panel in (axes, shares):
@@ -147,7 +139,7 @@ def _draw_rtts(axes: "Axes", shares: "Axes", last: "Frame") -> None:
     shares.set(ylim=(0, max(1.35 * ERROR_PERCENT, shares.get_ylim()[1])), ylabel="error over the round trip (%)")
 
 
-def _draw_time(axes: "Axes", errors: "Frame", base: int) -> None:
+def _draw_time(axes: Axes, errors: Frame, base: int) -> None:
     part = errors[(errors.nodes == base) & (errors.rtt_ms == RTT_MS)]
     at_s = [second for second in (15, 60, 180, 600, 3600) if second <= part.at_s.max()]
     names = [f"{second} s" if second < 60 else f"{second // 60} min" for second in at_s]
@@ -158,7 +150,7 @@ def _draw_time(axes: "Axes", errors: "Frame", base: int) -> None:
     axes.set(xlabel="since the agents began", ylabel="error of the estimate (ms)")
 
 
-def _draw_shares(axes: "Axes", shares: "Frame") -> None:
+def _draw_shares(axes: Axes, shares: Frame) -> None:
     """Distribution functions over pairs, each the mean over repetitions of the error at a share."""
     counts = sorted(set(shares.nodes))[-3:] if len(shares) else []
     looks = {nodes: Style(f"{nodes} nodes", GREYS[n], "", "-") for n, nodes in enumerate(counts)}
@@ -191,14 +183,13 @@ def measure_e1(tables: Tables) -> Evidence:
 def measure_e2(tables: Tables) -> Evidence:
     """Mean over pairs, over the round trip; and its growth, in ms, from each round trip to the next."""
     last = where(settled(tables["epulsar-fig3/errors"]), nodes=BASE)
-    rtts_ms = sorted(set(last.rtt_ms))
-    if len(rtts_ms) < 2:
+    growth = steps(last, "mean_ms", "rtt_ms", unit="ms")
+    if not growth:
         raise KeyError("two round trips")
     bounds = [
         below(f"{rtt_ms:g} ms", samples(by_repetition(last, "percent", rtt_ms=rtt_ms)), ERROR_PERCENT, "%")
-        for rtt_ms in rtts_ms
+        for rtt_ms in sorted(set(last.rtt_ms))
     ]
-    growth = steps(last, "mean_ms", "rtt_ms", unit="ms")
     return Evidence((*bounds, *growth), tuple(growth))
 
 

@@ -4,11 +4,9 @@ Above, delays are sums of one-way estimates, as the last version of the public c
 formulas as printed, which sum round trips: twice the estimate, against the same bound.
 """
 
-from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING, Any
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import panels
 from paper_figs.epulsar import policies
@@ -16,17 +14,15 @@ from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.policies import GAME, gap
 from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Drawing
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """A run a number of cities, the largest ones first; those of ``--latency-table`` as far as it has as many."""
     table = measured(options)
     counts = scale.pick(tiny=(2, 8), quick=CITIES)
@@ -40,24 +36,22 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     return specs
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
     frames = policies.tables(data, FACTORS)
-    for frame in frames.values():
-        frame["cities"] = [_count(row.cities, row.sites) for row in frame.itertuples()]
-        del frame["sites"]
-        frame.sort_values(["cities", "repetition"], kind="stable", ignore_index=True, inplace=True)
+    for name, frame in frames.items():
+        rows = frame.assign(cities=counted(frame)).drop(columns="sites")
+        frames[name] = rows.sort_values(["cities", "repetition"], kind="stable", ignore_index=True)
     return frames
 
 
-def _count(cities: Any, sites: Any) -> int:
-    """Cities are named where there is a table."""
-    if isinstance(cities, list):
-        return len(cities)
-    return int(sites if cities is None or cities != cities else cities)
+def counted(frame: Frame) -> Series:
+    """How many ``cities`` each row has: they are named where there is a table, and ``sites`` where it has no names."""
+    cities = frame.cities.map(lambda cities: len(cities) if isinstance(cities, list) else cities)
+    return cities.fillna(frame.sites).astype(int)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The paper's two panels, as one-way delays and as printed."""
     drawing, axes = panels(2, 2, TITLES, inches=(7.6, 5.2), share_x="col")
     draw_four(axes, tables["runs"], "cities", GAME_BOUND_MS)
@@ -71,8 +65,7 @@ def draw(tables: FigureTables) -> "Drawing":
 def measure_e4(tables: Tables) -> Evidence:
     """At every number of cities: Pulsar's worst delay above both others', ePulsar's within 15 % of AllPairs'."""
     runs = tables["epulsar-fig4/runs"]
-    order: list[Check] = []
-    close: list[Check] = []
+    order, close = [], []
     for cities in sorted(set(runs.cities)):
         for measure, how in (("estimated_worst_ms", "estimated"), ("true_worst_ms", "true")):
             for other in ("all-pairs", "epulsar"):
@@ -93,8 +86,7 @@ def measure_e5(tables: Tables) -> Evidence:
     By estimates of either kind, one way and as printed; the order in truth, too.
     """
     runs = tables["epulsar-fig4/runs"]
-    order: list[Check] = []
-    close: list[Check] = []
+    order, close = [], []
     for cities, how in product(sorted(set(runs.cities)), ("estimated", "printed", "true")):
         here, measure = where(runs, cities=cities), f"{how}_violation_ratio"
         if not (here[here.policy != "optimal"][measure] > 0).any():

@@ -4,9 +4,6 @@ Above, one-way delays, and the access delay in the clients' heights (4); below, 
 clients at their gateways' coordinates as in the public code, which knows nothing of the access.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, panels
@@ -14,17 +11,15 @@ from paper_figs.epulsar import policies
 from paper_figs.epulsar.policies import ACCESS, UAVS
 from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
 from paper_figs.epulsar.published import SWARM_BOUND_MS
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples, where
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Drawing
 
 ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
 FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """A run a number of zones, with the access delay in the heights and without."""
     return [
         policies.point(scale, "city-mec", {"sites": zones}, access=ACCESS, access_in_height=in_height, **UAVS)
@@ -33,12 +28,12 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``in_height``: whether the heights have the access delay."""
     return policies.tables(data, FACTORS)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The paper's two panels, with the access delay and one way, and as printed."""
     titles = (*TITLES[:2], *(f"{title}, without access" for title in TITLES[2:]))
     drawing, axes = panels(2, 2, titles, inches=(7.6, 5.2), share_x="col")

@@ -4,35 +4,29 @@ One broker, whose clients do not change.  ePulsar reports two centroids and two 
 coordinate of every client.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import CODE_CENTROID_BYTES, CODE_PAIRS_8_KB, CODE_PAIRS_16_KB, REPORT_S
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, steps, where, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
 
 SYSTEMS = ("epulsar", "all-pairs")
 TOPICS, CLIENTS = (4, 8, 16), (2, 4, 8, 16)  # ours: the text has no values
 FROM_S = 3  # everybody is connected and located
-CODE_BYTES: dict[
-    str, dict[int, float]
-] = {  # a topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us)
+# A topic's record in the public code: number of clients -> bytes, by shape (sizes measured by us).
+CODE_BYTES: dict[str, dict[int, float]] = {
     "epulsar": dict.fromkeys(CLIENTS, CODE_CENTROID_BYTES),
     "all-pairs": {8: 1_000 * CODE_PAIRS_8_KB, 16: 1_000 * CODE_PAIRS_16_KB},
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
     topics = scale.pick(tiny=(2, 4, 8), quick=TOPICS, paper=(*TOPICS, 32))
     clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)
@@ -50,7 +44,7 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
     ]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``rates``, a row a run: system, topics, clients (of a topic), repetition, kBps to the store over one period."""
     from pyspark.sql import functions as f
 
@@ -63,7 +57,7 @@ def tables(data: "Data") -> FigureTables:
     return {"rates": rates[columns].sort_values(columns[:4], ignore_index=True)}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """(a) over topics, a line each number of clients; (b) over clients, a line each number of topics."""
     rates = tables["rates"]
     drawing, axes = panels(1, 2, ("over topics", "over clients, logarithmic"), inches=(8.4, 3.7))
@@ -81,7 +75,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_lines(axes: "Axes", rates: "Frame", x: str, line: str, unit: str) -> None:
+def _draw_lines(axes: Axes, rates: Frame, x: str, line: str, unit: str) -> None:
     """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
     for system in SYSTEMS:
         look, part = style_of(system), rates[rates.system == system]
@@ -104,7 +98,7 @@ def _of_code(system: str) -> Style:
     return look._replace(label=f"{look.label}, the public code's records", is_open=True)
 
 
-def _draw_code(axes: "Axes", system: str, x: str, values: list[int], other: int) -> None:
+def _draw_code(axes: Axes, system: str, x: str, values: list[int], other: int) -> None:
     """Open marks, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
     for value in values:
         topics, clients = (value, other) if x == "topics" else (other, value)
@@ -132,36 +126,31 @@ def measure_e7(tables: Tables) -> Evidence:
             label = f"ePulsar, {count} topics: {each} clients over {clients[0]}"
             exact.append(within(label, samples(ratio), 1.0, RATIO_TOLERANCE))
     for each in clients:
-        part = where(ours, clients=each)
-        first = _slope(part, topics[0], topics[1])
-        last = _slope(part, topics[-2], topics[-1])
+        first, last = (_slope(where(ours, clients=each), *span) for span in (topics[:2], topics[-2:]))
         label = f"ePulsar, {each} clients: a topic's share at {topics[-1]} topics over that at {topics[1]}"
         exact.append(within(label, samples(last / first), 1.0, RATIO_TOLERANCE))
     return Evidence(tuple(exact), tuple(growth))
 
 
-def _growth(pairs: "Frame", ours: "Frame", topics: list[int], clients: list[int]) -> list[Check]:
+def _growth(pairs: Frame, ours: Frame, topics: list[int], clients: list[int]) -> list[Check]:
     """AllPairs rises with both; with topics faster than ePulsar, where there is anything to aggregate."""
-    checks: list[Check] = []
+    checks = []
     for each in clients:
-        checks += steps(where(pairs, clients=each), "kBps", "topics", unit="kB/s")
-        checks += steps(where(ours, clients=each), "kBps", "topics", unit="kB/s")
+        both = [where(rates, clients=each) for rates in (pairs, ours)]
+        checks += [check for rates in both for check in steps(rates, "kBps", "topics", unit="kB/s")]
         if each > 2:
-            span = topics[0], topics[-1]
-            more = _slope(where(pairs, clients=each), *span) - _slope(where(ours, clients=each), *span)
-            checks.append(
-                above(f"{each} clients: AllPairs' rise with topics minus ePulsar's", samples(more), 0.0, "kB/s")
-            )
+            theirs, own = (_slope(rates, topics[0], topics[-1]) for rates in both)
+            label = f"{each} clients: AllPairs' rise with topics minus ePulsar's"
+            checks.append(above(label, samples(theirs - own), 0.0, "kB/s"))
     for count in topics:
         checks += steps(where(pairs, topics=count), "kBps", "clients", unit="kB/s")
     return checks
 
 
-def _slope(part: "Frame", few: int, many: int) -> "Series":
+def _slope(part: Frame, few: int, many: int) -> Series:
     """kB/s for each topic more, by repetition."""
-    rise = by_repetition(part, "kBps", topics=many) - by_repetition(part, "kBps", topics=few)
-    slope: Series = rise / (many - few)
-    return slope
+    less, more = (by_repetition(part, "kBps", topics=count) for count in (few, many))
+    return (more - less) / (many - few)
 
 
 E7 = (

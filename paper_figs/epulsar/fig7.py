@@ -5,29 +5,25 @@ manager as the paper defines it, from "Release Topic" to "Release Complete"; (c)
 decision on.  The microbenchmark's load manager moves all topics to the other of two brokers, over and over.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
+from analysis.verdicts import Claim, Evidence, Tables, above, below
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
-from paper_figs.epulsar.runs import of_metrics, placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.epulsar.runs import placed
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above
-from paper_figs.series import by_repetition, samples, steps, where, with_point
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
-
-SYSTEMS: dict[str, dict[str, Any]] = {"pulsar": {"bundles": 0}, "epulsar": {}}
+SYSTEMS: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
@@ -60,18 +56,22 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
     return placed(system, ("static-topics", load), where_, study, periodic=period, probe="5s", **options)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``migrations``: a row a run and metric: wan (ms), topics, executors, p50_ms, p95_ms, largest_ms, count."""
-    metrics = of_metrics(data, (DOWNTIME, MIGRATION, WITH_WAIT))
-    migrations = with_point(data, metrics, FACTORS)
-    migrations["wan_ms"] = [float(str(text).removesuffix("ms")) for text in migrations.wan]
+    from pyspark.sql import functions as f
+
+    mine = data.samples.where(f.col("metric").isin(DOWNTIME, MIGRATION, WITH_WAIT))
+    spans = {"p50_ms": "percentile(value, 0.5)", "p95_ms": "percentile(value, 0.95)", "largest_ms": "max(value)"}
+    in_ms = [f.expr(f"{span} / {MILLISECOND_NS}").alias(name) for name, span in spans.items()]
+    metrics = mine.groupBy("run_id", "metric").agg(f.count("value").alias("count"), *in_ms)
+    migrations = with_point(data, metrics, FACTORS, ("system", "repetition"))
+    migrations["wan_ms"] = [float(str(text).removesuffix("ms")) for text in migrations.pop("wan")]
     migrations["executors"] = migrations.executors.fillna(1).astype(int)
-    for name in ("p50", "p95", "largest"):
-        migrations[f"{name}_ms"] = migrations[name] / MILLISECOND_NS
-    return {"migrations": migrations.drop(columns=["wan", "p50", "p95", "largest", "total", "arrivals", "outcome"])}
+    columns = ["run_id", "metric", "count", "system", "repetition", "topics", "executors", "wan_ms", *spans]
+    return {"migrations": migrations[columns]}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """(a) over the WAN's delay; (b) and (c) over the number of topics."""
     migrations = tables["migrations"]
     title = f"{migrations.topics.max()} topics, {EXECUTORS} executors"
@@ -84,7 +84,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
+def _draw_downtime(axes: Axes, migrations: Frame) -> None:
     """Medians filled and joined; around them the worst client, open."""
     rows = migrations[(migrations.metric == DOWNTIME) & (migrations.topics == migrations.topics.max())]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
@@ -100,7 +100,7 @@ def _draw_downtime(axes: "Axes", migrations: "Frame") -> None:
     key_above(axes, [*medians, worst_key], columns=3)
 
 
-def _draw_times(axes: "Axes", rows: "Frame") -> None:
+def _draw_times(axes: Axes, rows: Frame) -> None:
     """Lines set side by side, as some are equal: ePulsar's by executors, and Pulsar's."""
     threads = sorted(set(rows[rows.system == "epulsar"].executors))
     looks = {one: series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}
@@ -116,15 +116,14 @@ def measure_e8(tables: Tables) -> Evidence:
     rows = where(tables["epulsar-fig7/migrations"], metric=DOWNTIME)
     rows = rows[rows.topics == rows.topics.max()]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
-    checks: list[Check] = []
+    checks = []
     gains = []
     for wan_ms in sorted(set(rows.wan_ms)):
         ours, theirs = (by_repetition(rows, "p50_ms", system=system, wan_ms=wan_ms) for system in ("epulsar", "pulsar"))
         checks.append(below(f"WAN {wan_ms:g} ms: ePulsar's median over Pulsar's", samples(ours / theirs), 1.0))
-        gains += [{"wan_ms": wan_ms, "repetition": n, "gain_ms": value} for n, value in (theirs - ours).items()]
-    import pandas as pd
-
-    return Evidence((*checks, *steps(pd.DataFrame(gains), "gain_ms", "wan_ms", unit="ms")))
+        gains += [(wan_ms, repetition, gain_ms) for repetition, gain_ms in (theirs - ours).items()]
+    growth = steps(frame_of(gains, ["wan_ms", "repetition", "gain_ms"]), "gain_ms", "wan_ms", unit="ms")
+    return Evidence((*checks, *growth))
 
 
 def measure_e9(tables: Tables) -> Evidence:
@@ -134,12 +133,8 @@ def measure_e9(tables: Tables) -> Evidence:
     ours = where(rows, system="epulsar")
     most = by_repetition(ours, "p50_ms", executors=int(ours.executors.max()))
     against = by_repetition(rows, "p50_ms", system="pulsar") - most
-    return Evidence(
-        (
-            *steps(ours, "p50_ms", "executors", rises=False, unit="ms"),
-            above("Pulsar minus ePulsar", samples(against), unit="ms"),
-        )
-    )
+    falls = steps(ours, "p50_ms", "executors", rises=False, unit="ms")
+    return Evidence((*falls, above("Pulsar minus ePulsar", samples(against), unit="ms")))
 
 
 E8 = "Client downtime is far lower under ePulsar, and the gain grows with the WAN latency."

@@ -4,22 +4,19 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, t_interval
+from analysis.spark import collect
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
+from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import clients, ends_after, excursions, owned, starts_at, windows
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.epulsar.windows import clients, ends_after, excursions, in_bound, owned, starts_at, windows
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
-from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 BOUND_MS = float(paper.SWARM_BOUND_MS)
 SETTLED_S = 20  # first placements, by clients that have not said where they are, are over by then
@@ -35,46 +32,42 @@ CHANGES = {
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
     duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * paper.SWARM_RUN_MIN}s")
     small = scale.physics == "small"
-    swarms: dict[str, Any] = {"zones": paper.SWARM_ZONES}
+    swarms: Json = {"zones": paper.SWARM_ZONES}
     if small:
         swarms = {"swarms": 2, "members": 3, "zones": 2, "rate_rps": 25.0, "city_km": SMALL_CITY_KM}
-    load: dict[str, Any] = {**swarms, "towers": options["towers"]}
+    load: Json = {**swarms, "towers": options["towers"]}
     inputs = (options["towers"],) if options["towers"] else ()
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
     study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
-    specs = [placed(system, ("uav-swarms", load), where_, study, **periods) for system in SYSTEMS]
-    import msgspec
-
-    return [msgspec.structs.replace(spec, inputs=inputs) for spec in specs]
+    return [placed(system, ("uav-swarms", load), where_, study, inputs, **periods) for system in SYSTEMS]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``seconds``: drawn topics' worst latency, of repetition 0; ``runs``, a row a run; ``changes``, of repetition 0.
 
     ``runs``: shares of topics' seconds (``in_bound``: no message late) and of messages in the bound after
     ``SETTLED_S``; ``excursion_count``, and what share of them began at a handover and ended with a migration.
     ``changes``: kind (handover, owned), topic, at_s, broker.
     """
-    every, changes = windows(data), _changes(data)
-    runs = with_point(data, data.runs.select("run_id"), {"duration": "study.duration"}).set_index("run_id")
-    rows = []
-    for run_id, part in every.groupby("run_id"):
-        rows.append({"run_id": run_id, **_of_run(part, changes[changes.run_id == run_id])})
     import pandas as pd
 
-    shares = pd.DataFrame(rows).set_index("run_id").join(runs[["system", "repetition"]])
-    shares = shares.sort_values(["system", "repetition"])
+    every, changes = windows(data), _changes(data)
+    runs = collect(data.runs.select("run_id", "system", "repetition"), ["run_id"]).set_index("run_id")
+    parts = {run_id: (part, changes[changes.run_id == run_id]) for run_id, part in every.groupby("run_id")}
+    shares = pd.DataFrame({run_id: _of_run(*both) for run_id, both in parts.items()}).T.rename_axis("run_id")
+    shares = shares.join(runs).sort_values(["system", "repetition"])
     first = shares[shares.repetition == 0].reset_index()[["run_id", "system"]]
+    drawn = changes[(changes.kind == "handover") | changes.name.str.startswith(SHOWN)]
     shown = every[every.topic.str.startswith(SHOWN)][["run_id", "topic", "second", "max_ms", "mean_ms"]]
     return {
         "runs": shares.reset_index(drop=True),
         "seconds": shown.merge(first, on="run_id").drop(columns="run_id"),
-        "changes": _named(changes).merge(first, on="run_id").drop(columns="run_id"),
+        "changes": drawn.merge(first, on="run_id").drop(columns="run_id"),
     }
 
 
@@ -83,31 +76,27 @@ def swarm_of(name: str) -> str:
     return name.split("-")[1] if name.startswith("uav-") else name.rsplit("-", 1)[1]
 
 
-def _changes(data: "Data") -> "Frame":
-    """Handovers (name: the client, to: the site's number) and spans of ownership (the topic, the broker), by time."""
+def _changes(data: Data) -> Frame:
+    """Handovers (name: the client, to: the site's number) and spans of ownership (the topic, the broker), by time.
+
+    One handover a swarm, whose members fly together.
+    """
     import pandas as pd
 
     moved = clients(data, "handover").rename(columns={"client": "name", "site": "to"})
-    moved["to"] = moved["to"].astype(int).astype(str)
+    moved = moved[moved.name.str.endswith("-1")].assign(to=moved.to.astype(int).astype(str), duration_s=float("nan"))
     had = owned(data).rename(columns={"topic": "name", "broker": "to"}).assign(kind="owned")
     columns = ["run_id", "kind", "name", "to", "at_s", "duration_s"]
-    every = pd.concat([moved.assign(duration_s=float("nan"))[columns], had[columns]])
-    return every.sort_values(["run_id", "at_s", "kind", "name", "to"], ignore_index=True)
+    every = pd.concat([moved[columns], had[columns]])
+    every = every.sort_values(["run_id", "at_s", "kind", "name", "to"], ignore_index=True)
+    return every.assign(swarm=every.name.map(swarm_of))
 
 
-def _named(changes: "Frame") -> "Frame":
-    """One handover a swarm, whose members fly together."""
-    named = changes.assign(swarm=changes.name.map(swarm_of))
-    shown = named.name.str.startswith(SHOWN)
-    return named[shown | (named.name.str.endswith("-1") & (named.kind != "owned"))]
-
-
-def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
+def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
     later = seconds[seconds.second >= SETTLED_S]
     until_s = int(seconds.second.max()) + 1
-    leaders = changes.name.str.endswith("-1") & (changes.kind == "handover")
-    handovers, moves = changes[leaders], changes[changes.kind == "owned"]
-    at_s = {swarm: list(part.at_s) for swarm, part in handovers.groupby(handovers.name.map(swarm_of))}
+    handovers, moves = changes[changes.kind == "handover"], changes[changes.kind == "owned"]
+    at_s = {swarm: list(part.at_s) for swarm, part in handovers.groupby("swarm")}
     begun = ended = count = 0
     for topic, part in later.sort_values("second").groupby("topic"):
         moves_s = list(moves[moves.name == topic].at_s)
@@ -118,8 +107,7 @@ def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
                 begun += starts_at(one, changes_s)
                 ended += ends_after(one, moves_s, changes_s)
     return {
-        "in_bound": float((later.late_count == 0).mean()),
-        "messages_in_bound": 1.0 - float(later.late_count.sum() / later.message_count.sum()),
+        **in_bound(later),
         "lost_count": float(seconds.lost_count.sum()),
         "handover_count": float(sum(map(len, at_s.values()))),
         "excursion_count": float(count),
@@ -128,7 +116,7 @@ def _of_run(seconds: "Frame", changes: "Frame") -> dict[str, float]:
     }
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A panel a swarm, on a log axis, so that spikes have a value; the last one has the shares of time in the bound."""
     swarms = sorted(set(tables["seconds"].topic.map(swarm_of)), key=int)
     rows = (len(swarms) + 1 + 2) // 3
@@ -145,15 +133,13 @@ def draw(tables: FigureTables) -> "Drawing":
     _draw_shares(axes[len(swarms)], tables["runs"])
     for panel in axes[len(swarms) + 1 :]:
         panel.set_visible(False)
-    lines = [
-        *(key(style_of(system)._replace(dashes="-"), marker=False) for system in SYSTEMS),
-        rule_key(f"bound, {BOUND_MS:g} ms"),
-    ]
-    legend_above(drawing, [*lines, *(key(look, line=False) for look in CHANGES.values())])
+    lines = [key(style_of(system)._replace(dashes="-"), marker=False) for system in SYSTEMS]
+    changes = [key(look, line=False) for look in CHANGES.values()]
+    legend_above(drawing, [*lines, rule_key(f"bound, {BOUND_MS:g} ms"), *changes])
     return drawing
 
 
-def _draw_swarm(axes: "Axes", tables: FigureTables, swarm: str) -> None:
+def _draw_swarm(axes: Axes, tables: FigureTables, swarm: str) -> None:
     seconds, changes = tables["seconds"], tables["changes"]
     log_axis(axes)
     axes.axvspan(0, SETTLED_S, color="#eeeeee", zorder=0)
@@ -168,7 +154,7 @@ def _draw_swarm(axes: "Axes", tables: FigureTables, swarm: str) -> None:
         marks(axes, at_s, [11.5] * len(at_s), look, size=5)
 
 
-def _draw_shares(axes: "Axes", runs: "Frame") -> None:
+def _draw_shares(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds without a late message, with intervals over repetitions."""
     for place, system in enumerate(SYSTEMS):
         share = t_interval(list(100 * runs[runs.system == system].in_bound))
@@ -182,17 +168,15 @@ def measure_e10(tables: Tables) -> Evidence:
     """In the bound most of the time, more than Pulsar; excursions begin at handovers and end with migrations."""
     runs = tables["epulsar-fig8/runs"]
     ours = where(runs, system="epulsar")
-    checks: list[Check] = [
-        at_least("share of topics' seconds in the bound", samples(by_repetition(ours, "in_bound")), 0.5),
-        at_least(
-            "excursions that begin within 2 s of a handover", samples(by_repetition(ours, "begun_at_handover")), 0.95
-        ),
-        at_least(
-            "excursions that end within 5 s of a migration", samples(by_repetition(ours, "ended_by_migration")), 0.95
-        ),
-    ]
+    columns = ("in_bound", "begun_at_handover", "ended_by_migration")
+    inside, begun, ended = (samples(by_repetition(ours, column)) for column in columns)
+    exact = (
+        at_least("share of topics' seconds in the bound", inside, 0.5),
+        at_least("excursions that begin within 2 s of a handover", begun, 0.95),
+        at_least("excursions that end within 5 s of a migration", ended, 0.95),
+    )
     more = by_repetition(ours, "in_bound") - by_repetition(runs, "in_bound", system="pulsar")
-    return Evidence(tuple(checks), (above("seconds in the bound, ePulsar minus Pulsar", samples(more)),))
+    return Evidence(exact, (above("seconds in the bound, ePulsar minus Pulsar", samples(more)),))
 
 
 E10 = "Drones: latency is under 40 ms for most of the run; spikes at zone changes end when the topic has migrated."

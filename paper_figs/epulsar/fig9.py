@@ -5,37 +5,31 @@ the last of its subscribers has it.  Beside the rule as the public code ended wi
 stands the one as printed, sums of round trips: only under that does the paper's bound of 100 ms move topics at all.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, t_interval
+from analysis.verdicts import Claim, Evidence, Tables, at_least, t_interval
+from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, panels, rule
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.published import GAME_BOUND_MS, GAME_CITIES, GAME_RUN_MIN
 from paper_figs.epulsar.runs import placed
-from paper_figs.epulsar.windows import clients, owned, windows
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.epulsar.windows import clients, in_bound, owned, windows
+from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.style import style_of
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
 SHOWN = "avatar-1"
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+VARIANTS: dict[str, tuple[str, Json]] = {
     "pulsar": ("pulsar", {}),
     "epulsar": ("epulsar", {}),
     "epulsar, as printed": ("epulsar", {"literal": True}),
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """64 avatars in 5 cities; at scale small 6 avatars in 2."""
-    import msgspec
-
     duration = scale.pick(tiny="40s", small="120s", quick="60s", paper=f"{60 * GAME_RUN_MIN}s")
     small = scale.physics == "small"
     cities, edge_sites = (2, 1) if small else (GAME_CITIES, 3)
@@ -46,16 +40,16 @@ def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
         places = {**places, "edge_sites": edge_sites}
     else:  # a place of a nameless matrix is a site, and nothing but the access lies between it and its broker
         edge_sites, access = 1, ACCESS
-    load: dict[str, Any] = {"sites": cities * edge_sites}
+    load: Json = {"sites": cities * edge_sites}
     if small:
         load |= {"avatars": 6, "groups": 2, "rate_rps": 20.0}
     study = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}
     where_ = (topology, places)
-    specs = [placed(system, ("mmog", load), where_, study, **more) for system, more in VARIANTS.values()]
-    return [msgspec.structs.replace(spec, inputs=table.inputs if table else ()) for spec in specs]
+    inputs = table.inputs if table else ()
+    return [placed(system, ("mmog", load), where_, study, inputs, **more) for system, more in VARIANTS.values()]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``lines``: variant, topic, second, max_ms, while in the area of interest, repetition 0.
 
     ``runs``: shares of topics' seconds (``in_bound``: no message late) and of messages in the bound after
@@ -65,50 +59,47 @@ def tables(data: "Data") -> FigureTables:
 
     every, spells, changes = windows(data), owned(data), clients(data, "joined", "left")
     named = with_point(data, data.runs.select("run_id"), {"literal": "system.literal"}).set_index("run_id")
-    pairs = zip(named.system, named.literal, strict=True)
-    named["variant"] = ["epulsar, as printed" if literal is True else system for system, literal in pairs]
+    named["variant"] = named.system.mask(named.literal.map(lambda literal: literal is True), "epulsar, as printed")
     rows = []
     for run_id, part in every[every.second >= SETTLED_S].groupby("run_id"):
         mine = spells[spells.run_id == run_id]
         minutes = (part.second.max() + 1 - SETTLED_S) / 60
-        row = {"run_id": run_id, "in_bound": float((part.late_count == 0).mean())}
-        row["messages_in_bound"] = 1.0 - float(part.late_count.sum() / part.message_count.sum())
-        row["worst_ms"] = float(part.max_ms.max())
-        row["moves_per_minute"] = float((mine.at_s > SETTLED_S).sum() / minutes)
-        rows.append(row)
+        row = {"run_id": run_id, **in_bound(part), "worst_ms": float(part.max_ms.max())}
+        rows.append({**row, "moves_per_minute": float((mine.at_s > SETTLED_S).sum() / minutes)})
     runs = pd.DataFrame(rows).set_index("run_id").join(named[["variant", "repetition"]])
     first = runs[runs.repetition == 0].reset_index()[["run_id", "variant"]]
-    lines = [
-        _in_interest(every, changes, run_id).assign(variant=variant)
-        for run_id, variant in first.itertuples(index=False)
-    ]
+    pairs = first.itertuples(index=False)
+    lines = [_in_interest(every, changes, run_id).assign(variant=variant) for run_id, variant in pairs]
     return {"runs": runs.sort_values(["variant", "repetition"]).reset_index(drop=True), "lines": pd.concat(lines)}
 
 
-def _in_interest(every: "Frame", changes: "Frame", run_id: str) -> "Frame":
+def _in_interest(every: Frame, changes: Frame, run_id: str) -> Frame:
     """Seconds of the topics that the avatar shown subscribes to, while it does: topic, spell, second, max_ms."""
     import pandas as pd
 
     mine = changes[(changes.run_id == run_id) & (changes.client == SHOWN) & (changes.role == "consumer")]
-    spells = []
+    of_run, spells = every[every.run_id == run_id], []
     for topic, part in mine.sort_values("at_s").groupby("topic"):
         ends = [*part[part.kind == "left"].at_s, float("inf")]
         for spell, (start_s, end_s) in enumerate(zip(part[part.kind == "joined"].at_s, ends, strict=False)):
-            inside = (
-                (every.run_id == run_id) & (every.topic == topic) & (every.second >= start_s) & (every.second < end_s)
-            )
-            spells.append(every[inside][["topic", "second", "max_ms"]].assign(spell=spell))
+            inside = of_run[(of_run.topic == topic) & (of_run.second >= start_s) & (of_run.second < end_s)]
+            spells.append(inside[["topic", "second", "max_ms"]].assign(spell=spell))
     return pd.concat(spells) if spells else every[[]].assign(topic=[], second=[], max_ms=[], spell=[])
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Lines under each variant, on a log axis, so that spikes have a value; beside them how much is late at all."""
     titles = (*map(_label, VARIANTS), "all topics, all repetitions")
     drawing, axes = panels(1, 4, titles, inches=(12.0, 2.7), widths=(1, 1, 1, 0.85))
     lines = tables["lines"]
     most_ms = max(1.3 * BOUND_MS, 1.2 * float(lines.max_ms.max() if len(lines) else 0.0))
     for panel, variant in zip(axes, VARIANTS, strict=False):
-        _draw_lines(panel, lines[(lines.variant == variant) & (lines.second > 0)], style_of(VARIANTS[variant][0]))
+        log_axis(panel)
+        look = style_of(VARIANTS[variant][0])._replace(dashes="-")
+        for _, line in lines[(lines.variant == variant) & (lines.second > 0)].groupby(["topic", "spell"]):
+            curve(panel, line.second, line.max_ms, look, width=0.8, alpha=0.7)
+        rule(panel, BOUND_MS)
+        panel.set_xlabel("time (s)")
         panel.set_ylim(20, most_ms)
     rule(axes[0], BOUND_MS, text=f"bound, {BOUND_MS:g} ms")
     axes[0].set_ylabel("latency in the area of interest (ms)", fontsize=8)
@@ -121,25 +112,17 @@ def _label(variant: str) -> str:
     return style_of(system).label + (f", {more}" if more else "")
 
 
-def _draw_lines(axes: "Axes", lines: "Frame", look: Style) -> None:
-    log_axis(axes)
-    for _, line in lines.groupby(["topic", "spell"]):
-        curve(axes, line.second, line.max_ms, look._replace(dashes="-"), width=0.8, alpha=0.7)
-    rule(axes, BOUND_MS)
-    axes.set_xlabel("time (s)")
-
-
-def _draw_late(axes: "Axes", runs: "Frame") -> None:
+def _draw_late(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds with a late message, with intervals; above them how often topics move."""
     most = 0.1
-    for place, variant in enumerate(VARIANTS):
+    for place, (variant, (system, _)) in enumerate(VARIANTS.items()):
         part = runs[runs.variant == variant]
         late = t_interval(list(100 * (1 - part.in_bound)))
-        most = max(most, late.mean if late.count < 2 else late.high)
-        look = style_of(VARIANTS[variant][0])
-        interval_bars(axes, [place], [late], look, width=0.6, alpha=0.6 if "printed" in variant else 1.0)
+        top = late.mean if late.count < 2 else late.high
+        most = max(most, top)
+        interval_bars(axes, [place], [late], style_of(system), width=0.6, alpha=0.6 if "printed" in variant else 1.0)
         text = f"{late.mean:.2g} %\n{part.moves_per_minute.mean():.1f} moves\na minute"
-        label(axes, text, (place, late.mean if late.count < 2 else late.high), points=(0, 3))
+        label(axes, text, (place, top), points=(0, 3))
     categories(axes, [_label(variant).replace(", ", "\n") for variant in VARIANTS])
     axes.set(ylabel="seconds with a late\nmessage (%)", ylim=(0, 1.6 * most))
 
@@ -147,11 +130,9 @@ def _draw_late(axes: "Axes", runs: "Frame") -> None:
 def measure_e11(tables: Tables) -> Evidence:
     """Almost all of topics' seconds are in the bound, under ePulsar as the public code ended."""
     ours = where(tables["epulsar-fig9/runs"], variant="epulsar")
-    checks: list[Check] = [
-        at_least("share of topics' seconds in the bound", samples(by_repetition(ours, "in_bound")), 0.95),
-        at_least("share of messages in the bound", samples(by_repetition(ours, "messages_in_bound")), 0.99),
-    ]
-    return Evidence(tuple(checks))
+    seconds, messages = (samples(by_repetition(ours, column)) for column in ("in_bound", "messages_in_bound"))
+    share = at_least("share of topics' seconds in the bound", seconds, 0.95)
+    return Evidence((share, at_least("share of messages in the bound", messages, 0.99)))
 
 
 E11 = "Game: latency stays under 100 ms although areas of interest change often; there are transient spikes only."

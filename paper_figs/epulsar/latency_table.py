@@ -1,12 +1,13 @@
 """``--latency-table``: cities and their measured delays instead of those that are derived from distances."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from core.errors import SpecError
+from core.records import Json
 from harness.experiment import Option
 from paper_figs.epulsar.published import GAME_ACCESS_MS
+from paper_figs.figure import Given
 
 OPTION = Option(
     "latency-table",
@@ -25,7 +26,7 @@ class DelayTable(NamedTuple):
     has_names: bool
     inputs: tuple[str, ...]
 
-    def topology(self, count: int) -> tuple[str, dict[str, Any]]:
+    def topology(self, count: int) -> tuple[str, Json]:
         """A topology of so many of the places, and its options; a city's is the first of them's load manager."""
         mended = {"table": self.path, "repair": "detour"}
         if not self.has_names:
@@ -34,7 +35,7 @@ class DelayTable(NamedTuple):
         return "us-cities", {**mended, "cities": names, "control": names[0]}
 
 
-def measured(options: Mapping[str, Any]) -> DelayTable | None:
+def measured(options: Given) -> DelayTable | None:
     """The table that was asked for, None without one; the shipped US cities in it, or all its places if under two.
 
     SpecError for a file that cannot be read or has fewer than two places.

@@ -1,27 +1,23 @@
 """What a coordinate agent costs: real Serf agents in network namespaces, asked for their coordinate every five seconds.
 
-Processor time and memory are the kernel's, by process; bytes are those of the host's interface, all headers included.
 They count from the middle of a run: an agent's heap grows for the first half minute.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import msgspec
 
+from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, below
+from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import draw_columns, point
 from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above, rule_key
-from paper_figs.series import by_repetition, plain, samples
+from paper_figs.light import Column, Data, Drawing, SparkFrame
+from paper_figs.series import by_repetition, plain, samples, where
 from paper_figs.style import series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Drawing
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
 ROUNDS = 90  # seconds
@@ -36,22 +32,25 @@ MEMORY = {
     "most_mb": series("at most", 5, "v", ":"),
     "anonymous_mb": series("without the program's pages", 2, "s"),
 }
-LABELS = ("processor time (% of a core)", "resident memory (MB)", "bytes a second")
 TRAFFIC = {"sent_bytes": series("sent", 0, "o"), "received_bytes": series("received", 1, "s")}
+DRAWN = {  # a panel's label -> the column of the agents' own marks, and the means'
+    "processor time (% of a core)": ("cpu_percent", CPU),
+    "resident memory (MB)": ("memory_mb", MEMORY),
+    "bytes a second": ("", TRAFFIC),
+}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Node counts on a star."""
     grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
-    return [_star(nodes, rounds) for nodes, rounds in grid]
+    stars = [
+        point("tree", {"depth": 1, "fanout": nodes, "delay": DELAY}, rounds=rounds, every=min(QUERY_S, rounds))
+        for nodes, rounds in grid
+    ]
+    return [msgspec.structs.replace(star, testbed="mininet") for star in stars]
 
 
-def _star(nodes: int, rounds: int) -> RunSpec:
-    star = {"depth": 1, "fanout": nodes, "delay": DELAY}
-    return msgspec.structs.replace(point("tree", star, rounds=rounds, every=min(QUERY_S, rounds)), testbed="mininet")
-
-
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``agents``: a row a run and agent; ``runs``: their means over the agents, a row a run.
 
     Columns: nodes, repetition, agent; cpu_percent, of a core; memory_mb, resident, and most_mb, its largest sample;
@@ -59,60 +58,56 @@ def tables(data: "Data") -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
     factors = f.col("factors")
     length_ns = (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns")
     named = data.runs.select("run_id", "repetition", factors["topology.fanout"].alias("nodes"), length_ns)
 
-    def late(table: str, agent: Any) -> Any:
+    def late(table: str, agent: Column, *measures: Column) -> SparkFrame:
         rows = data.table(table).withColumn("agent", agent).join(named, "run_id").where("agent != ''")
         second_half = f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns"))
-        return rows.where(second_half).groupBy("run_id", "nodes", "repetition", "agent")
+        return rows.where(second_half).groupBy("run_id", "nodes", "repetition", "agent").agg(*measures)
 
-    def per_second(name: str, unit: float) -> Any:
+    def per_second(name: str, unit: float) -> Column:
         """By how much a counter grew, a second."""
         value, at = f.col(name), f.when(f.col(name).isNotNull(), f.col("at_ns"))
         return (f.max(value) - f.min(value)) / (f.max(at) - f.min(at)) * (SECOND_NS * unit)
 
-    processes = late("processes", f.regexp_extract("node", "^serf-(.*)$", 1)).agg(
+    processes = late(
+        "processes",
+        f.regexp_extract("node", "^serf-(.*)$", 1),
         per_second("cpu_ns", 100 / SECOND_NS).alias("cpu_percent"),
         (f.mean("rss_bytes") / 1e6).alias("memory_mb"),
         (f.max("rss_bytes") / 1e6).alias("most_mb"),
         (f.mean("anonymous_bytes") / 1e6).alias("anonymous_mb"),
     )
     probed = f.when(f.isnull("received_packet_count"), f.col("node"))  # not the testbed's own, at the run's end
-    network = late("network", probed).agg(
-        *(per_second(f"interface_{name}", 1.0).alias(name) for name in ("sent_bytes", "received_bytes"))
-    )
+    traffic = [per_second(f"interface_{name}", 1.0).alias(name) for name in TRAFFIC]
+    network = late("network", probed, *traffic)
     wide = processes.where("memory_mb is not null").join(network, ["run_id", "nodes", "repetition", "agent"], "left")
     keys = ["nodes", "repetition", "agent"]
-    agents = plain(collect(wide.drop("run_id"), keys), ["nodes"])
-    agents = agents.sort_values(keys, ignore_index=True)
-    runs = agents.drop(columns="agent").groupby(keys[:2], as_index=False).mean()
-    return {"agents": agents, "runs": runs}
+    agents = plain(collect(wide.drop("run_id"), keys), ["nodes"]).sort_values(keys, ignore_index=True)
+    return {"agents": agents, "runs": agents.drop(columns="agent").groupby(keys[:2], as_index=False).mean()}
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Processor, memory, traffic of an agent, against the number of agents."""
     drawing, axes = panels(1, 3, ("processor", "memory", "traffic"), inches=(10.5, 3.3))
     runs, agents = tables["runs"], tables["agents"]
-    for panel, column, looks in zip(axes, ("cpu_percent", "memory_mb", ""), (CPU, MEMORY, TRAFFIC), strict=True):
-        log_axis(panel, "x", at=sorted(set(runs.nodes)))
+    for n, (text, (column, looks)) in enumerate(DRAWN.items()):
+        log_axis(axes[n], "x", at=sorted(set(runs.nodes)))
         if column:
-            marks(panel, agents.nodes, agents[column], AGENT, size=2, alpha=0.25)
-        draw_columns(panel, runs, "nodes", looks)
-        panel.set_xlabel("agents")
+            marks(axes[n], agents.nodes, agents[column], AGENT, size=2, alpha=0.25)
+        draw_columns(axes[n], runs, "nodes", looks)
+        axes[n].set(xlabel="agents", ylabel=text)
     rule(axes[0], AGENT_CPU_PERCENT, text=f"published: < {AGENT_CPU_PERCENT} %")
     for unit in (1.0, MEBI):
         rule(axes[1], AGENT_MEMORY_MB * unit)
-    for panel, text in zip(axes, LABELS, strict=True):
-        panel.set_ylabel(text)
+    for panel in axes:
         panel.set_ylim(bottom=0)
     key_above(axes[0], [key(AGENT, line=False), *map(key, CPU.values())])
     published = rule_key(f"published: < {AGENT_MEMORY_MB} MB, or MiB")
     key_above(axes[1], [*map(key, MEMORY.values()), published])
-    key_above(axes[2], [key(look) for look in TRAFFIC.values()])
+    key_above(axes[2], [*map(key, TRAFFIC.values())])
     return drawing
 
 
@@ -121,17 +116,13 @@ def measure_e3(tables: Tables) -> Evidence:
 
     Direction: the same, with the memory in units of 2^20 bytes.
     """
-    runs = tables["epulsar-overhead/runs"]
-    counts = sorted(set(runs.nodes))
-    if not counts:
-        raise KeyError("no runs")
+    runs = where(tables["epulsar-overhead/runs"])
     cpu, memory, lenient = [], [], []
-    for nodes in counts:
-        cpu_percent = by_repetition(runs, "cpu_percent", nodes=nodes)
-        memory_mb = by_repetition(runs, "memory_mb", nodes=nodes)
-        cpu.append(below(f"processor time, {nodes} agents", samples(cpu_percent), AGENT_CPU_PERCENT, "%"))
-        memory.append(below(f"resident memory, {nodes} agents", samples(memory_mb), AGENT_MEMORY_MB, "MB"))
-        lenient.append(below(f"resident memory, {nodes} agents", samples(memory_mb / MEBI), AGENT_MEMORY_MB, "MiB"))
+    for nodes in sorted(set(runs.nodes)):
+        percent, mb = (by_repetition(runs, column, nodes=nodes) for column in ("cpu_percent", "memory_mb"))
+        cpu.append(below(f"processor time, {nodes} agents", samples(percent), AGENT_CPU_PERCENT, "%"))
+        memory.append(below(f"resident memory, {nodes} agents", samples(mb), AGENT_MEMORY_MB, "MB"))
+        lenient.append(below(f"resident memory, {nodes} agents", samples(mb / MEBI), AGENT_MEMORY_MB, "MiB"))
     return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 
@@ -141,7 +132,7 @@ WHY_E3 = (
     "there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than half of it "
     "are pages of the program, which all agents of a machine share."
 )
-LIVE: dict[str, Any] = {"needs": "mininet", "testbed": "mininet"}
+LIVE: Json = {"needs": "mininet", "testbed": "mininet"}
 CLAIMS = (
     Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, minimum_repetitions=FEWEST, why=WHY_E3),
 )

@@ -5,22 +5,20 @@ placements.  Delays are *estimated*, from the coordinates, as in the paper, and 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
+from core.records import Json, Options
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.epulsar import published as paper
-from paper_figs.series import by_repetition, plain, where
-
-if TYPE_CHECKING:
-    from paper_figs.figure import FigureTables
-    from paper_figs.light import Data, Frame, Series
+from paper_figs.figure import FigureTables
+from paper_figs.light import Data, Frame, Series
+from paper_figs.series import by_repetition, where, with_point
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
 _UAVS = {"groups": paper.SWARMS, "members": paper.SWARM_MEMBERS}
-GAME: dict[str, Any] = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
-UAVS: dict[str, Any] = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
+GAME: Json = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
+UAVS: Json = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
 ACCESS_MS = 8  # of UAVs, one way: ours, the paper gives none
 ACCESS = f"{ACCESS_MS}ms"
 _WORST = ("estimated_worst", "true_worst")
@@ -29,28 +27,23 @@ _ERRORS = {"median_error_ratio": 0.5, "p90_error_ratio": 0.9}
 BOTH_WAYS = 2  # a pair's error counts for its way there and its way back
 
 
-def permutations(scale: Scale) -> int:
-    """Random placements a run; the paper's at its scale."""
-    count: int = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)
-    return count
-
-
 def point(
-    scale: Scale, topology: str, topology_options: Mapping[str, Any], inputs: tuple[str, ...] = (), **study: Any
+    scale: Scale, topology: str, topology_options: Options, inputs: tuple[str, ...] = (), **study: object
 ) -> RunSpec:
     """One topology.  Nothing is offered, so system and workload are idle."""
+    permutations = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)  # random placements
     return RunSpec(
         system="static-split",
         workload="requests",
         topology=topology,
         topology_options=dict(topology_options),
         study="policies",
-        study_options={"permutations": permutations(scale), **study},
+        study_options={"permutations": permutations, **study},
         inputs=inputs,
     )
 
 
-def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
+def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     """``runs``, a row a run and policy, and ``estimates``, a row a run; both with ``factors`` and the repetition.
 
     Over the placements of a run: ``estimated_worst_ms`` and ``true_worst_ms``, the mean of each placement's worst
@@ -61,34 +54,20 @@ def tables(data: "Data", factors: Mapping[str, str]) -> "FigureTables":
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = [f.col("factors")[name].alias(column) for column, name in factors.items()]
-    points = data.runs.select("run_id", "topology", "repetition", *named)
-    worst = [
-        each
-        for name in _WORST
-        for each in (
-            (f.avg(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_ms"),
-            (f.max(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_max_ms"),
-        )
-    ]
+    ends = ((name, end, of) for name in _WORST for end, of in (("ms", f.avg), ("max_ms", f.max)))
+    worst = [(of(f"{name}_ns") / MILLISECOND_NS).alias(f"{name}_{end}") for name, end, of in ends]
     violating = f.avg((f.col("estimated_violation_ratio") > 0).cast("double")).alias("violating_ratio")
     measures = [*worst, *(f.avg(name).alias(name) for name in _RATIOS), violating]
     runs = data.table("policies").groupBy("run_id", "policy").agg(*measures)
     error_ratio = f.abs(f.col("estimated_rtt_ns") - f.col("true_rtt_ns")) / f.col("true_rtt_ns")
     spread = [f.percentile(error_ratio, q, BOTH_WAYS).alias(name) for name, q in _ERRORS.items()]
     estimates = data.table("coordinates").groupBy("run_id").agg(*spread)
-    order = ["topology", *factors, "repetition"]
-    frames = {
-        "runs": collect(runs.join(points, "run_id"), [*order, "policy"]),
-        "estimates": collect(estimates.join(points, "run_id"), order),
-    }
-    return {name: plain(frame, factors).drop(columns="run_id") for name, frame in frames.items()}
+    frames = {"runs": runs, "estimates": estimates}
+    axes = ("topology", "repetition")
+    return {name: with_point(data, frame, factors, axes).drop(columns="run_id") for name, frame in frames.items()}
 
 
-def gap(runs: "Frame", value: str, policy: str, other: str, **point: Any) -> "Series":
+def gap(runs: Frame, value: str, policy: str, other: str, **point: object) -> Series:
     """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
-    return by_repetition(where(runs, **point), value, policy=policy) - by_repetition(
-        where(runs, **point), value, policy=other
-    )
+    one, less = (by_repetition(where(runs, **point), value, policy=name) for name in (policy, other))
+    return one - less

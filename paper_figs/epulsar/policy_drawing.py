@@ -1,14 +1,11 @@
 """How placement policies are drawn: a curve each, estimated from coordinates (filled) and in truth (open, dotted)."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from paper_figs.drawing import GREY, mean_lines, rule, sentence
 from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Axes, Drawing, Frame
 from paper_figs.style import Dashes, Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Drawing, Frame
 
 SHOWN = ("pulsar", "optimal", "epulsar", "all-pairs")  # in the order of drawing
 ESTIMATING = tuple(policy for policy in SHOWN if policy != "optimal")  # that one knows the truth
@@ -23,8 +20,8 @@ def look_of(policy: str, is_true: bool = False) -> Style:
 
 
 def draw_policies(
-    axes: "Axes",
-    runs: "Frame",
+    axes: Axes,
+    runs: Frame,
     x: str,
     y: str,
     scaled: float = 1.0,
@@ -38,7 +35,7 @@ def draw_policies(
         mean_lines(axes, drawn, x, "drawn", "policy", {policy: look_of(policy, is_true)}, size=size)
 
 
-def draw_four(axes: "Sequence[Axes]", runs: "Frame", x: str, bound_ms: float, printed: "Frame | None" = None) -> None:
+def draw_four(axes: Sequence[Axes], runs: Frame, x: str, bound_ms: float, printed: Frame | None = None) -> None:
     """Worst delay and violations over ``x``: above one way, below as printed (of the runs ``printed``, if given)."""
     printed = runs if printed is None else printed
     for panel, value, scaled in ((axes[0], "worst_ms", 1.0), (axes[1], "violation_ratio", 100.0)):
@@ -59,7 +56,7 @@ def draw_four(axes: "Sequence[Axes]", runs: "Frame", x: str, bound_ms: float, pr
         panel.set_ylim(-0.03 * top, top)
 
 
-def policy_key(drawing: "Drawing", bound: str = "", policies: Iterable[str] = SHOWN) -> None:
+def policy_key(drawing: Drawing, bound: str = "", policies: Iterable[str] = SHOWN) -> None:
     """Policies by colour and marker; estimates filled, the truth open and dotted; what the dashed line is."""
     kinds = [Style("estimated from coordinates", GREY, "o", "-"), Style("true", GREY, "o", ":", is_open=True)]
     entries = [key(look) for look in (*map(look_of, policies), *kinds)]

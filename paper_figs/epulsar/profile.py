@@ -1,29 +1,27 @@
 """Profile of a broker's data plane: which traffic parameter tells that a broker is overloaded (ePulsar, 5.4).
 
-One real broker, many topics with several producers and consumers each; every consumer gets every message.  The design
-crosses four rates with three fan-outs; topics, producers and sizes are dealt out so that they hardly correlate with
-either (|rho| at most 0.21 on the offered rates).  The broker has a quarter of a core, so that it is full long before
-its clients are.  Correlations are Spearman's: they ask for an order, not for a law.
+The design crosses four rates with three fan-outs; topics, producers and sizes are dealt out so that they hardly
+correlate with either (|rho| at most 0.21 on the offered rates).  The broker has a quarter of a core, so that it is full
+long before its clients are.  Correlations are Spearman's: they ask for an order, not for a law.
 
 Fixed before any result was seen: the *idle* p95 is that of the point with the least output; the *knee* is the largest
 output rate at which the p95 is below ``KNEE`` times the idle one; *strongly correlated* means a rho of ``STRONG``.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+
+import numpy as np
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
-from core.units import MILLISECOND_NS
+from core.records import Json
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, key_above
-from paper_figs.series import by_repetition, plain, samples
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, in_ms, samples, with_point
 from paper_figs.style import SERIES, Style, series
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
     (1, 4, 1, 1_000, 300), (16, 1, 1, 100, 1_000), (4, 1, 1, 1_000, 2_000), (4, 4, 1, 1_000, 4_000),
@@ -54,7 +52,7 @@ COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The design; its two ends at scale tiny."""
     if scale.name == "tiny":
         return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]
@@ -77,40 +75,30 @@ def _spec(point: Sequence[int], duration: str) -> RunSpec:
     )
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``correlations``: rho of the p95 with each parameter, by repetition; ``knee``: a row."""
-    from pyspark.sql import functions as f
-
-    from analysis import metrics
-    from analysis.spark import collect
-
-    named = [f.col("factors")[name].alias(column) for column, name in FACTORS.items()]
-    histogram = metrics.final_round(data.latency_histogram.where("metric = 'end_to_end_latency'"))
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in QUANTILES.items()]
-    spread = metrics.percentiles(histogram, ["run_id"], list(QUANTILES)).selectExpr("run_id", *columns)
+    spread = in_ms(data.latency_histogram.where("metric = 'end_to_end_latency'"), QUANTILES, "run_id")
     rates = data.table("spans").where("node != 'clients'").selectExpr(
         "run_id", "span_in_count / span_ns * 1e9 as in_rps", "span_out_count / span_ns * 1e9 as out_rps",
         "span_out_bytes / span_ns * 1e9 as out_bps", "span_offered_count / span_ns * 1e9 as offered_rps",
         "span_lost_count / span_offered_count as lost_share", "span_cpu_ns / span_ns as broker_cores", "span_ns",
     )  # fmt: skip
     clients = data.table("spans").where("node = 'clients'").selectExpr("run_id", "span_cpu_ns as clients_cpu_ns")
-    runs = data.runs.select("run_id", "repetition", "validity", *named)
-    frame = plain(
-        collect(runs.join(rates, "run_id").join(clients, "run_id").join(spread, "run_id"), ["run_id"]), FACTORS
-    )
+    measured = rates.join(clients, "run_id").join(spread, "run_id")
+    axes = ["repetition", "validity"]
+    frame = with_point(data, measured, FACTORS, axes).reindex(columns=[*axes, *FACTORS, *measured.columns])
     frame["clients_cores"] = frame.pop("clients_cpu_ns") / frame.pop("span_ns")
     frame["topic_rps"] = frame.rate_rps * frame.producers
     frame = frame.drop(columns="run_id").sort_values([*POINT, "repetition"], ignore_index=True)
     return {"runs": frame, "correlations": correlations(frame), "knee": knee(frame)}
 
 
-def correlations(runs: "Frame") -> "Frame":
+def correlations(runs: Frame) -> Frame:
     """repetition, parameter, rho: Spearman's rank correlation of the p95 with each parameter over a repetition's runs.
 
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
     they are invalid: of few runs any parameter orders the latencies.
     """
-    import numpy as np
     import pandas as pd
     from scipy.stats import spearmanr
 
@@ -123,15 +111,13 @@ def correlations(runs: "Frame") -> "Frame":
     return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
 
 
-def over_repetitions(runs: "Frame") -> "Frame":
+def over_repetitions(runs: Frame) -> Frame:
     """A row a point of the design, by output rate: the mean of each column, of the p95 the geometric one."""
-    import numpy as np
-
     means = runs.assign(p95_ms=np.log(runs.p95_ms)).groupby(POINT, as_index=False).mean(numeric_only=True)
     return means.assign(p95_ms=np.exp(means.p95_ms)).sort_values("out_rps", ignore_index=True)
 
 
-def knee(runs: "Frame") -> "Frame":
+def knee(runs: Frame) -> Frame:
     """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
     import pandas as pd
 
@@ -141,28 +127,27 @@ def knee(runs: "Frame") -> "Frame":
     return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(means.out_rps.max())]})
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """The p95 over the output rate, the correlations, and how full the broker was."""
     titles = ("the broker's output; numbers: consumers of a topic", "rank correlation with the p95", "processor time")
     drawing, axes = panels(1, 3, titles, inches=(10.8, 3.4))
+    for panel in axes[::2]:
+        log_axis(panel, "x", steps=(1, 3))
+        panel.set_xlabel("messages out (1/s)")
     _draw_latency(axes[0], tables["runs"], tables["knee"])
     _draw_correlations(axes[1], tables["correlations"])
     _draw_processor(axes[2], tables["runs"])
     return drawing
 
 
-def _look(topics: int, size_bytes: int) -> Style:
-    return Style("", COLOURS[topics], MARKERS[size_bytes], "-")
-
-
-def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
+def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
     """Repetitions are small marks, their geometric mean is a large one."""
     means = over_repetitions(runs)
-    _log_rates(axes)
     log_axis(axes, steps=(1,))
     for frame, size, alpha in ((runs, 2.5, 0.45), (means, 6.0, 1.0)):
         for row in frame.itertuples():
-            marks(axes, [row.out_rps], [row.p95_ms], _look(int(row.topics), int(row.size_bytes)), size, alpha)
+            look = Style("", COLOURS[row.topics], MARKERS[row.size_bytes], "-")
+            marks(axes, [row.out_rps], [row.p95_ms], look, size, alpha)
     for row in means.itertuples():
         label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), points=(5, 0), size=5)
     knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
@@ -174,12 +159,7 @@ def _draw_latency(axes: "Axes", runs: "Frame", knees: "Frame") -> None:
     key_above(axes, [*by_topics, *by_size], columns=3)
 
 
-def _log_rates(axes: "Axes") -> None:
-    log_axis(axes, "x", steps=(1, 3))
-    axes.set_xlabel("messages out (1/s)")
-
-
-def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
+def _draw_correlations(axes: Axes, rhos: Frame) -> None:
     """Bars of the mean |rho| over repetitions with 95 % intervals, the largest at the top."""
     sizes = rhos.assign(size=rhos.rho.abs()).dropna().groupby("parameter")["size"].apply(list).to_dict()
     intervals = {parameter: t_interval(sizes[parameter]) for parameter in PARAMETERS if parameter in sizes}
@@ -194,11 +174,10 @@ def _draw_correlations(axes: "Axes", rhos: "Frame") -> None:
     axes.set_axisbelow(True)
 
 
-def _draw_processor(axes: "Axes", runs: "Frame") -> None:
+def _draw_processor(axes: Axes, runs: Frame) -> None:
     """The broker's and, all together, its clients'."""
     clients = Style("all clients", "#999999", "^", "-")
     looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}
-    _log_rates(axes)
     for column, look in looks.items():
         marks(axes, runs.out_rps, runs[column], look, size=3)
     rule(axes, float(runs.core_share.max()), text="broker's share")
@@ -209,30 +188,26 @@ def _draw_processor(axes: "Axes", runs: "Frame") -> None:
 
 def measure_e12(tables: Tables) -> Evidence:
     """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
-    import numpy as np
-
     rhos, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
     rho = {parameter: by_repetition(rhos, "rho", parameter=parameter) for parameter in PARAMETERS}
-    ours = rho["out_rps"].abs()
-    leads = {name: ours - rho[name].abs() for name in PARAMETERS if name != "out_rps"}
-    leading = {
-        name: above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(lead))
-        for name, lead in leads.items()
+    ours = rho.pop("out_rps")
+    leads = {
+        name: above(f"|rho| of messages out, less that of {PARAMETERS[name]}", samples(ours.abs() - other.abs()))
+        for name, other in rho.items()
     }
-    exact = [check for name, check in leading.items() if name not in SWEPT]
-    direction = [leading[name] for name in SWEPT]
-    exact.append(at_least("rho of messages out", samples(rho["out_rps"]), STRONG))
     by_output = runs.sort_values("offered_rps").groupby("repetition").p95_ms
-    rise = np.log2(by_output.last() / by_output.first())
-    direction.append(above("p95 at the most over the idle one, as doublings", samples(rise), np.log2(KNEE)))
-    return Evidence((*direction, *exact), tuple(direction))
+    rise = samples(np.log2(by_output.last() / by_output.first()))
+    rises = above("p95 at the most over the idle one, as doublings", rise, np.log2(KNEE))
+    direction = (*(leads.pop(name) for name in SWEPT), rises)
+    strong = at_least("rho of messages out", samples(ours), STRONG)
+    return Evidence((*direction, *leads.values(), strong), direction)
 
 
 E12 = (
     "Of all traffic parameters the aggregate output message rate of a broker is the one most correlated with the p95 "
     "end-to-end latency, with a knee beyond which latency deteriorates."
 )
-LIVE: dict[str, Any] = {"needs": "mininet or local", "testbed": "mininet"}
+LIVE: Json = {"needs": "mininet or local", "testbed": "mininet"}
 CLAIMS = (Claim("E12", "5.4", E12, ("epulsar-profile",), measure_e12, **LIVE, minimum_repetitions=MINIMUM_REPETITIONS),)
 NOTES = (
     "Live broker only: NSQ's, with a quarter of a core and messages in memory; the paper's is Pulsar's on eight "

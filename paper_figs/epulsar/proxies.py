@@ -5,24 +5,21 @@ about once a minute.  Either each runs an agent, which takes its coordinate alon
 behind the agent of the site where it is, the proxy: that agent's coordinate, the way to it added to the height.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
+from analysis.spark import computed_once
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.epulsar.estimates import draw_each, errors, point
 from paper_figs.epulsar.published import REPORT_S
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style
 
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame, Series
-
 CLIENTS, HANDOVER = 16, "60s"  # the point that is judged: ours
 OTHER_CLIENTS, OTHER_HANDOVERS = (4, 64), ("15s", "240s")
+HANDOVER_S = float(HANDOVER.removesuffix("s"))
 STILL_S, MOBILE_S = 600, 600  # the agents settle, then clients move
 EVERY_S = REPORT_S  # clients tell their coordinates
 SHOWN_FROM_S = 300
@@ -35,7 +32,7 @@ SIDES = {  # proxied, mobile
 }
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """In the cluster and behind proxies, standing and mobile; then more clients, fewer, and other handovers."""
     if scale.physics == "small":
         pairs = [(proxied, handover) for proxied in (False, True) for handover in ("", "30s")]
@@ -53,15 +50,13 @@ def _point(
     return point("city-mec", {"sites": sites}, **study, first=min(SHOWN_FROM_S, still // 2), every=EVERY_S)
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``runs``: once clients move (or would), a row a run; ``curves``: of the judged point, a row a run and read.
 
     proxied, mobile, clients, handover_s, repetition; error_ms and p95_ms over client-broker pairs; shift_ms_per_s:
     how fast the coordinates of agents that stand still move, read to read, mean over these agents.
     """
     from pyspark.sql import functions as f
-
-    from analysis.spark import computed_once
 
     factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
@@ -78,20 +73,19 @@ def tables(data: "Data") -> FigureTables:
         runs = with_point(data, late, factors)
         of_pairs = pairs.groupBy("run_id", "at_s").agg(f.mean("error_ms").alias("error_ms"))
         curves = with_point(data, of_pairs.join(of_shifts, ["run_id", "at_s"]), factors)
-    curves = curves[(curves.clients == _base(runs)) & curves.handover.isin(["", _handover(runs)])]
-    return {"runs": _told(runs), "curves": _told(curves)}
+    runs, curves = _told(runs), _judged(_told(curves), "clients", CLIENTS)
+    mobile = _judged(curves, "handover_s", HANDOVER_S)
+    return {"runs": runs, "curves": curves[~curves.mobile | curves.index.isin(mobile.index)].reset_index(drop=True)}
 
 
-def _base(runs: "Frame") -> int:
-    """The number of clients that is judged, or the only one there is."""
-    return CLIENTS if CLIENTS in set(runs.clients) else int(runs.clients.min())
+def _judged(runs: Frame, column: str, judged: object) -> Frame:
+    """The runs at the value that is judged, or at the first (of handovers: the last) that there is."""
+    if judged not in set(runs[column]):
+        judged = runs[column].min() if column == "clients" else runs[column].max()
+    return runs[runs[column] == judged]
 
 
-def _handover(runs: "Frame") -> str:
-    return HANDOVER if HANDOVER in set(runs.handover) else str(runs.handover.max())
-
-
-def _told(frame: "Frame") -> "Frame":
+def _told(frame: Frame) -> Frame:
     """Without what all figures' points have; handovers as seconds, 0 where there are none."""
     told = frame.drop(columns=["arrivals", "system", "outcome", "run_id"], errors="ignore").copy()
     told["handover_s"] = [float(str(text).removesuffix("s") or 0) for text in told.handover]
@@ -99,15 +93,13 @@ def _told(frame: "Frame") -> "Frame":
     return told.drop(columns="handover").reset_index(drop=True)
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """Errors and movement over time; errors over the time between handovers and over the number of clients."""
     runs, curves = tables["runs"], tables["curves"]
     names = ("estimates, mean over pairs", "coordinates of agents that stand still")
     drawing, axes = panels(2, 2, (*names, "time between handovers", "number of clients"), inches=(7.6, 5.6))
-    for panel, column, text in (
-        (axes[0], "error_ms", "error, client to broker (ms)"),
-        (axes[1], "shift_ms_per_s", "movement (ms/s)"),
-    ):
+    drawn = (("error_ms", "error, client to broker (ms)"), ("shift_ms_per_s", "movement (ms/s)"))
+    for panel, (column, text) in zip(axes, drawn, strict=False):
         log_axis(panel, steps=(1,))
         for (proxied, mobile), look in SIDES.items():
             draw_each(panel, curves[(curves.proxied == proxied) & (curves.mobile == mobile)], "at_s", column, look)
@@ -115,22 +107,16 @@ def draw(tables: FigureTables) -> "Drawing":
         panel.set(xlabel="since the agents began (s)", ylabel=text)
         if len(runs):
             rule(panel, float(runs.still.max()), "x")
-    _draw_sweep(axes[2], runs[runs.clients == _base(runs)] if len(runs) else runs, "handover_s")
+    _draw_sweep(axes[2], _judged(runs, "clients", CLIENTS), "handover_s")
     axes[2].set_xlabel("mean time between a client's handovers (s)")
-    _draw_sweep(axes[3], runs[runs.handover_s == _seconds(runs)] if len(runs) else runs, "clients")
+    _draw_sweep(axes[3], _judged(runs, "handover_s", HANDOVER_S), "clients")
     axes[3].set_xlabel("clients")
     lines = [key(look, marker=look.dashes == "-") for look in SIDES.values()]
     legend_above(drawing, [*lines, rule_key("clients begin to move")], columns=3)
     return drawing
 
 
-def _seconds(runs: "Frame") -> float:
-    """The time between handovers that is judged, or the longest there is."""
-    judged = float(HANDOVER.removesuffix("s"))
-    return judged if judged in set(runs.handover_s) else float(runs.handover_s.max())
-
-
-def _draw_sweep(axes: "Axes", runs: "Frame", x: str) -> None:
+def _draw_sweep(axes: Axes, runs: Frame, x: str) -> None:
     mobile = runs[runs.mobile.astype(bool)]
     log_axis(axes, "x", at=sorted(set(mobile[x])))
     looks = {str(proxied): SIDES[proxied, True] for proxied in (False, True)}
@@ -142,27 +128,22 @@ def _draw_sweep(axes: "Axes", runs: "Frame", x: str) -> None:
 def measure_e13(tables: Tables) -> Evidence:
     """Movement of clients disturbs a cluster that they are in, more than standing there does; behind proxies not."""
     runs = tables["epulsar-proxies/runs"]
-    seconds, judged = float(HANDOVER.removesuffix("s")), runs[runs.clients == CLIENTS]
+    judged = runs[runs.clients == CLIENTS]
 
-    def of(value: str, proxied: bool, mobile: bool) -> "Series":
-        return by_repetition(judged, value, proxied=proxied, handover_s=seconds if mobile else 0.0)
+    def of(value: str, proxied: bool, mobile: bool) -> Series:
+        return by_repetition(judged, value, proxied=proxied, handover_s=HANDOVER_S if mobile else 0.0)
 
-    worse: list[Check] = []
-    stable: list[Check] = []
-    for value, name, unit in (
-        ("error_ms", "error of client-broker estimates", "ms"),
-        ("shift_ms_per_s", "movement of static agents", "ms/s"),
-    ):
-        inside = of(value, False, True)
-        worse += [
-            above(f"{name}, {what}", samples(inside - other), 0.0, unit)
-            for what, other in (
-                ("in the cluster: mobile minus standing", of(value, False, False)),
-                ("mobile: in the cluster minus behind proxies", of(value, True, True)),
-            )
-        ]
-        ratio = of(value, True, True) / of(value, True, False)
-        stable.append(within(f"{name}, behind proxies: mobile over standing", samples(ratio), 1.0, RATIO_TOLERANCE))
+    worse, stable = [], []
+    estimates = ("error_ms", "error of client-broker estimates", "ms")
+    for value, name, unit in (estimates, ("shift_ms_per_s", "movement of static agents", "ms/s")):
+        inside, behind = of(value, False, True), of(value, True, True)
+        others = {
+            "in the cluster: mobile minus standing": of(value, False, False),
+            "mobile: in the cluster minus behind proxies": behind,
+        }
+        worse += [above(f"{name}, {what}", samples(inside - other), 0.0, unit) for what, other in others.items()]
+        ratio = samples(behind / of(value, True, False))
+        stable.append(within(f"{name}, behind proxies: mobile over standing", ratio, 1.0, RATIO_TOLERANCE))
     return Evidence((*worse, *stable), tuple(worse))
 
 

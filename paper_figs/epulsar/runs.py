@@ -1,20 +1,16 @@
-"""What the figures of the placement family have in common: points of the study ``placement``, samples by run."""
+"""What the figures of the placement family have in common: points of the study ``placement``."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
+from core.records import Options
 from harness.experiment import RunSpec
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, SparkFrame
 
 
 def placed(
     system: str,
-    workload: tuple[str, Mapping[str, Any]],
-    topology: tuple[str, Mapping[str, Any]],
-    study: Mapping[str, Any],
-    **system_options: Any,
+    workload: tuple[str, Options],
+    topology: tuple[str, Options],
+    study: Options,
+    inputs: tuple[str, ...] = (),
+    **system_options: object,
 ) -> RunSpec:
     """A point: who places the topics of which clients, where, for how long."""
     return RunSpec(
@@ -27,18 +23,5 @@ def placed(
         calibration="bucket-only",
         study="placement",
         study_options=dict(study),
-    )
-
-
-def of_metrics(data: "Data", metrics: Sequence[str]) -> "SparkFrame":
-    """Of each run and metric, a row each: run_id, metric, count, p50, p95, largest and total of its samples."""
-    from pyspark.sql import functions as f
-
-    mine = data.samples.where(f.col("metric").isin(*metrics))
-    return mine.groupBy("run_id", "metric").agg(
-        f.count("value").alias("count"),
-        f.expr("percentile(value, 0.5)").alias("p50"),
-        f.expr("percentile(value, 0.95)").alias("p95"),
-        f.max("value").alias("largest"),
-        f.sum("value").alias("total"),
+        inputs=inputs,
     )

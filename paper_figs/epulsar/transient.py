@@ -5,22 +5,19 @@ anew at the origin, round trips that are longer for half a minute, round trips w
 and brokers are not disturbed, so that whatever happens to them comes from where topics are placed.
 """
 
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
+from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, curve, panels, title
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import bar_key, key, legend_above
-from paper_figs.series import by_repetition, plain, samples
+from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style, style_of
-
-if TYPE_CHECKING:
-    from paper_figs.light import Axes, Data, Drawing, Frame
 
 SITES, TOPICS = 4, 8
 FROM_S, UNTIL_S, END_S = 40, 70, 150
@@ -29,56 +26,54 @@ FIRST_S, LAST_S = 30, 30  # of a run: how cold starts are judged, and what all c
 BACK = 0.95  # ours, set before results: of the undisturbed run's share
 
 
-class Scenario(NamedTuple):
+class Disturbance(NamedTuple):
     """What disturbs the estimates; ``span_s``: from when to when."""
 
     title: str
     span_s: tuple[int, int]
-    faults: tuple[dict[str, Any], ...] = ()
+    faults: tuple[Json, ...] = ()
     warm_up_rounds: int = 600
 
 
-def _restarts() -> tuple[dict[str, Any], ...]:
-    names = [f"broker{n}-agent" for n in range(1, SITES + 1)]
-    downs = [{"kind": "crash", "at": f"{FROM_S}s", "node": name} for name in names]
-    return (*downs, *({"kind": "restart", "at": f"{FROM_S + 1}s", "node": name} for name in names))
+def _at_all_agents(kind: str, at_s: int) -> tuple[Json, ...]:
+    return tuple({"kind": kind, "at": f"{at_s}s", "node": f"broker{n}-agent"} for n in range(1, SITES + 1))
 
 
-def _for_a_while(kind: str, during: Mapping[str, Any], after: Mapping[str, Any], **ends: str) -> tuple[Any, ...]:
-    return tuple(
-        {"kind": kind, "at": f"{at_s}s", **ends, **what} for at_s, what in ((FROM_S, during), (UNTIL_S, after))
-    )
+def _for_a_while(kind: str, during: Options, after: Options, **ends: str) -> tuple[Json, ...]:
+    then = {FROM_S: during, UNTIL_S: after}
+    return tuple({"kind": kind, "at": f"{at_s}s", **ends, **what} for at_s, what in then.items())
 
 
 CALM = "calm"
-SCENARIOS = {
-    CALM: Scenario("undisturbed", (0, 0)),
-    "cold": Scenario("all agents begin\nat the origin", (0, 0), warm_up_rounds=0),
-    "restart": Scenario("the brokers' agents\nrestart at the origin", (FROM_S, FROM_S + 1), _restarts()),
-    "detour": Scenario("a broker's probes\ngo by the cloud", (FROM_S, UNTIL_S), _for_a_while(
+DISTURBANCES = {
+    CALM: Disturbance("undisturbed", (0, 0)),
+    "cold": Disturbance("all agents begin\nat the origin", (0, 0), warm_up_rounds=0),
+    "restart": Disturbance("the brokers' agents\nrestart at the origin", (FROM_S, FROM_S + 1), (
+        *_at_all_agents("crash", FROM_S), *_at_all_agents("restart", FROM_S + 1))),
+    "detour": Disturbance("a broker's probes\ngo by the cloud", (FROM_S, UNTIL_S), _for_a_while(
         "handover", {"point": "cloud"}, {"point": "site1"}, host="broker1")),
-    "noise": Scenario("a broker's link\nloses 20 % of packets", (FROM_S, UNTIL_S), _for_a_while(
+    "noise": Disturbance("a broker's link\nloses 20 % of packets", (FROM_S, UNTIL_S), _for_a_while(
         "link-loss", {"loss_probability": 0.2}, {"loss_probability": 0.0}, a="broker1", b="site1")),
 }  # fmt: skip
 MEAN = style_of("epulsar")._replace(label="mean")
 EACH = MEAN._replace(label="each repetition, thin")
 UNDISTURBED = Style("undisturbed, mean", INK, "", ":")
-DISTURBED = tuple(key for key in SCENARIOS if key != CALM)
+DISTURBED = tuple(key for key in DISTURBANCES if key != CALM)
 MUST_DIP = ("cold", "detour")  # whose errors turn the order of brokers around for certain
 
 
-def points(scale: Scale, options: Mapping[str, Any]) -> list[RunSpec]:
+def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
-    chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(SCENARIOS))
+    chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(DISTURBANCES))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
     times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
-    chosen = [SCENARIOS[key] for key in chosen]
+    chosen = [DISTURBANCES[key] for key in chosen]
     studies = [{**times, "warm_up_rounds": one.warm_up_rounds, "faults": list(one.faults)} for one in chosen]
     offered, city = ("static-topics", load), ("city-mec", {"sites": SITES})
     return [placed("epulsar", offered, city, study) for study in studies]
 
 
-def tables(data: "Data") -> FigureTables:
+def tables(data: Data) -> FigureTables:
     """``curves``, a row a run and step: scenario, repetition, t_s, best and in_bound (shares).
 
     ``best``: of the topics, those on the broker at their clients' site at that instant; ``in_bound``: of the messages
@@ -86,10 +81,6 @@ def tables(data: "Data") -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    named = [f.col("factors")[f"study.{name}"].alias(name) for name in ("faults", "warm_up_rounds")]
-    runs = data.runs.select("run_id", "repetition", *named)
     own = (f.regexp_extract("topic", r"(\d+)$", 1).cast("int") - 1) % SITES + 1
     spells = data.table("ownership").where(f.col("broker") == f.concat(f.lit("broker"), own))
     step_ns = STEP_S * SECOND_NS
@@ -100,21 +91,21 @@ def tables(data: "Data") -> FigureTables:
     by_step = data.table("topic_windows").groupBy("run_id", f.expr(f"at_ns div {SECOND_NS}").alias("t_s"))
     shares = by_step.agg((1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
-    whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"]).join(runs, "run_id")
-    shown = plain(collect(whole, ["run_id", "t_s"]), ["faults", "warm_up_rounds"])
-    shown["scenario"] = [_scenario(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
+    whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"])
+    disturbed = {"faults": "study.faults", "warm_up_rounds": "study.warm_up_rounds"}
+    shown = with_point(data, whole, disturbed, ["repetition"])
+    shown["scenario"] = [_called(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
     curves = shown[columns].sort_values(columns[:3], ignore_index=True)
     return {"curves": curves, "recovery": recovery(curves)}
 
 
-def _scenario(faults: list[dict[str, Any]], warm_up_rounds: int) -> str:
-    wanted = json.dumps([faults, warm_up_rounds])
-    known = {json.dumps([list(scenario.faults), scenario.warm_up_rounds]): key for key, scenario in SCENARIOS.items()}
-    return known[wanted]
+def _called(faults: list[Json], warm_up_rounds: int) -> str:
+    of_run = (faults, warm_up_rounds)
+    return next(key for key, one in DISTURBANCES.items() if (list(one.faults), one.warm_up_rounds) == of_run)
 
 
-def recovery(curves: "Frame") -> "Frame":
+def recovery(curves: Frame) -> Frame:
     """A row a disturbed run that has an undisturbed one beside it: scenario, repetition, dip, last, back_s, ...
 
     Of ``best``: dip, how far it falls below the undisturbed run, at most; last, over the last seconds, divided by the
@@ -131,7 +122,7 @@ def recovery(curves: "Frame") -> "Frame":
             continue
         here, usual = part.set_index("t_s"), calm.loc[repetition]
         late = here.index >= END_S - LAST_S
-        since_s = SCENARIOS[str(scenario)].span_s[1]
+        since_s = DISTURBANCES[str(scenario)].span_s[1]
         low = here.index[(here.best < BACK * usual.best) & (here.index >= since_s)]
         never = len(low) > 0 and low.max() == here.index.max()
         back_s = None if never else (low.max() + STEP_S - since_s if len(low) else 0)
@@ -143,7 +134,7 @@ def recovery(curves: "Frame") -> "Frame":
 # --- drawing -------------------------------------------------------------------------------------
 
 
-def draw(tables: FigureTables) -> "Drawing":
+def draw(tables: FigureTables) -> Drawing:
     """A column a scenario; above the topics on their best broker, below the messages within the bound."""
     curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in DISTURBED if key in set(curves.scenario)]
@@ -153,8 +144,8 @@ def draw(tables: FigureTables) -> "Drawing":
     for number, scenario in enumerate(scenarios):
         part, column = curves[curves.scenario == scenario], axes[number::columns]
         for panel, value in zip(column, ("best", "in_bound"), strict=True):
-            _draw_share(panel, part, usual, value, SCENARIOS[scenario].span_s)
-        title(column[0], f"({'abcd'[number]}) {SCENARIOS[scenario].title}")
+            _draw_share(panel, part, usual, value, DISTURBANCES[scenario].span_s)
+        title(column[0], f"({'abcd'[number]}) {DISTURBANCES[scenario].title}")
         title(column[1], _words(back[back.scenario == scenario]))
         column[1].set_xlabel("time (s)")
     axes[0].set_ylabel("topics on their\nbest broker (%)")
@@ -165,7 +156,7 @@ def draw(tables: FigureTables) -> "Drawing":
     return drawing
 
 
-def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s: tuple[int, int]) -> None:
+def _draw_share(axes: Axes, part: Frame, usual: Frame, value: str, span_s: tuple[int, int]) -> None:
     """Each repetition thin, their mean thick."""
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
@@ -177,7 +168,7 @@ def _draw_share(axes: "Axes", part: "Frame", usual: "Frame", value: str, span_s:
     axes.set_xticks(range(0, END_S + 1, 30))
 
 
-def _words(back: "Frame") -> str:
+def _words(back: Frame) -> str:
     """How far down topics on their best broker are, and how long it takes."""
     if back.empty:
         return ""
@@ -197,7 +188,7 @@ def measure_e14(tables: Tables) -> Evidence:
     early = curves[curves.t_s < FIRST_S].groupby(["scenario", "repetition"], as_index=False).best.mean()
     dips, returns = [], []
     for scenario in sorted(set(back.scenario), key=DISTURBED.index):
-        title = SCENARIOS[scenario].title.replace("\n", " ")
+        title = DISTURBANCES[scenario].title.replace("\n", " ")
         if scenario == "cold":
             lost = by_repetition(early, "best", scenario=CALM) - by_repetition(early, "best", scenario=scenario)
             dips.append(above(f"{title}: topics that are misplaced in the first {FIRST_S} s, more", samples(lost)))
@@ -211,7 +202,7 @@ def measure_e14(tables: Tables) -> Evidence:
     return Evidence((*dips, *returns), tuple(dips))
 
 
-def _of(back: "Frame", value: str, scenario: str) -> list[float]:
+def _of(back: Frame, value: str, scenario: str) -> list[float]:
     return samples(by_repetition(back, value, scenario=scenario))
 
 

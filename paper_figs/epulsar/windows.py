@@ -1,23 +1,22 @@
 """Latency of topics over time, second by second, and its excursions above the bound (ePulsar, Figs. 8 and 9)."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import NamedTuple
 
+from analysis.spark import collect
 from core.units import MILLISECOND_NS, SECOND_NS
-
-if TYPE_CHECKING:
-    from paper_figs.light import Data, Frame
+from paper_figs.light import Data, Frame
 
 AFTER_HANDOVER_S = 2.0  # an excursion that a handover causes begins within so much
 AFTER_MIGRATION_S = 5.0  # and ends within so much of the migration that it causes
 
 
-def windows(data: "Data") -> "Frame":
+def windows(data: Data) -> Frame:
     """A row a run, topic and second: run_id, topic, second, ``analysis.placement.COUNTS``, mean_ms, max_ms."""
     from pyspark.sql import functions as f
 
     from analysis.placement import COUNTS, topic_windows
-    from analysis.spark import collect
 
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     key = ["run_id", "topic", "second"]
@@ -26,24 +25,20 @@ def windows(data: "Data") -> "Frame":
     return collect(every.select("run_id", "topic", second, *COUNTS, *spans), key)
 
 
-def owned(data: "Data") -> "Frame":
+def owned(data: Data) -> Frame:
     """Spans of ownership, by start: run_id, topic, broker, at_s, duration_s."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
     at_s, duration_s = f.col("start_ns") / SECOND_NS, (f.col("end_ns") - f.col("start_ns")) / SECOND_NS
-    spells = data.table("ownership").select(
-        "run_id", "topic", "broker", at_s.alias("at_s"), duration_s.alias("duration_s")
+    spans = at_s.alias("at_s"), duration_s.alias("duration_s")
+    return collect(
+        data.table("ownership").select("run_id", "topic", "broker", *spans), ["run_id", "at_s", "topic", "broker"]
     )
-    return collect(spells, ["run_id", "at_s", "topic", "broker"])
 
 
-def clients(data: "Data", *kinds: str) -> "Frame":
+def clients(data: Data, *kinds: str) -> Frame:
     """What clients did, of these kinds: run_id, at_s, kind, client, topic, role, site."""
     from pyspark.sql import functions as f
-
-    from analysis.spark import collect
 
     at_s = (f.col("at_ns") / SECOND_NS).alias("at_s")
     mine = data.table("clients").where(f.col("kind").isin(*kinds))
@@ -60,20 +55,16 @@ class Excursion(NamedTuple):
 
 def excursions(late: Iterable[tuple[int, float]], until_s: int) -> list[Excursion]:
     """Of ``late``, seconds and counts of late messages in order; what lasts to the end of the run is left out."""
-    spells: list[Excursion] = []
-    start, last = None, -1
-    for second, count in late:
-        if count > 0:
-            if start is not None and second > last + 1:
-                spells.append(Excursion(start, last + 1))
-                start = None
-            start, last = (second if start is None else start), second
-        elif start is not None:
-            spells.append(Excursion(start, last + 1))
-            start = None
-    if start is not None and last + 1 < until_s:
-        spells.append(Excursion(start, last + 1))
-    return spells
+    seconds = [second for second, count in late if count > 0]
+    spells = [list(spell) for _, spell in groupby(enumerate(seconds), lambda each: each[1] - each[0])]
+    every = [Excursion(spell[0][1], spell[-1][1] + 1) for spell in spells]
+    return [excursion for excursion in every if excursion.end_s < until_s]
+
+
+def in_bound(seconds: Frame) -> dict[str, float]:
+    """Of rows of ``windows``, the shares of seconds without a late message (``in_bound``), and of messages."""
+    late_share = float(seconds.late_count.sum() / seconds.message_count.sum())
+    return {"in_bound": float((seconds.late_count == 0).mean()), "messages_in_bound": 1.0 - late_share}
 
 
 def starts_at(excursion: Excursion, changes_s: Iterable[float]) -> bool:

@@ -1,18 +1,17 @@
 """TB Adaptor (V-D): access delay and sub-buckets while traffic shifts between two brokers, with and without it.
 
-The paper describes the adaptor and shows no figure of it: setting and drawing are ours.  1,000
-Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After
-30 s the first half's share of the traffic rises from 50 %, the topic as a whole stays what it was:
-(a) to 54 %, just within the sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used);
-(b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
+1,000 Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After 30 s the first
+half's share of the traffic rises from 50 %, the topic as a whole stays what it was: (a) to 54 %, just within the
+sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used); (b) to 80 %, beyond it: a backlog without end.
 """
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most
+from analysis.spark import collect
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
 from paper_figs.srtm.published import PUBLISHERS
@@ -31,20 +30,20 @@ WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    specs = [_point(share, enabled) for share in SHARES for enabled in LOOKS]
+    specs = [
+        RunSpec(
+            system="tb-adaptor",
+            system_options={"enabled": enabled},
+            workload="shifting",
+            workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
+            topology_options={"brokers": len(BROKERS)},
+            study="control",
+            study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
+        )
+        for share in SHARES
+        for enabled in LOOKS
+    ]
     return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
-
-
-def _point(share: float, enabled: bool) -> RunSpec:
-    return RunSpec(
-        system="tb-adaptor",
-        system_options={"enabled": enabled},
-        workload="shifting",
-        workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
-        topology_options={"brokers": len(BROKERS)},
-        study="control",
-        study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
-    )
 
 
 def tables(data: Data) -> FigureTables:
@@ -52,7 +51,6 @@ def tables(data: Data) -> FigureTables:
     from pyspark.sql import functions as f
 
     from analysis.metrics import over_repetitions, percentiles, with_factors
-    from analysis.spark import collect
 
     delay = data.latency_histogram.where(f.col("metric") == "access_delay")
     start_s = (f.col("round") - 1) * WINDOW_S
@@ -60,18 +58,13 @@ def tables(data: Data) -> FigureTables:
     by_phase = percentiles(delay.withColumn("phase", phase), ["run_id", "phase"], [0.99])
     by_window = percentiles(delay.withColumn("middle_s", start_s + WINDOW_S / 2), ["run_id", "middle_s"], [0.99])
     typed = {"enabled": (FACTORS["enabled"], "boolean"), "share": (FACTORS["share"], "double")}
-    windows = with_factors(_in_ms(by_window), data.runs, typed)
+    in_ms = f.col("p99_ns") / MILLISECOND_NS
+    windows = with_factors(by_window.withColumn("p99_ms", in_ms), data.runs, typed)
     return {
         "p99": collect(over_repetitions(windows, POINT, "p99_ms"), POINT),
-        "phases": with_point(data, _in_ms(by_phase), FACTORS),
+        "phases": with_point(data, by_phase.withColumn("p99_ms", in_ms), FACTORS),
         "rates": _rates(data),
     }
-
-
-def _in_ms(p99: SparkFrame) -> SparkFrame:
-    from pyspark.sql import functions as f
-
-    return p99.withColumn("p99_ms", f.col("p99_ns") / MILLISECOND_NS)
 
 
 def _rates(data: Data) -> Frame:
@@ -132,8 +125,7 @@ def measure_r20(tables: Tables) -> Evidence:
     end, a part of it says how long the run was, and only the sign counts.
     """
     phases = where(tables["srtm-adaptor/phases"], system="tb-adaptor")
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for share in sorted(set(phases.share)):
         before, settled, without = (
             by_repetition(phases, "p99_ms", share=share, enabled=enabled, phase=phase)
@@ -148,18 +140,12 @@ def measure_r20(tables: Tables) -> Evidence:
     return Evidence(tuple(exact), tuple(direction))
 
 
-CLAIMS = (
-    Claim(
-        "R20",
-        "V-D",
-        "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the "
-        "added DRL penalty.",
-        ("srtm-adaptor",),
-        measure_r20,
-        why="Sub-buckets of unequal rate have a penalty of their own: the slower one takes longer to make a token "
-        "(Eq. 1), and rates and backlogs of a 10 s window are estimates.",
-    ),
+R20 = "After traffic has shifted between publishers of different brokers, the TB Adaptor removes the added DRL penalty."
+WHY_R20 = (
+    "Sub-buckets of unequal rate have a penalty of their own: the slower one takes longer to make a token (Eq. 1), and"
+    " rates and backlogs of a 10 s window are estimates."
 )
+CLAIMS = (Claim("R20", "V-D", R20, ("srtm-adaptor",), measure_r20, why=WHY_R20),)
 EXPERIMENT = Experiment("srtm-adaptor", "Traffic that shifts, with and without TB Adaptor", "SRTM, V-D", points)
 NOTES = (
     "The paper has no such figure: setting and drawing are ours. Above: means over repetitions, bands: 95 % intervals, "

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from harness.experiment import Scale
 from paper_figs.figure import FigureTables
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, where, with_point
+from paper_figs.series import by_repetition, in_ms, where, with_point
 from paper_figs.srtm.grids import ARRIVALS
-from paper_figs.srtm.series import in_ms, per_run, slopes, summary
-from paper_figs.srtm.strips import Layout, p99_sheet
+from paper_figs.srtm.series import per_run, slopes, summary
+from paper_figs.srtm.strips import p99_sheet
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
 FEWER = 100  # at the scale small: 20 to 100 publishers instead of 2,000 to 10,000
@@ -18,21 +20,17 @@ POINT = ["arrivals", "batch", "system", "publishers"]
 
 def shown(scale: Scale) -> Sequence[tuple[str, int]]:
     """The panels that are run."""
-    panels: Sequence[tuple[str, int]] = scale.pick(small=PANELS[:2], tiny=PANELS)
-    return panels
+    return PANELS[:2] if scale.physics == "small" else PANELS
 
 
 def publisher_tables(data: Data, by_broker: bool = False) -> FigureTables:
-    """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: one row a run and broker."""
+    """``runs``: one row a run; ``p99``: over the repetitions; ``brokers``, if asked for: a row a run and broker."""
     runs = per_run(data, FACTORS).sort_values([*POINT, "repetition"], ignore_index=True)
     tables = {"runs": runs, "p99": summary(runs, POINT)}
-    return {**tables, "brokers": p99_by_broker(data)} if by_broker else tables
-
-
-def p99_by_broker(data: Data) -> Frame:
-    """One row a run and broker: the p99 of that broker's publishers on the fresh round, ``p99_ms``."""
-    latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
-    return with_point(data, in_ms(latency, {0.99: "p99_ms"}, "run_id", "broker"), FACTORS)
+    if by_broker:
+        latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
+        tables["brokers"] = with_point(data, in_ms(latency, {0.99: "p99_ms"}, "run_id", "broker"), FACTORS)
+    return tables
 
 
 def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
@@ -42,7 +40,7 @@ def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
     for kind, batch in PANELS:
         part = runs[(runs.arrivals == kind) & (runs.batch == batch)]
         if len(part):
-            yield title(kind, batch), part
+            yield f"{kind.replace('poisson', 'Poisson')}, batch {batch}", part
 
 
 def by_arrivals(runs: Frame) -> Iterator[tuple[str, Frame]]:
@@ -53,11 +51,6 @@ def by_arrivals(runs: Frame) -> Iterator[tuple[str, Frame]]:
             yield kind, part
 
 
-def title(kind: str, batch: int) -> str:
-    """A panel's name."""
-    return f"{kind.capitalize() if kind == 'poisson' else kind}, batch {batch}"
-
-
 def by_size(part: Frame, system: str) -> dict[int, Series]:
     """p99 by number of publishers, ascending: each a series over repetitions."""
     runs = where(part, system=system)
@@ -66,7 +59,6 @@ def by_size(part: Frame, system: str) -> dict[int, Series]:
 
 def log_slope(p99: dict[int, Series]) -> list[float]:
     """Of each repetition: the slope of log p99 against log publishers, least squares over all sizes."""
-    import numpy as np
     import pandas as pd
 
     logs = np.log(pd.DataFrame(p99))
@@ -77,6 +69,6 @@ def draw_cases(
     runs: Frame, systems: Sequence[str], highest_ms: float | None = None, more_keys: Sequence[Artist] = ()
 ) -> tuple[Drawing, list[Axes]]:
     """(a) to (d), those that were run, and their strips; points above ``highest_ms`` are written at the upper edge."""
-    layout = Layout("thousands", "publishers (thousands)", highest_ms=highest_ms, more_keys=more_keys)
     runs = runs.assign(thousands=runs.publishers / 1_000)
-    return p99_sheet(list(cases(runs)) if len(runs) else [("", runs)], systems, layout)
+    panels, label = list(cases(runs)) if len(runs) else [("", runs)], "publishers (thousands)"
+    return p99_sheet(panels, systems, "thousands", label, highest_ms=highest_ms, more_keys=more_keys)

@@ -8,9 +8,8 @@ Token buckets alone, rounds of 5 to 30 minutes: the share of messages that wait 
 comes in clusters, so that a minute leaves the mean delay uncertain by half.
 """
 
-from typing import Any
-
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, within
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
@@ -56,8 +55,8 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     specs = [split(k, INDEPENDENT, round="1800s" if k == 1 else "300s", **alone) for k in ks]
     specs += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
     specs += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
+    together: Json = {"round": "300s", "study_options": CONFORMANT, **alone}
     for k in group_ks:
-        together: dict[str, Any] = {"round": "300s", "study_options": CONFORMANT, **alone}
         specs.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
         specs.append(split(k, SYNCHRONISED, **together))
     return at(scale, specs, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
@@ -82,11 +81,12 @@ def add_models(runs: Frame) -> Frame:
     """Columns ``exact_ms``, ``eq1_ms`` and ``plain_eq1_ms`` (r and b not divided by the batch), by row's own bucket."""
     message_rps = runs["publishers"] * runs["rate_rps"] / runs["k"]
     rate_rps, burst = runs["bucket_rate_rps"] / runs["k"], (runs["bucket_burst_count"] / runs["k"]).clip(lower=1.0)
-    bucket = list(zip(message_rps, rate_rps, burst, runs["batch"].astype(int), strict=True))
-    exact = [1e3 * md1.mean_delay_s(*each) for each in bucket]
-    eq1 = [1e3 * md1.eq1_delay_s(*each) for each in bucket]
-    unscaled = [1e3 * md1.eq1_delay_s(*each[:3]) for each in bucket]
-    return runs.assign(exact_ms=exact, eq1_ms=eq1, plain_eq1_ms=unscaled)
+    buckets = list(zip(message_rps, rate_rps, burst, runs["batch"].astype(int), strict=True))
+    return runs.assign(
+        exact_ms=[1e3 * md1.mean_delay_s(*bucket) for bucket in buckets],
+        eq1_ms=[1e3 * md1.eq1_delay_s(*bucket) for bucket in buckets],
+        plain_eq1_ms=[1e3 * md1.eq1_delay_s(*bucket[:3]) for bucket in buckets],
+    )
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -106,7 +106,11 @@ def draw(tables: FigureTables) -> Drawing:
     sizes = split_most.groupby("margin").bucket_burst_count.transform("mean")
     _against(axes[1], split_most.assign(b=sizes), "b", SIMULATED[1])
     axes[1].set_xlabel(f"bucket size b, split {most} ways (messages)")
-    _draw_odds(axes[2], runs)
+    independent = (runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)
+    chosen = runs[independent | (runs.group_size == GROUP)]  # synchronised ones: dealt out blindly, or like the bucket
+    kind = chosen.system.where(chosen.group_size == GROUP, "independent")
+    drawing.mean_lines(axes[2], chosen.assign(kind=kind), "k", "wait_probability", "kind", ODDS)
+    axes[2].set(xlabel="sub-buckets k", ylabel="share that waits")
     simulated = [keys.key(look, line=False) for look in SIMULATED.values()]
     models = [keys.key(look, marker=False) for look in (EXACT, EQ1)]
     keys.legend_above(sheet, [*simulated, *models, *(keys.key(look) for look in ODDS.values())], columns=4)
@@ -121,20 +125,11 @@ def _against(axes: Axes, runs: Frame, x: str, look: Style) -> None:
     drawing.interval_points(axes, *intervals_by(runs, x, "delay_ms"), look)
 
 
-def _draw_odds(axes: Axes, runs: Frame) -> None:
-    """Odds of waiting: independent publishers, synchronised ones dealt out blindly, and split like the bucket."""
-    independent = (runs.group_size == 1) & (runs.batch == 1) & (runs.margin == 1)
-    chosen = runs[independent | (runs.group_size == GROUP)]
-    kind = chosen.system.where(chosen.group_size == GROUP, "independent")
-    drawing.mean_lines(axes, chosen.assign(kind=kind), "k", "wait_probability", "kind", ODDS)
-    axes.set(xlabel="sub-buckets k", ylabel="share that waits")
-
-
 def measure_r2(tables: Tables) -> Evidence:
     """Simulated growth with k over k; Eq. (1) over the simulation."""
     plain = where(tables["srtm-eq1/runs"], system="lb", group_size=1, batch=1, margin=1.0)
     one = by_repetition(plain, "delay_ms", k=1)
-    exact: list[Check] = []
+    exact = []
     for k in sorted(set(plain.k) - {1}):
         growth = by_repetition(plain, "delay_ms", k=k) / one / k
         exact.append(at_least(f"mean delay at k = {k} over {k} x that at k = 1", samples(growth), 1.0))
@@ -160,8 +155,7 @@ def measure_r21(tables: Tables) -> Evidence:
 def measure_r22(tables: Tables) -> Evidence:
     """Batches of 10: mean delay over Eq. (1) with r/10 and b/10, and over Eq. (1) with r and b as they are."""
     batches = where(tables["srtm-eq1/runs"], system="lb", group_size=1, batch=10, margin=1.0)
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for k in sorted(set(batches.k) - {1}):  # at k = 1 too few wait to say
         delay, scaled, unscaled = (by_repetition(batches, name, k=k) for name in ("delay_ms", "eq1_ms", "plain_eq1_ms"))
         exact.append(within(f"mean delay over Eq. (1) with r/10, b/10, k = {k}", samples(delay / scaled), 1.0))

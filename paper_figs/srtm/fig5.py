@@ -5,7 +5,7 @@ batch 1, (d) periodic, batch 10.  Ours: the SLO line, and the strips below: brok
 points in the paper), capacity left, and time in violation of the SLO during the search.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
@@ -41,23 +41,20 @@ def draw(tables: FigureTables) -> Drawing:
 
 def measure_r5(tables: Tables) -> Evidence:
     """Conc's p99 against the SLO, LB's against the SLO, and LB minus Conc."""
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for label, part in cases(tables[KEY]):
         lb, conc = by_size(part, "lb"), by_size(part, "conc")
         for size in conc:
             where = f"{label}, {size} publishers"
             meets = at_most(f"{where}: p99 of Conc", samples(conc[size]), SLO_MARGIN * slo_of(part), "ms")
-            exact.append(meets)
-            direction.append(meets)
-            exact.append(above(f"{where}: p99 of LB", samples(lb[size]), slo_of(part), "ms"))
-            direction.append(above(f"{where}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms"))
+            exact += [meets, above(f"{where}: p99 of LB", samples(lb[size]), slo_of(part), "ms")]
+            direction += [meets, above(f"{where}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms")]
     return Evidence(tuple(exact), tuple(direction))
 
 
 def measure_r6(tables: Tables) -> Evidence:
     """LB's p99 at the most against the fewest publishers, and the trend over all sizes."""
-    exact: list[Check] = []
+    exact = []
     for label, part in cases(tables[KEY]):
         lb = by_size(part, "lb")
         fewest, most = min(lb), max(lb)
@@ -71,9 +68,8 @@ def measure_r6(tables: Tables) -> Evidence:
 
 def measure_r7(tables: Tables) -> Evidence:
     """LB's p99 at batch 10 minus that at batch 1."""
-    runs = tables[KEY]
-    exact: list[Check] = []
-    for kind, part in by_arrivals(runs):
+    exact = []
+    for kind, part in by_arrivals(tables[KEY]):
         one, ten = (by_size(part[part.batch == batch], "lb") for batch in (1, 10))
         for size in sorted(one.keys() & ten.keys()):
             label = f"{kind}, {size} publishers: p99 of LB, batch 10 minus batch 1"

@@ -4,7 +4,7 @@ As Fig. 5, but the six brokers carry 10, 40, 50, 60, 70 and 80 kmsg/s already (P
 panels), so that a new topic is placed on broker 1 first.  Ours: the SLO line and the strips.
 """
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_most, below, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
@@ -57,8 +57,7 @@ def draw(tables: FigureTables) -> Drawing:
 
 def measure_r8(tables: Tables) -> Evidence:
     """Conc against Max-Min: the same up to 4,000 publishers, different above; the sign at batch 1."""
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for label, part in cases(tables[KEY]):
         conc, other = by_size(part, "conc"), by_size(part, "max-min")
         for size in conc:
@@ -77,8 +76,7 @@ def measure_r8(tables: Tables) -> Evidence:
 def measure_r9(tables: Tables) -> Evidence:
     """p99 of broker 3's publishers at 8,000: both printed values, and which one is larger."""
     brokers = tables["srtm-fig6/brokers"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for kind, _ in by_arrivals(brokers):
         at = {"arrivals": kind, "batch": 1, "publishers": FIG6_PUBLISHERS, "broker": BROKER_3}
         conc, other = (by_repetition(brokers, "p99_ms", system=system, **at) for system in SYSTEMS)
@@ -91,10 +89,8 @@ def measure_r9(tables: Tables) -> Evidence:
 
 def measure_r10(tables: Tables) -> Evidence:
     """p99 at batch 10 over p99 at batch 1, both systems, at each size and for the loads that need several brokers."""
-    runs = tables[KEY]
-    exact: list[Check] = []
-    direction: list[Check] = []
-    for kind, part in by_arrivals(runs):
+    exact, direction = [], []
+    for kind, part in by_arrivals(tables[KEY]):
         for system in SYSTEMS:
             one, ten = (by_size(part[part.batch == batch], system) for batch in (1, 10))
             ratios = {size: ten[size] / one[size] for size in sorted(one.keys() & ten.keys())}
@@ -112,7 +108,7 @@ def measure_r10(tables: Tables) -> Evidence:
 def measure_r11(tables: Tables) -> Evidence:
     """Conc at batch 10: p99 at 10,000 minus p99 at 8,000 publishers."""
     runs = tables[KEY]
-    exact: list[Check] = []
+    exact = []
     for kind, _ in by_arrivals(runs):
         at = {"system": "conc", "arrivals": kind, "batch": 10}
         eight, ten = (by_repetition(runs, "p99_ms", publishers=size, **at) for size in (FIG6_PUBLISHERS, 10_000))

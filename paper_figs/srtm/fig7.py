@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame, Series
@@ -59,14 +59,13 @@ def _cases(runs: Frame) -> list[tuple[str, list[int], Frame]]:
 def measure_r12(tables: Tables) -> Evidence:
     """SRTM's p99 and number of brokers at every group size."""
     runs = tables["srtm-fig7/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for kind, sizes, part in _cases(runs):
         srtm = where(part, system="srtm")
         count = {size: by_repetition(srtm, "broker_count", group_size=size) for size in sizes}
         for size in sizes:
-            p99 = by_repetition(srtm, "p99_ms", group_size=size)
-            meets = at_most(f"{kind}, groups of {size}: p99", samples(p99), SLO_MARGIN * slo_of(part), "ms")
+            p99 = samples(by_repetition(srtm, "p99_ms", group_size=size))
+            meets = at_most(f"{kind}, groups of {size}: p99", p99, SLO_MARGIN * slo_of(part), "ms")
             exact.append(meets)
             direction.append(meets)
         for smaller, larger in pairwise(sizes):
@@ -83,8 +82,7 @@ def measure_r12(tables: Tables) -> Evidence:
 def measure_r13(tables: Tables) -> Evidence:
     """Max-Min at the largest groups: brokers against SRTM's, p99 against the SLO and against the smallest groups'."""
     runs = tables["srtm-fig7/runs"]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for kind, sizes, part in _cases(runs):
         small, large = sizes[0], sizes[-1]
 

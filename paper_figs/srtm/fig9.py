@@ -4,7 +4,9 @@ Groups of 25 whose members emit within 0 to 16 ms of each other; otherwise as Fi
 Fig. 7's point.  Ours: members are evenly spaced over the interval ("evenly spread", VI-D).
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
+import numpy as np
+
+from analysis.verdicts import Claim, Evidence, Tables, at_most, below
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
@@ -46,8 +48,7 @@ def measure_r15(tables: Tables) -> Evidence:
 
     runs = tables["srtm-fig9/runs"]
     runs = runs[runs.system.isin(SYSTEMS)]
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for kind, part in runs[runs.spread_ms <= SMALL_MS].groupby("arrivals", sort=False):
         ratios = []
         for spread in sorted(set(part.spread_ms)):
@@ -66,22 +67,18 @@ def measure_r16(tables: Tables) -> Evidence:
 
     The sign: both fall for SRTM; for Max-Min p99 falls, and the number of brokers does not grow.
     """
-    import numpy as np
-
     runs = tables["srtm-fig9/runs"]
     runs = runs.assign(log2_p99=np.log2(runs.p99_ms))
-    exact: list[Check] = []
-    direction: list[Check] = []
+    exact, direction = [], []
     for (kind, system), part in runs[runs.system.isin(SYSTEMS)].groupby(["arrivals", "system"], sort=False):
         for value, unit in (("log2_p99", "doublings"), ("broker_count", "brokers")):
             wide = part.pivot(index="repetition", columns="spread_ms", values=value)
             falls = [round(slope, 9) for slope in slopes(wide)]  # a constant has slope 0, not 1e-17
             label = f"{kind}, {system}: slope of {value}"
             exact.append(below(label, falls, 0.0, f"{unit} per ms"))
-            if value == "broker_count" and system == "max-min":
-                direction.append(at_most(f"{label}, no growth", falls, 0.0, f"{unit} per ms"))
-            else:
-                direction.append(exact[-1])
+            may_stay = value == "broker_count" and system == "max-min"
+            no_growth = at_most(f"{label}, no growth", falls, 0.0, f"{unit} per ms")
+            direction.append(no_growth if may_stay else exact[-1])
     return Evidence(tuple(exact), tuple(direction))
 
 

@@ -1,14 +1,8 @@
 """Garbage collection of a broker: as Go does by default, GC-friendly, or off (SRTM, V-C).
 
-*friendly* is the paper's broker as far as a stock nsqd allows: buffers made beforehand, messages out of slabs,
-collection on demand only, at a memory limit instead of twice the live heap, and never forced.  *off* never collects
-(below a limit of 4 GiB): what is left to gain.
-
-One broker, batches of large messages, so that there is garbage; a bucket that nobody waits for.  The load is a
-fraction of what the machine can carry, and near it.
+*friendly* is the paper's broker as far as a stock nsqd allows (see the notes).  *off* never collects, below a limit of
+4 GiB: what is left to gain.  Messages are large and come in batches, so that there is garbage; nobody waits for tokens.
 """
-
-from collections.abc import Mapping
 
 from analysis.verdicts import Claim, Evidence, Tables, above
 from core.units import MILLISECOND_NS
@@ -16,10 +10,9 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import geometric, intervals_by
-from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, doublings, plain, samples, where
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, doublings, in_ms, samples, where, with_point
 from paper_figs.srtm.grids import live_broker
-from paper_figs.srtm.series import in_ms
 from paper_figs.style import series
 
 PUBLISHERS, BATCH, SIZE_BYTES = 300, 10, 4_000
@@ -31,6 +24,7 @@ REPETITIONS = {"tiny": 1, "small": 4, "quick": 4, "paper": 6}
 MINIMUM_REPETITIONS = 3
 METRICS = {"ingress_time": "arrival to release", "broker_time": "arrival to subscriber"}
 QUANTILES = {0.5: "p50_ms", 0.99: "p99_ms", 0.999: "p99_9_ms"}
+FACTORS = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
 COUNTERS = ("gc_cycle_count", "gc_pause_sum_ns", "gc_cpu_ns", "message_count")
 LOOKS = {mode: series(f"GC {mode}", *at) for mode, at in zip(MODES, ((5, "s"), (2, "^"), (0, "o")), strict=True)}
 SHIFTS = dict(zip(MODES, (-0.24, 0.0, 0.24), strict=True))  # of a category
@@ -52,18 +46,12 @@ def tables(data: Data) -> FigureTables:
     """``runs``: a row a run and metric, in ms; ``collections``: a row a run, what its broker's collector did."""
     from pyspark.sql import functions as f
 
-    from analysis.spark import collect
-
-    factors = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
-    named = ", ".join(f"factors['{name}'] as {column}" for column, name in factors.items()).split(", ")
-    of_runs = data.runs.selectExpr("run_id", "repetition", *named)
     spread = in_ms(data.latency_histogram.where(f"metric in {tuple(METRICS)}"), QUANTILES, "run_id", "metric")
     keys = ["load_rps", "mode", "repetition"]
-    runs = _loads(collect(spread.join(of_runs, "run_id"), ["run_id"]), factors)
+    runs = _with_load(data, spread)
     counted = data.table("brokers").groupBy("run_id").agg(*(f.max(name).alias(name) for name in COUNTERS))
     largest = data.table("processes").where("node != ''").groupBy("run_id").agg(f.max("rss_bytes").alias("rss_bytes"))
-    frame = counted.join(largest, "run_id").join(of_runs, "run_id")
-    collections = _loads(collect(frame, ["run_id"]), factors)
+    collections = _with_load(data, counted.join(largest, "run_id"))
     cycles = collections.gc_cycle_count.where(collections.gc_cycle_count > 0)
     collections["pause_ms"] = collections.pop("gc_pause_sum_ns") / cycles / MILLISECOND_NS
     collections["gc_cpu_ms"] = collections.pop("gc_cpu_ns") / MILLISECOND_NS
@@ -74,8 +62,8 @@ def tables(data: Data) -> FigureTables:
     }
 
 
-def _loads(frame: Frame, factors: Mapping[str, str]) -> Frame:
-    frame = plain(frame, factors).drop(columns="run_id")
+def _with_load(data: Data, of_runs: SparkFrame) -> Frame:
+    frame = with_point(data, of_runs, FACTORS, ["repetition"]).drop(columns="run_id")
     frame["load_rps"] = frame.pop("rate_rps") * frame.pop("publishers")
     return frame
 
@@ -145,19 +133,23 @@ def measure_r24(tables: Tables) -> Evidence:
     return Evidence((*checks["ingress_time"], *checks["broker_time"]), checks["ingress_time"])
 
 
+R24 = "Garbage collection raises the p99 of message processing; the GC-friendly broker lowers it."
+WHY_R24 = (
+    "Go's collector of today marks beside the program and stops it for well under a millisecond, and the live heap of "
+    "a broker is small. A collection lasts some milliseconds and a second has few of them, so fewer than one message "
+    "in a hundred meets one; the 99.9th percentile is where they are seen, if anywhere."
+)
 CLAIMS = (
     Claim(
         "R24",
         "V-C",
-        "Garbage collection raises the p99 of message processing; the GC-friendly broker lowers it.",
+        R24,
         ("srtm-gc",),
         measure_r24,
         needs="mininet or local",
         testbed="mininet",
         minimum_repetitions=MINIMUM_REPETITIONS,
-        why="Go's collector of today marks beside the program and stops it for well under a millisecond, and the live "
-        "heap of a broker is small. A collection lasts some milliseconds and a second has few of them, so fewer than "
-        "one message in a hundred meets one; the 99.9th percentile is where they are seen, if anywhere.",
+        why=WHY_R24,
     ),
 )
 EXPERIMENT = Experiment("srtm-gc", "Garbage collection of the broker", "SRTM, V-C", points, repetitions=REPETITIONS)

@@ -23,11 +23,12 @@ from typing import Any
 
 import msgspec
 
+from core.records import Json
 from core.units import duration_ns
 from harness.experiment import CALIBRATED, RunSpec, Scale
 from paper_figs.srtm.published import BATCH, BROKERS, LARGEST_GROUP, PUBLISHERS
 
-CONFORMANT: dict[str, Any] = {"envelope": "conformant", "margin": 1.02}
+CONFORMANT: Json = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
 
@@ -59,8 +60,7 @@ def most_brokers(scale: Scale) -> int:
 
 def arrivals(scale: Scale) -> Sequence[str]:
     """The kinds of arrivals of Figs. 7 to 9 and Table I."""
-    kinds: Sequence[str] = scale.pick(small=ARRIVALS[:1], tiny=ARRIVALS)
-    return kinds
+    return ARRIVALS[:1] if scale.physics == "small" else ARRIVALS
 
 
 def group_sizes(scale: Scale) -> list[int]:
@@ -69,12 +69,12 @@ def group_sizes(scale: Scale) -> list[int]:
     return sizes
 
 
-def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: Any) -> RunSpec:
+def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: object) -> RunSpec:
     """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D).
 
     1,000 is no multiple of 15 or 30: the last group is smaller.
     """
-    workload: dict[str, Any] = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
+    workload: Json = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
     if spread != "0ms":  # left out where it is the default, so that Fig. 7 and Fig. 9 share runs
         workload["spread"] = spread
     return RunSpec(
@@ -90,16 +90,12 @@ def topic(
     system: str, arrivals: str, publishers: int, batch: int, initial_loads_rps: tuple[float, ...] = ()
 ) -> RunSpec:
     """A topic of independent publishers x 10 msg/s on six brokers, idle or loaded (VI-B, VI-C)."""
-    loads: dict[str, Any] = {"initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else {}
-    return RunSpec(
-        system=system,
-        workload=arrivals,
-        workload_options={"publishers": publishers, "batch": batch},
-        study_options={**CONFORMANT, **loads},
-    )
+    workload = {"publishers": publishers, "batch": batch}
+    study = {**CONFORMANT, "initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else CONFORMANT
+    return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
 
 
-def live_broker(workload: dict[str, Any], length: str, **study: Any) -> RunSpec:
+def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
     """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
     return RunSpec(
         system="lb",
@@ -114,7 +110,7 @@ def live_broker(workload: dict[str, Any], length: str, **study: Any) -> RunSpec:
     )
 
 
-def split(brokers: int, workload: dict[str, Any], arrivals: str = "poisson", **spec: Any) -> RunSpec:
+def split(brokers: int, workload: Json, arrivals: str = "poisson", **spec: Any) -> RunSpec:
     """A topic spread evenly over all of ``brokers`` idle brokers, with the literal envelope (II-A, VI-A).
 
     ``spec``: further fields of the run, ``calibration="bucket-only"`` for token buckets alone.

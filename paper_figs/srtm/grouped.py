@@ -6,7 +6,7 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.light import Drawing, Frame
 from paper_figs.srtm.grids import ARRIVALS, SMALL_PUBLISHERS, arrivals, at, group_sizes, grouped
 from paper_figs.srtm.published import PUBLISHERS
-from paper_figs.srtm.strips import Cases, Layout, p99_sheet
+from paper_figs.srtm.strips import Cases, p99_sheet
 
 SYSTEMS = ("srtm", "max-min")
 TITLES = ("Poisson", "periodic")  # in the order of ARRIVALS
@@ -28,5 +28,5 @@ def by_arrivals(runs: Frame) -> Cases:
 def draw_cases(cases: Cases, x: str, label: str, systems: Sequence[str] = SYSTEMS) -> Drawing:
     """The cases side by side."""
     beside = 0.02 * max([0.0, *(runs[x].max() for _, runs in cases if len(runs))])
-    panel_inches = (7.0 / max(2, len(cases)), 4.4)
-    return p99_sheet(cases, systems, Layout(x, label, len(cases), True, beside=beside, panel_inches=panel_inches))[0]
+    inches = (7.0 / max(2, len(cases)), 4.4)
+    return p99_sheet(cases, systems, x, label, columns=len(cases), panel_inches=inches, tail_beside=beside)[0]

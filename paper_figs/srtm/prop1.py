@@ -6,20 +6,19 @@ included.  Rounds of 10 s: every message is kept (there is nothing to search, so
 proves it and has no figure: this one is ours.
 """
 
-from typing import Any
-
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most
+from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
-from paper_figs.series import with_point
+from paper_figs.series import frame_of, with_point
 from paper_figs.srtm.grids import at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
 from paper_figs.style import series
 
-KINDS: dict[str, tuple[str, dict[str, Any]]] = {  # about 1,000 msg/s each
+KINDS: dict[str, tuple[str, Json]] = {  # about 1,000 msg/s each
     "Poisson": ("poisson", {"publishers": 100}),
     "Poisson, uneven shares": ("poisson", {"publishers": 60, "rate_rps": 16.0, "rates": "zipf", "rates_shape": 1.0}),
     "periodic, batch 10": ("periodic", {"publishers": 100, "batch": 10}),
@@ -75,21 +74,17 @@ def gaps_of(wide: Frame, ks: list[int]) -> Frame:
 
     A repetition that lacks the run with k, or the one with k = 1, has no row.
     """
-    import pandas as pd
-
     rows = []
     for (kind, repetition), part in wide.sort_values("t_ns").groupby(["kind", "repetition"], sort=False):
-        for k in sorted(set(ks) - {1}) if 1 in ks else ():
-            gap = (part[k] - part[1]).dropna()
-            point = {"kind": kind, "k": k, "repetition": repetition}
-            if len(gap):
-                rows.append({**point, "least_s": gap.min(), "last_s": gap.iloc[-1]})
-    return pd.DataFrame(rows, columns=["kind", "k", "repetition", "least_s", "last_s"])
+        gaps = {k: (part[k] - part[1]).dropna() for k in ks if k > 1 and 1 in ks}
+        rows += [(kind, k, repetition, gap.min(), gap.iloc[-1]) for k, gap in gaps.items() if len(gap)]
+    return frame_of(rows, ["kind", "k", "repetition", "least_s", "last_s"])
 
 
 def output_of(data: Data) -> Frame:
     """One row a run, interval D and "sub-bucket" or "topic": the most messages in D less b + r D, ``excess_count``."""
     import pandas as pd
+    from pyspark.sql import functions as f
 
     from analysis import metrics
 
@@ -100,11 +95,8 @@ def output_of(data: Data) -> Frame:
     frames = []
     for whose, by, buckets in (("sub-bucket", ["run_id", "broker"], brokers), ("topic", ["run_id"], topics)):
         most = metrics.released_in_window(data.messages, windows_ns, by).join(buckets, by)
-        excess = most.selectExpr("run_id", "window_ns", f"released_count - b - r * (window_ns / {SECOND_NS}) as excess")
-        worst = excess.groupBy("run_id", "window_ns").agg({"excess": "max"})
-        frames.append(
-            with_point(data, worst.withColumnRenamed("max(excess)", "excess_count"), FACTORS).assign(of=whose)
-        )
+        excess = f.max(f.expr(f"released_count - b - r * (window_ns / {SECOND_NS})")).alias("excess_count")
+        frames.append(with_point(data, most.groupBy("run_id", "window_ns").agg(excess), FACTORS).assign(of=whose))
     output = pd.concat(frames, ignore_index=True)
     output["interval_ms"] = output.pop("window_ns") // MILLISECOND_NS
     output = output[output.system == "lb"].reset_index(drop=True)
@@ -135,7 +127,7 @@ def draw(tables: FigureTables) -> Drawing:
 def measure_r1(tables: Tables) -> Evidence:
     """The least of S^(k)(t) - S(t) over all t; at the largest k also that it is no zero everywhere."""
     gaps = tables["srtm-prop1/gaps"]
-    checks: list[Check] = []
+    checks = []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
         least = in_every_run(part.least_s.min(), part)
         checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
@@ -150,7 +142,7 @@ def measure_r1(tables: Tables) -> Evidence:
 def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
     output = tables["srtm-prop1/output"]
-    checks: list[Check] = []
+    checks = []
     for (whose, interval), part in output.groupby(["of", "interval_ms"], sort=False):
         most = in_every_run(part.excess_count.max(), part)
         checks.append(at_most(f"{whose}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from core.units import MILLISECOND_NS, SECOND_NS
-from paper_figs.light import Data, Frame, SparkFrame
-from paper_figs.series import with_point
+from paper_figs.light import Data, Frame
+from paper_figs.series import in_ms, with_point
 from paper_figs.srtm import published
 from paper_figs.srtm.grids import CONFORMANT
 
@@ -15,14 +17,6 @@ ENVELOPE_NOTE = (
     "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds. "
     f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
 )
-
-
-def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> SparkFrame:
-    """Quantiles of rows of ``latency_histogram``, by ``by``: a column a name of ``quantiles``, in ms."""
-    from analysis import metrics
-
-    columns = [f"{metrics.quantile_name(q)} / {MILLISECOND_NS} as {name}" for q, name in quantiles.items()]
-    return metrics.percentiles(metrics.final_round(latency), list(by), list(quantiles)).selectExpr(*by, *columns)
 
 
 def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
@@ -50,8 +44,6 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
 
 def slopes(wide: Frame) -> list[float]:
     """Least-squares slope of each row (a repetition) over its columns' names; none for fewer than two columns."""
-    import numpy as np
-
     wide = wide.dropna()
     if wide.empty or wide.shape[1] < 2:
         return []

@@ -1,24 +1,22 @@
 """LB, Conc, Max-Min and SRTM on a *real* trace of sensors (ours; the papers have synthetic traffic only).
 
-``--trace FILE`` names the trace: readings of the ULB library's motes as they were published
-(recognised by their columns), a CSV with a column map, or Parquet.  The trace is replayed faster
-(``--speed``) and in copies (``--replicas``), each from its own place in the trace; the motes of a
-copy form a correlation group.  A copy that comes to the trace's end starts over: those wraps are
-counted.
+``--trace FILE`` names it: readings of the ULB library's motes as they were published (recognised by their columns), a
+CSV with a column map, or Parquet.  It is replayed faster (``--speed``) and in copies (``--replicas``), each from its
+own place; the motes of a copy form a correlation group.  Copies that come to the trace's end start over, and count it.
 """
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 from core.errors import SpecError
+from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
 from paper_figs.series import with_others
 from paper_figs.srtm.grids import CONFORMANT, at
 from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import MEAN_NOTE, ROUNDS, STRIPS, STRIPS_NOTE, Layout, p99_sheet
+from paper_figs.srtm.strips import MEAN_NOTE, STRIPS, STRIPS_NOTE, p99_sheet
 from paper_figs.style import style_of
 
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
@@ -45,16 +43,16 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     if scale.physics == "small" and replicas == REPLICAS:
         replicas //= SMALLER
     kind = options["format"] or looks_like(path)
-    workload: dict[str, Any] = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
+    workload: Json = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}
     if kind == "csv":
         workload |= csv_options(options)
-    shared: dict[str, Any] = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
+    shared: Json = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
     return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
 
 
-def csv_options(options: Given) -> dict[str, Any]:
+def csv_options(options: Given) -> Json:
     """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
     header = {"yes": True, "no": False}.get(options["header"])
     if header is None:
@@ -105,8 +103,9 @@ def draw(tables: FigureTables) -> Drawing:
     runs = tables["runs"].assign(place=tables["runs"].system.map(order.index))
     wraps = tables["wraps"]["mean"].dropna()
     title = f"copies start over {wraps.iloc[0]:.0f} times a minute in all" if len(wraps) else ""
-    layout = Layout("place", "", strips=(*STRIPS, ROUNDS), panel_inches=(3.8, 4.8), one_each=True)
-    sheet, panels = p99_sheet([(title, runs)], SYSTEMS, layout)
+    strips = {**STRIPS, "round_count": ("rounds of the search", 1.0)}
+    size = (3.8, 4.8)
+    sheet, panels = p99_sheet([(title, runs)], SYSTEMS, "place", "", strips=strips, panel_inches=size, one_each=True)
     panels[0].set_xticks(range(len(order)), [style_of(system).label for system in order])
     return sheet
 

@@ -203,9 +203,9 @@ def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
 
 
 def test_every_claim_of_these_figures_has_a_case() -> None:
-    from paper_figs.srtm import fig4_1000, fig5
+    from paper_figs.srtm import fig5
     from paper_figs.srtm import prop1 as proposition
 
-    modules = (proposition, eq1, fig4, fig4_1000, fig5, fig6)
+    modules = (proposition, eq1, fig4, fig5, fig6)
     assert {claim.id for module in modules for claim in module.CLAIMS} == {case.claim for case in CASES}
     assert all(frame.groupby("repetition").ngroups == REPETITIONS for case in CASES for frame in case.tables().values())

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.verdicts import Interval, t_interval
 from paper_figs import drawing, keys
-from paper_figs.intervals import half_width, intervals_of, whiskers
+from paper_figs.intervals import half_width, interval_table, intervals_of, whiskers
 from paper_figs.style import Style, looks_of, neutral, series
 
 ONE, OTHER = series("one", 0, "o"), series("other", 1, "s", "--")
@@ -90,15 +90,16 @@ def test_bars_have_the_colours_of_their_looks_and_their_means() -> None:
     assert heights == {(2.0, to_rgba(ONE.colour)), (6.0, to_rgba(ONE.colour)), (2.0, to_rgba(OTHER.colour))}
 
 
-def test_a_table_with_standard_deviations_has_the_same_intervals_as_its_samples() -> None:
-    rows = frame()[frame().who == "one"].groupby("x").value.agg(["mean", "std", "count"])
+def test_a_table_of_intervals_has_those_of_its_samples() -> None:
+    parts = frame()[frame().who == "one"].groupby("x").value
+    rows = interval_table(["x"], [((x,), list(values)) for x, values in parts])
     for interval, values in zip(intervals_of(rows, 10), ([1.0, 2.0, 3.0], [4.0, 5.0, 9.0]), strict=True):
         wanted = t_interval([10 * value for value in values])
         assert (interval.low, interval.high) == (pytest.approx(wanted.low), pytest.approx(wanted.high))
 
 
 def test_of_one_repetition_there_is_no_interval() -> None:
-    lone = intervals_of(pd.DataFrame({"mean": [3.0], "std": [0.0], "count": [1]}))
+    lone = intervals_of(interval_table(["x"], [((0,), [3.0])]))
     assert half_width(1) == 0.0
     assert pd.isna(whiskers(lone)).all()
 

@@ -47,8 +47,8 @@ def fig6_tables() -> Frames:
 def transient_curves(dip: float = 0.5, back_s: int = 20) -> pd.DataFrame:
     """Shares of 1, and of ``1 - dip`` from a disturbance until ``back_s`` after its end."""
     rows = []
-    for scenario, repetition in product(transient.SCENARIOS, range(REPETITIONS)):
-        start_s, end_s = transient.SCENARIOS[scenario].span_s
+    for scenario, repetition in product(transient.DISTURBANCES, range(REPETITIONS)):
+        start_s, end_s = transient.DISTURBANCES[scenario].span_s
         for t_s in range(0, transient.END_S, transient.STEP_S):
             low = scenario != transient.CALM and start_s <= t_s < end_s + back_s + 2 * repetition
             share = 1.0 - dip * low
@@ -124,7 +124,7 @@ def test_recovery_counts_from_the_end_of_the_disturbance() -> None:
 def failing_curves() -> pd.DataFrame:
     """Without a fault all is in time; with one nothing is for 20 s and a message is held up for 8 s."""
     rows = []
-    for system, scenario in product(failure.SYSTEMS, failure.SCENARIOS):
+    for system, scenario in product(failure.SYSTEMS, failure.FAULTS):
         for t_s in range(0, failure.END_S, failure.STEP_S):
             since_s = t_s - failure.FROM_S
             bad = scenario != failure.NO_FAULT and 0 <= since_s < 20
@@ -165,7 +165,7 @@ def sequence() -> pd.DataFrame:
         for system in fig2.SYSTEMS
     ]
     arrows = pd.concat(parts, ignore_index=True)
-    return arrows.assign(step=[fig2.KINDS[message].step for message in arrows.message])
+    return arrows.assign(step=[fig2.KINDS[message][0] for message in arrows.message])
 
 
 def loaded() -> Frames:

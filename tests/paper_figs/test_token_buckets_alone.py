@@ -7,7 +7,7 @@ import pyarrow.parquet as parquet
 
 from collectors.histogram import BUCKET_COUNT, bucket_index, quantile
 from harness.run import execute
-from paper_figs.srtm.fig4_1000 import ALONE, PUBLISHERS
+from paper_figs.srtm.fig4 import ALONE, PUBLISHERS
 from paper_figs.srtm.grids import split
 from systems.parts import md1
 

@@ -229,7 +229,7 @@ def test_every_switch_is_an_option_of_its_system_and_found_again_in_its_run() ->
         system = crdt_counter.SYSTEM if switch.base == COUNTER else crdt_queue.SYSTEM
         config = configure(system.key, system.config, dict(switch.options))
         default = system.config()
-        assert all(getattr(config, name) != getattr(default, name) for name, _ in switch.options)
+        assert all(getattr(config, name) != getattr(default, name) for name in switch.options)
         run = {**sound, **dict(switch.options), "variant": switch.base, "load": switch.load}
         assert ablations.row_of(run) == place
         assert ablations.row_of({**sound, "variant": switch.base, "load": switch.load}) == -1

@@ -47,12 +47,16 @@ def test_more_has_two_readings_above_one_hundred_percent_only() -> None:
 
 
 def test_the_nearest_reading_is_checked() -> None:
-    ratio = pd.Series([8.9, 9.0, 9.1])
-    assert usage.nearest("", ratio, (7.98, 8.98)).published == 8.98
-    assert usage.nearest("", ratio - 1, (7.98, 8.98)).published == 7.98
-    readings = {"total": pd.Series([0.99, 0.98]), "area": pd.Series([0.9, 0.92])}
-    assert precision.share("x", readings, 0.92).label == "x (area)"
-    assert precision.share("x", readings, 0.97).label == "x (total)"
+    for most, nearest in ((9.1, 8.98), (8.1, 7.98)):
+        ratios = [(FL, n, most - n / 10) for n in range(3)] + [(COUNTER, n, 1.0) for n in range(3)]
+        runs = pd.DataFrame(ratios, columns=["variant", "repetition", usage.MEMORY])
+        (check,), _ = usage.as_published(runs, FL, {usage.MEMORY: more("", "", "798 %")})
+        assert check.published == nearest
+    rows = [(COUNTER, 0, 0.99, 0.9), (COUNTER, 1, 0.98, 0.92)]
+    runs = pd.DataFrame(rows, columns=["variant", "repetition", *precision.READINGS])
+    for printed, reading in ((0.92, "area"), (0.97, "total")):
+        (check,) = precision.shares_as_published(runs, {COUNTER: printed})
+        assert check.label.endswith(f"({reading})")
 
 
 def test_runs_that_have_ended_count_as_zero_up_to_the_last_of_their_point() -> None:
@@ -106,9 +110,7 @@ def test_memory_kept_compares_the_end_of_the_load_with_its_middle() -> None:
     assert found.memory_kept[0] == 0.2 and pd.isna(found.memory_kept[1])  # over nothing
 
 
-def test_gaps_and_late_admissions(spark: Any) -> None:
-    gaps = pd.DataFrame({"run_id": ["a"] * 3, "t_ns": [0, 1, 2], "gap_count": [0, 7, 3]})
-    assert precision._gap_marks(gaps).to_numpy().tolist() == [["a", 7, 3]]
+def test_late_admissions(spark: Any) -> None:
     at = [("a", 29, "admit"), ("a", 30, "admit"), ("a", 40, "reject"), ("b", 50, "lost")]
     rows = [(run, second * SECOND_NS, decision) for run, second, decision in at]
     requests = spark.createDataFrame(rows, "run_id string, intended_at_ns long, decision string")

@@ -3,6 +3,7 @@
 import pytest
 
 from paper_figs.dst import published as p
+from paper_figs.dst.drawing import as_printed
 from tests.paper_figs.digests import digest, numbers_of
 
 
@@ -31,4 +32,5 @@ def test_every_number_is_held() -> None:
 
 @pytest.mark.parametrize(("printed", "half"), [("0.4226", 5e-5), ("6.2", 0.05), ("12", 0.5)])
 def test_half_a_digit(printed: str, half: float) -> None:
-    assert p.half_digit(printed) == pytest.approx(half)
+    check = as_printed("", 0.0, printed)
+    assert (check.high - check.low) / 2 == pytest.approx(half)

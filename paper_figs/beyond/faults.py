@@ -1,0 +1,33 @@
+"""What goes wrong in a run from one instant to another, and which scenario of a figure a run is."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from core.records import Json
+from paper_figs.light import Series
+
+Faults = Sequence[Json]
+NO_FAULT = "none"
+
+
+def crash(node: str, from_s: int, until_s: int | None = None, **restart: str) -> Faults:
+    """A node crashes, for good or to restart; ``restart``: how (``copy_from="n2"``; else empty)."""
+    down = {"kind": "crash", "at": f"{from_s}s", "node": node}
+    return [down, {"kind": "restart", "at": f"{until_s}s", "node": node, **restart}] if until_s else [down]
+
+
+def cut(side: list[str], from_s: int, until_s: int) -> Faults:
+    """The nodes of ``side`` are cut off from all others."""
+    changes = (("partition", from_s), ("heal", until_s))
+    return [{"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes]
+
+
+def scenario_of(text: str, scenarios: Mapping[str, Faults]) -> str:
+    """Which one a run's faults, as its factor has them, are."""
+    wanted = json.loads(text)
+    return next(key for key, faults in scenarios.items() if list(faults) == wanted)
+
+
+def edges(starts_s: Series, step_s: int) -> list[float]:
+    """Of the stairs of intervals that begin at ``starts_s``."""
+    return [*starts_s, starts_s.iloc[-1] + step_s]
