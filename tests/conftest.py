@@ -14,7 +14,7 @@ settings.load_profile("ratebed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort the slow tests last, each group in its own order, so that a typo shows within seconds.
 
-    All tests of a file that ``needs`` something of the machine are live: none of them runs beside another test.
+    All tests of a file that ``needs`` something of the machine are live: none of them runs beside one that computes.
     """
     for item in items:
         if hasattr(getattr(item, "module", None), "needs"):
