@@ -15,8 +15,7 @@ from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
-from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, loads_of, overthrottling, point, totals
-from paper_figs.dst.loads import workload_of as workload
+from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, totals, workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
 from paper_figs.dst.reaction import reaction
 from paper_figs.figure import Figure, FigureTables, Given
@@ -37,7 +36,7 @@ CRASHED: Json = {"faults": [CRASH, RESTART]}
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
     specs = []
-    for load in loads_of(options):
+    for load in (load for load in LOADS if load != "log" or options["log"]):
         contenders = ("dst-1", "dst-2", "none", *(("",) if load != "iid" else ()))  # "" = centralised
         cycles = SHORT if load == "white" else CYCLES
         specs += [point(workload(load, options), graph, cycles=cycles) for graph in contenders]
@@ -205,14 +204,15 @@ def measure_s13(tables: Tables) -> Evidence:
     checks = []
     for load in [load for load in LOADS if load in set(runs.load) and load != "white"]:
         part = runs[runs.load == load]
-        sparse, tree, dense = (
-            by_repetition(part, "overthrottling_percent", who=who) for who in ("none", "dst-1", "dst-2")
+        placed = sorted(name for name in set(part.who) if name.startswith(PLACED))
+        sparse, tree, *dense = (
+            by_repetition(part, "overthrottling_percent", who=who) for who in ("none", "dst-1", "dst-2", *placed)
         )
         checks.append(above(f"{LOADS[load]}: no links minus graph #1", samples(sparse - tree), 0.0, "%"))
-        checks.append(above(f"{LOADS[load]}: graph #1 minus graph #2", samples(tree - dense), 0.0, "%"))
-        for who in sorted(name for name in set(part.who) if name.startswith(PLACED)):
-            other = by_repetition(part, "overthrottling_percent", who=who)
-            checks.append(above(f"{LOADS[load]}: graph #1 minus {who}", samples(tree - other), 0.0, "%"))
+        checks += [
+            above(f"{LOADS[load]}: graph #1 minus {name}", samples(tree - other), 0.0, "%")
+            for name, other in zip(("graph #2", *placed), dense, strict=True)
+        ]
     return Evidence(tuple(checks))
 
 
@@ -226,11 +226,10 @@ def measure_s19(tables: Tables) -> Evidence:
     exact, direction = [], []
     ideal = _over(tables, who="centralised", trouble="none")
     for late in LATE_MS:
-        added = by_repetition(lag, "lag_cycles", who="centralised", trouble=f"late {late}ms") - still
-        label = f"{late} ms one way: cycles later than without delay"
-        exact.append(within(label, samples(added), -(-2 * late // CYCLE_MS), 0.0))
-        cost = _over(tables, who="centralised", trouble=f"late {late}ms") - ideal
-        direction.append(above(f"{late} ms one way: over-throttling added", samples(cost), 0.0, "%"))
+        then, label = {"who": "centralised", "trouble": f"late {late}ms"}, f"{late} ms one way"
+        added = samples(by_repetition(lag, "lag_cycles", **then) - still)
+        exact.append(within(f"{label}: cycles later than without delay", added, -(-2 * late // CYCLE_MS), 0.0))
+        direction.append(above(f"{label}: over-throttling added", samples(_over(tables, **then) - ideal), 0.0, "%"))
     own = by_repetition(lag, "lag_cycles", who="dst-1", trouble=f"late {LATE_MS[0]}ms, latest")
     exact.append(within(f"graph #1, {LATE_MS[0]} ms: cycles until a server's own demand counts", samples(own), 1, 0.0))
     return Evidence(tuple(exact), tuple(direction))

@@ -15,7 +15,7 @@ from paper_figs import drawing, keys
 from paper_figs.dst.loads import point
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import where, with_point
+from paper_figs.series import samples, where, with_point
 from paper_figs.style import Style
 
 AT = 60  # the cycle that is shown
@@ -90,23 +90,27 @@ def measure_s14(tables: Tables) -> Evidence:
     clients, servers = tables["dst-fig7/clients"], tables["dst-fig7/servers"]
     exact = []
     for rule in ("equal-ratio", "water-filling"):
-        off = _per_server(clients, servers, rule, _off_the_sum)
+        off = _worst(clients, servers, rule, _off_the_sum)
         exact.append(at_most(f"{RULES[rule]}: admitted against min(x, r), relative", off, EXACT))
-    uneven = _per_server(clients, servers, "equal-ratio", _uneven)
+    uneven, unfair = (
+        _worst(clients, servers, "equal-ratio", _uneven),
+        _worst(clients, servers, "water-filling", _unfair),
+    )
     exact.append(at_most("Algorithm 1: spread of admitted over demand", uneven, EXACT))
-    unfair = _per_server(clients, servers, "water-filling", _unfair)
     exact.append(at_most("Algorithm 2, corrected: a client is cut below the largest share, relative", unfair, EXACT))
-    exact.append(above("servers that throttle", _throttling(servers), 0.0))
+    ratios = where(servers, rule="equal-ratio")
+    throttling = (ratios.limit < ratios.demand).groupby(ratios.repetition).sum()  # without any, the rules say nothing
+    exact.append(above("servers that throttle", samples(throttling), 0.0))
     return Evidence(tuple(exact))
 
 
-def _per_server(clients: Frame, servers: Frame, rule: str, measure: Callable[[Frame, float], float]) -> list[float]:
+def _worst(clients: Frame, servers: Frame, rule: str, measure: Callable[[Frame, float], float]) -> list[float]:
     """The largest value over the servers of each repetition."""
-    worst = []
-    for repetition, part in where(clients, rule=rule).groupby("repetition"):
-        limits = where(servers, rule=rule, repetition=repetition).set_index("server").limit
-        worst.append(max(float(measure(each, float(limits[server]))) for server, each in part.groupby("server")))
-    return worst
+    limits = where(servers, rule=rule).set_index(["repetition", "server"]).limit
+    groups = where(clients, rule=rule).groupby(["repetition", "server"])
+    values = {key: measure(each, float(limits[key])) for key, each in groups}
+    repetitions = sorted({repetition for repetition, _ in values})
+    return [max(value for (n, _), value in values.items() if n == repetition) for repetition in repetitions]
 
 
 def _off_the_sum(clients: Frame, limit: float) -> float:
@@ -123,12 +127,6 @@ def _unfair(clients: Frame, limit: float) -> float:
     cut = clients.admitted[clients.admitted < clients.demand * (1 - EXACT)]
     largest = float(clients.admitted.max())
     return float(((largest - cut) / largest).max()) if len(cut) and largest > 0 else 0.0
-
-
-def _throttling(servers: Frame) -> list[float]:
-    """How many servers of a repetition throttle at all: without any, the rules say nothing."""
-    part = where(servers, rule="equal-ratio")
-    return [float((each.limit < each.demand).sum()) for _, each in part.groupby("repetition")]
 
 
 S14 = (

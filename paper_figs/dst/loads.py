@@ -23,20 +23,15 @@ FACTORS = {
 }
 
 
-def workload_of(load: str, options: Given) -> Json:
+def workload(load: str, options: Given) -> Json:
     """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
     if load == "log":
         return {"kind": load, "path": str(Path(options["log"]).absolute())}
     return {"kind": "ar1", "phi": 0.0} if load == "white" else {"kind": load}
 
 
-def loads_of(options: Given) -> list[str]:
-    """The kinds of load that there are: the log only where one is given."""
-    return [load for load in LOADS if load != "log" or options["log"]]
-
-
 def point(
-    workload: Json,
+    offered: Json,
     graph: str = "",
     delay: str = "0ms",
     cycles: int = CYCLES,
@@ -49,12 +44,12 @@ def point(
         system="throttler" if graph else "centralised-throttler",
         system_options=throttler if graph else system,
         workload="load-curve",
-        workload_options=workload,
+        workload_options=offered,
         topology="full-mesh",
         topology_options={"nodes": SERVERS, "delay": delay},
         study="throttling",
         study_options={"cycles": cycles, **(study or {})},
-        inputs=(workload["path"],) if "path" in workload else (),
+        inputs=(offered["path"],) if "path" in offered else (),
     )
 
 
@@ -81,10 +76,7 @@ def overthrottling(data: Data, totals: SparkFrame) -> Frame:
     columns = ("demand", "limit", "admitted", "ideal")
     rows = f.sort_array(f.collect_list(f.struct("cycle", *columns)))
     runs = totals.groupBy("run_id").agg(rows.alias("rows"))
-
-    def over_cycles(part: Column) -> Column:
-        return _sum(part) / _sum(f.col("rows.ideal"))
-
+    ideal = _sum(f.col("rows.ideal"))
     missed = f.transform("rows", lambda row: row["ideal"] - row["admitted"])
     excess = f.transform("rows", lambda row: f.greatest(row["admitted"] - row["ideal"], f.lit(0.0)))
     last = f.element_at("rows", -1)["limit"] / f.element_at("rows", 1)["limit"]
@@ -92,15 +84,15 @@ def overthrottling(data: Data, totals: SparkFrame) -> Frame:
     negative = data.table("cycles").groupBy("run_id").agg((100 * below).alias("negative_percent"))
     percents = runs.select(
         "run_id",
-        (100 * over_cycles(missed)).alias("overthrottling_percent"),
-        (100 * over_cycles(excess)).alias("excess_percent"),
+        (100 * (_sum(missed) / ideal)).alias("overthrottling_percent"),
+        (100 * (_sum(excess) / ideal)).alias("excess_percent"),
         (100 * (last - 1)).alias("drift_percent"),
     )
     return with_point(data, percents.join(negative, "run_id"), FACTORS)
 
 
 def _sum(values: Column) -> Column:
-    """The sum of an array of doubles, in its order."""
+    # In the array's order.
     from pyspark.sql import functions as f
 
     return f.aggregate(values, f.lit(0.0), lambda total, x: total + x)

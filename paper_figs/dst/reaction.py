@@ -5,6 +5,7 @@ import numpy as np
 from analysis.spark import collect
 from paper_figs.dst.published import CYCLE
 from paper_figs.light import Data, Frame
+from paper_figs.series import frame_of
 from systems.parts.throttling import Array
 from systems.parts.throttling_graphs import graph_named, laplacian
 
@@ -19,7 +20,6 @@ def reaction(data: Data, runs: Frame) -> Frame:
     smallest d with x_i(k + d) - x_i(k + d - 1) = g sum_j w_ij (p_i(k) - p_j(k - s)) for some staleness s of the
     neighbours, that is, when a server's own p_i(k) counts.  NaN where no lag fits: messages were lost.
     """
-    import pandas as pd
     from pyspark.sql import functions as f
 
     chosen = runs[runs.trouble.isin({"none"}) | runs.trouble.str.startswith("late")]
@@ -30,8 +30,8 @@ def reaction(data: Data, runs: Frame) -> Frame:
         of_run = values[values.run_id == row.run_id]
         demand, limit = (_matrix(of_run, name) for name in ("demand", "limit"))
         lag = _centralised(demand, limit) if row.who == "centralised" else _graph(demand, limit, str(row.who))
-        rows.append({"who": row.who, "trouble": row.trouble, "repetition": row.repetition, "lag_cycles": lag})
-    return pd.DataFrame(rows, columns=["who", "trouble", "repetition", "lag_cycles"])
+        rows.append((row.who, row.trouble, row.repetition, lag))
+    return frame_of(rows, ["who", "trouble", "repetition", "lag_cycles"])
 
 
 def _matrix(values: Frame, name: str) -> Array:
@@ -43,10 +43,9 @@ def _matrix(values: Frame, name: str) -> Array:
 def _centralised(demand: Array, limit: Array) -> float:
     total = limit[0].sum()
     shares = total * demand / demand.sum(axis=1, keepdims=True)
-    for lag in LAGS:
-        if np.abs(limit[lag:, 1:] - shares[:-lag, 1:]).max() <= EXACT * total:  # server n1 is the centre itself
-            return float(lag)
-    return float("nan")
+    # Server n1 is the centre itself.
+    fits = (lag for lag in LAGS if np.abs(limit[lag:, 1:] - shares[:-lag, 1:]).max() <= EXACT * total)
+    return float(next(fits, np.nan))
 
 
 def _graph(demand: Array, limit: Array, graph: str) -> float:
@@ -55,8 +54,8 @@ def _graph(demand: Array, limit: Array, graph: str) -> float:
     degree, p, total = weights.sum(axis=1), demand - limit, limit[0].sum()
     settled = 2 * max(LAGS)
     for lag in LAGS:
+        at = np.arange(settled, len(p) - lag)
         for stale in range(max(LAGS)):
-            at = np.arange(settled, len(p) - lag)
             change = CYCLE * (p[at] * degree - p[at - stale] @ weights)
             if np.abs(limit[at + lag] - limit[at + lag - 1] - change).max() <= EXACT * total:
                 return float(lag)

@@ -1,7 +1,7 @@
 """Table 2: the link weights of the fastest throttler on a complete graph and on a star of five servers, g = 1.
 
-The table's cells are missing from our text of the paper; Theorem 2 gives them, as the paper says: with
-one weight w on all links g and w only occur as g w, so the best w at g = 1 is 2 / (l_2 + l_n).
+The cells are missing from our text; Theorem 2 gives them: with one weight w on all links the best w at g = 1 is
+2 / (l_2 + l_n), as g and w only occur as g w.
 """
 
 from analysis.verdicts import Claim, Evidence, Tables, at_most, within

@@ -11,7 +11,7 @@ from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LABELS, LOOKS, analytic, as_printed, frame
 from paper_figs.dst.published import OPTIMAL_CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.light import Axes, Data, Drawing
+from paper_figs.light import Data, Drawing
 from paper_figs.tables import draw_table
 from systems.parts.laplacian import (
     largest_cycle,
@@ -48,43 +48,34 @@ def tables(data: Data) -> FigureTables:
 
 
 def draw(tables: FigureTables) -> Drawing:
-    """The table above, three panels of curves below."""
+    """The table above, three panels of curves below, each graph's best point marked."""
     sheet = drawing.sheet(8.4, 4.4)
     [[above], [below]] = sheet.subfigures(2, 1, squeeze=False, height_ratios=(1.0, 2.4))
-    _draw_numbers(above.subplots(), tables)
-    for n, panel in enumerate(below.subplots(1, 3)):
-        title, column, best, optimum, limits = CURVES[n]
-        drawing.title(panel, f"({'abc'[n]}) {title}")
-        _draw_curves(panel, tables, column, best, optimum)
-        panel.set(xlabel="update cycle $\\gamma$", ylabel=f"$\\Phi_{{{column[4:6]}}}$", ylim=limits)
-    keys.legend_above(below, [keys.key(look, marker=False) for look in LOOKS.values()])
-    return sheet
-
-
-def _draw_numbers(axes: Axes, tables: FigureTables) -> None:
-    """A row a graph."""
     rows = []
     for row in tables["cycles"].itertuples():
         cells = [LABELS[row.graph], OPTIMAL_CYCLE[row.graph], f"{row.optimal_cycle:.7f}", f"{row.optimal_phi_cr:.4f}"]
         bounds = f"{row.lower_bound:.4f} … {row.upper_bound:.4f}"
         rows.append([*cells, f"{row.robust_cycle:.4f}", bounds, f"{row.largest_cycle:.4f}"])
-    header = ["", "published $\\Delta t$", "Theorem 2", "$\\Phi_{cr}$ there", "problem (31)"]
-    header += ["its bounds $1/\\lambda_n$ … $1/\\lambda_2$", "stable below $2/\\lambda_n$"]
-    draw_table(axes, header, rows, (1.0, 1.2, 1.2, 1.1, 1.3, 1.9, 1.6), "Table 3: optimal update cycles")
-
-
-def _draw_curves(axes: Axes, tables: FigureTables, column: str, best: str, optimum: str) -> None:
-    """A curve a graph, its best point marked."""
-    if column == "phi_ss":
-        drawing.log_axis(axes, steps=(1,))
-    for name, look in LOOKS.items():
-        curve = tables["curves"][tables["curves"].graph == name]
-        drawing.curve(axes, curve.g, curve[column], look)
-        row = tables["cycles"][tables["cycles"].graph == name].iloc[0]
-        if best:
-            drawing.marks(axes, [row[best]], [row[optimum]], look)
-            side = -7 if column == "phi_cr" else 5
-            drawing.label(axes, f"{row[best]:.4f}", (row[best], row[optimum]), look.colour, (0, side))
+    header = ["", r"published $\Delta t$", "Theorem 2", r"$\Phi_{cr}$ there", "problem (31)"]
+    header += [r"its bounds $1/\lambda_n$ … $1/\lambda_2$", r"stable below $2/\lambda_n$"]
+    widths = (1.0, 1.2, 1.2, 1.1, 1.3, 1.9, 1.6)
+    draw_table(above.subplots(), header, rows, widths, "Table 3: optimal update cycles")
+    graphs = list(zip(LOOKS.items(), tables["cycles"].set_index("graph").loc[list(LOOKS)].itertuples(), strict=True))
+    for n, panel in enumerate(below.subplots(1, 3)):
+        title, column, best, optimum, limits = CURVES[n]
+        drawing.title(panel, f"({'abc'[n]}) {title}")
+        if column == "phi_ss":
+            drawing.log_axis(panel, steps=(1,))
+        for (name, look), row in graphs:
+            curve = tables["curves"][tables["curves"].graph == name]
+            drawing.curve(panel, curve.g, curve[column], look)
+            if best:
+                at = getattr(row, best), getattr(row, optimum)
+                drawing.marks(panel, [at[0]], [at[1]], look)
+                drawing.label(panel, f"{at[0]:.4f}", at, look.colour, (0, -7 if column == "phi_cr" else 5))
+        panel.set(xlabel=r"update cycle $\gamma$", ylabel=rf"$\Phi_{{{column[4:6]}}}$", ylim=limits)
+    keys.legend_above(below, [keys.key(look, marker=False) for look in LOOKS.values()])
+    return sheet
 
 
 def measure_s4(tables: Tables) -> Evidence:

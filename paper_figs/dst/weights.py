@@ -1,7 +1,6 @@
 """Best link weights: problems (33) and (35) on the recovered graphs, against one weight on all links.
 
-Ours: the paper only states the problems, and has the two graphs of Table 2, where one weight is best.
-With weights free the update cycle only sets their scale: g = 1.
+Ours: the paper only states the problems.  With weights free the update cycle only sets their scale: g = 1.
 """
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, within
@@ -9,7 +8,7 @@ from paper_figs import drawing
 from paper_figs.dst.drawing import COLOURS, LABELS, analytic, draw_graph, frame, places, sure
 from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Data, Drawing, Frame
 from systems.parts.laplacian import fastest_phi_cr, most_robust_cycle, optimal_cycle, phi_cr, phi_ss
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, parse_links
 
@@ -69,20 +68,15 @@ def draw(tables: FigureTables) -> Drawing:
                 x, y = ((at[a][n] + at[b][n]) / 2 for n in range(2))
                 box = {"boxstyle": "round,pad=0.1", "color": "white", "alpha": 0.85}
                 panel.text(x, y, f"{weight:.2f}", fontsize=7, ha="center", va="center", bbox=box)
+    others = tables["optima"][~tables["optima"].alike]
     for panel, measure in zip(axes[2::3], ("phi_cr", "phi_ss"), strict=True):
-        _draw_bars(panel, tables["optima"], measure)
+        drawing.categories(panel, [LABELS.get(name, name) for name in others.graph])
+        for kind, shift, alpha in (("uniform", -0.21, 0.5), ("best", 0.21, 1.0)):
+            for place, (name, value) in enumerate(zip(others.graph, others[f"{kind}_{measure}"], strict=True)):
+                panel.bar(place + shift, value, width=0.38, color=COLOURS.get(name, "#999999"), alpha=alpha)
+                drawing.label(panel, f"{value:.3g}", (place + shift, value))
+        panel.margins(y=0.12)
     return sheet
-
-
-def _draw_bars(axes: Axes, optima: Frame, measure: str) -> None:
-    """Two bars a graph, their values above them."""
-    part = optima[~optima.alike]
-    drawing.categories(axes, [LABELS.get(name, name) for name in part.graph])
-    for kind, shift, alpha in (("uniform", -0.21, 0.5), ("best", 0.21, 1.0)):
-        for place, (name, value) in enumerate(zip(part.graph, part[f"{kind}_{measure}"], strict=True)):
-            axes.bar(place + shift, value, width=0.38, color=COLOURS.get(name, "#999999"), alpha=alpha)
-            drawing.label(axes, f"{value:.3g}", (place + shift, value))
-    axes.margins(y=0.12)
 
 
 def _no_worse(optima: Frame, measure: str) -> list[Check]:

@@ -15,7 +15,7 @@ from paper_figs.epulsar.policies import GAME, gap
 from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
 from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Data, Drawing
+from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
@@ -39,11 +39,16 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
 def tables(data: Data) -> FigureTables:
     """``runs`` and ``estimates``, see ``policies.tables``; ``cities``: how many, or how many sites of a matrix."""
     frames = policies.tables(data, FACTORS)
-    for name, frame in frames.items():  # cities are named where there is a table, and sites where it has no names
-        named = frame.cities.map(lambda cities: len(cities) if isinstance(cities, list) else cities)
-        counted = frame.assign(cities=named.fillna(frame.pop("sites")).astype(int))
-        frames[name] = counted.sort_values(["cities", "repetition"], kind="stable", ignore_index=True)
+    for name, frame in frames.items():
+        rows = frame.assign(cities=counted(frame)).drop(columns="sites")
+        frames[name] = rows.sort_values(["cities", "repetition"], kind="stable", ignore_index=True)
     return frames
+
+
+def counted(frame: Frame) -> Series:
+    """How many ``cities`` each row has: they are named where there is a table, and ``sites`` where it has no names."""
+    cities = frame.cities.map(lambda cities: len(cities) if isinstance(cities, list) else cities)
+    return cities.fillna(frame.sites).astype(int)
 
 
 def draw(tables: FigureTables) -> Drawing:

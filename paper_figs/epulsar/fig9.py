@@ -16,7 +16,7 @@ from paper_figs.epulsar.windows import clients, in_bound, owned, windows
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.style import Style, style_of
+from paper_figs.style import style_of
 
 BOUND_MS = float(GAME_BOUND_MS)
 SETTLED_S = 10  # the first connections are made by then
@@ -59,8 +59,7 @@ def tables(data: Data) -> FigureTables:
 
     every, spells, changes = windows(data), owned(data), clients(data, "joined", "left")
     named = with_point(data, data.runs.select("run_id"), {"literal": "system.literal"}).set_index("run_id")
-    pairs = zip(named.system, named.literal, strict=True)
-    named["variant"] = ["epulsar, as printed" if literal is True else system for system, literal in pairs]
+    named["variant"] = named.system.mask(named.literal.map(lambda literal: literal is True), "epulsar, as printed")
     rows = []
     for run_id, part in every[every.second >= SETTLED_S].groupby("run_id"):
         mine = spells[spells.run_id == run_id]
@@ -95,7 +94,12 @@ def draw(tables: FigureTables) -> Drawing:
     lines = tables["lines"]
     most_ms = max(1.3 * BOUND_MS, 1.2 * float(lines.max_ms.max() if len(lines) else 0.0))
     for panel, variant in zip(axes, VARIANTS, strict=False):
-        _draw_lines(panel, lines[(lines.variant == variant) & (lines.second > 0)], style_of(VARIANTS[variant][0]))
+        log_axis(panel)
+        look = style_of(VARIANTS[variant][0])._replace(dashes="-")
+        for _, line in lines[(lines.variant == variant) & (lines.second > 0)].groupby(["topic", "spell"]):
+            curve(panel, line.second, line.max_ms, look, width=0.8, alpha=0.7)
+        rule(panel, BOUND_MS)
+        panel.set_xlabel("time (s)")
         panel.set_ylim(20, most_ms)
     rule(axes[0], BOUND_MS, text=f"bound, {BOUND_MS:g} ms")
     axes[0].set_ylabel("latency in the area of interest (ms)", fontsize=8)
@@ -108,25 +112,17 @@ def _label(variant: str) -> str:
     return style_of(system).label + (f", {more}" if more else "")
 
 
-def _draw_lines(axes: Axes, lines: Frame, look: Style) -> None:
-    log_axis(axes)
-    for _, line in lines.groupby(["topic", "spell"]):
-        curve(axes, line.second, line.max_ms, look._replace(dashes="-"), width=0.8, alpha=0.7)
-    rule(axes, BOUND_MS)
-    axes.set_xlabel("time (s)")
-
-
 def _draw_late(axes: Axes, runs: Frame) -> None:
     """Shares of topics' seconds with a late message, with intervals; above them how often topics move."""
     most = 0.1
-    for place, variant in enumerate(VARIANTS):
+    for place, (variant, (system, _)) in enumerate(VARIANTS.items()):
         part = runs[runs.variant == variant]
         late = t_interval(list(100 * (1 - part.in_bound)))
-        most = max(most, late.mean if late.count < 2 else late.high)
-        look = style_of(VARIANTS[variant][0])
-        interval_bars(axes, [place], [late], look, width=0.6, alpha=0.6 if "printed" in variant else 1.0)
+        top = late.mean if late.count < 2 else late.high
+        most = max(most, top)
+        interval_bars(axes, [place], [late], style_of(system), width=0.6, alpha=0.6 if "printed" in variant else 1.0)
         text = f"{late.mean:.2g} %\n{part.moves_per_minute.mean():.1f} moves\na minute"
-        label(axes, text, (place, late.mean if late.count < 2 else late.high), points=(0, 3))
+        label(axes, text, (place, top), points=(0, 3))
     categories(axes, [_label(variant).replace(", ", "\n") for variant in VARIANTS])
     axes.set(ylabel="seconds with a late\nmessage (%)", ylim=(0, 1.6 * most))
 

@@ -1,6 +1,5 @@
 """What a coordinate agent costs: real Serf agents in network namespaces, asked for their coordinate every five seconds.
 
-Processor time and memory are the kernel's, by process; bytes are those of the host's interface, all headers included.
 They count from the middle of a run: an agent's heap grows for the first half minute.
 """
 

@@ -1,9 +1,8 @@
 """Profile of a broker's data plane: which traffic parameter tells that a broker is overloaded (ePulsar, 5.4).
 
-One real broker, many topics with several producers and consumers each; every consumer gets every message.  The design
-crosses four rates with three fan-outs; topics, producers and sizes are dealt out so that they hardly correlate with
-either (|rho| at most 0.21 on the offered rates).  The broker has a quarter of a core, so that it is full long before
-its clients are.  Correlations are Spearman's: they ask for an order, not for a law.
+The design crosses four rates with three fan-outs; topics, producers and sizes are dealt out so that they hardly
+correlate with either (|rho| at most 0.21 on the offered rates).  The broker has a quarter of a core, so that it is full
+long before its clients are.  Correlations are Spearman's: they ask for an order, not for a law.
 
 Fixed before any result was seen: the *idle* p95 is that of the point with the least output; the *knee* is the largest
 output rate at which the p95 is below ``KNEE`` times the idle one; *strongly correlated* means a rho of ``STRONG``.

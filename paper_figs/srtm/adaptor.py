@@ -1,10 +1,8 @@
 """TB Adaptor (V-D): access delay and sub-buckets while traffic shifts between two brokers, with and without it.
 
-The paper describes the adaptor and shows no figure of it: setting and drawing are ours.  1,000
-Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After
-30 s the first half's share of the traffic rises from 50 %, the topic as a whole stays what it was:
-(a) to 54 %, just within the sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used);
-(b) to 80 %, beyond it, so that without the adaptor a backlog grows without end.
+1,000 Poisson publishers x 10 msg/s, half of them on each of two brokers, r and b split evenly.  After 30 s the first
+half's share of the traffic rises from 50 %, the topic as a whole stays what it was: (a) to 54 %, just within the
+sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used); (b) to 80 %, beyond it: a backlog without end.
 """
 
 from analysis.spark import collect
@@ -32,20 +30,20 @@ WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    specs = [_point(share, enabled) for share in SHARES for enabled in LOOKS]
+    specs = [
+        RunSpec(
+            system="tb-adaptor",
+            system_options={"enabled": enabled},
+            workload="shifting",
+            workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
+            topology_options={"brokers": len(BROKERS)},
+            study="control",
+            study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
+        )
+        for share in SHARES
+        for enabled in LOOKS
+    ]
     return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
-
-
-def _point(share: float, enabled: bool) -> RunSpec:
-    return RunSpec(
-        system="tb-adaptor",
-        system_options={"enabled": enabled},
-        workload="shifting",
-        workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
-        topology_options={"brokers": len(BROKERS)},
-        study="control",
-        study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
-    )
 
 
 def tables(data: Data) -> FigureTables:

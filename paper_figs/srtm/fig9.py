@@ -76,10 +76,9 @@ def measure_r16(tables: Tables) -> Evidence:
             falls = [round(slope, 9) for slope in slopes(wide)]  # a constant has slope 0, not 1e-17
             label = f"{kind}, {system}: slope of {value}"
             exact.append(below(label, falls, 0.0, f"{unit} per ms"))
-            if value == "broker_count" and system == "max-min":
-                direction.append(at_most(f"{label}, no growth", falls, 0.0, f"{unit} per ms"))
-            else:
-                direction.append(exact[-1])
+            may_stay = value == "broker_count" and system == "max-min"
+            no_growth = at_most(f"{label}, no growth", falls, 0.0, f"{unit} per ms")
+            direction.append(no_growth if may_stay else exact[-1])
     return Evidence(tuple(exact), tuple(direction))
 
 

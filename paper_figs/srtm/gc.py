@@ -1,11 +1,7 @@
 """Garbage collection of a broker: as Go does by default, GC-friendly, or off (SRTM, V-C).
 
-*friendly* is the paper's broker as far as a stock nsqd allows: buffers made beforehand, messages out of slabs,
-collection on demand only, at a memory limit instead of twice the live heap, and never forced.  *off* never collects
-(below a limit of 4 GiB): what is left to gain.
-
-One broker, batches of large messages, so that there is garbage; a bucket that nobody waits for.  The load is a
-fraction of what the machine can carry, and near it.
+*friendly* is the paper's broker as far as a stock nsqd allows (see the notes).  *off* never collects, below a limit of
+4 GiB: what is left to gain.  Messages are large and come in batches, so that there is garbage; nobody waits for tokens.
 """
 
 from analysis.verdicts import Claim, Evidence, Tables, above

@@ -1,10 +1,7 @@
 """Table I: measurement rounds of each iteration of SRTM's search, and its total time, by group size.
 
-1,000 publishers x 10 msg/s, batch 10, six idle brokers: the searches of Fig. 7.  The paper does not
-say whether the table is about Poisson or periodic publishers; both stand beside the published
-numbers, and R17 uses Poisson.  Time = rounds x (60 s + 2.2 s): the 2.2 s are what the
-published times leave beside the rounds (the artifact's overhead of a round), not measured by us, so
-that no claim is about time.
+The searches of Fig. 7: 1,000 publishers x 10 msg/s, batch 10, six idle brokers.  No claim is about time, of which a
+part is not measured by us: see the notes.
 """
 
 from collections.abc import Mapping, Sequence

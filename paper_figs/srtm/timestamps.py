@@ -4,9 +4,8 @@ A broker's process comes to read a message some time after the kernel has receiv
 instant (``stamps``).  Both are recorded, so each run shows the error of the later one, and tells, message by message,
 what an exact bucket would have done by the one and by the other: the same traffic, the same stalls of the machine.
 
-One broker, Poisson publishers, ever more connections; the rate of each stays the same (as in the paper, where a
-topic of more publishers has more messages), or that of the topic does.  The envelope is the smallest that the
-window conforms to.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps in order.
+Ever more connections; the rate of each stays the same (as in the paper, where a topic of more publishers has more
+messages), or that of the topic does.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps.
 """
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
@@ -59,17 +58,17 @@ def tables(data: Data) -> FigureTables:
     """``runs``: a row a run and metric, in us: stamp_error, and the undue delays; ``points``: over the repetitions."""
     from analysis import metrics
 
-    histogram = metrics.final_round(data.latency_histogram)
-    spread = metrics.percentiles(histogram, ["run_id", "metric"], list(QUANTILES))
-    delayed = metrics.exceed_probability(histogram, ["run_id", "metric"])
-    columns = [f"{name}_ns / {MICROSECOND_NS} as {name}_us" for name in (*QUANTILES.values(), "mean")]
-    share = delayed.selectExpr("run_id", "metric", "exceed_probability as delayed_share")
-    both = spread.selectExpr("run_id", "metric", "count", *columns).join(share, ["run_id", "metric"])
+    histogram, each = metrics.final_round(data.latency_histogram), ["run_id", "metric"]
+    names = [*QUANTILES.values(), "mean"]
+    columns = [f"{name}_ns / {MICROSECOND_NS} as {name}_us" for name in names]
+    spread = metrics.percentiles(histogram, each, list(QUANTILES)).selectExpr(*each, "count", *columns)
+    share = metrics.exceed_probability(histogram, each).selectExpr(*each, "exceed_probability as delayed_share")
+    both = spread.join(share, each)
     factors = {"connections": "workload.publishers", "rate_rps": "workload.rate_rps", "stamps": "study.stamps"}
     runs = with_point(data, both.where(both.metric.isin("stamp_error", *UNDUE)), factors)
     runs = runs.drop(columns=["run_id", "arrivals", "outcome"])
     point = ["metric", "stamps", "connections", "rate_rps"]
-    values = [f"{name}_us" for name in (*QUANTILES.values(), "mean")] + ["delayed_share"]
+    values = [*(f"{name}_us" for name in names), "delayed_share"]
     over = runs.groupby(point)[values].agg(["mean", "std"]).fillna(0.0)
     over.columns = ["_".join(each) for each in over.columns]
     return {"runs": runs, "points": over.reset_index()}

@@ -1,10 +1,8 @@
 """LB, Conc, Max-Min and SRTM on a *real* trace of sensors (ours; the papers have synthetic traffic only).
 
-``--trace FILE`` names the trace: readings of the ULB library's motes as they were published
-(recognised by their columns), a CSV with a column map, or Parquet.  The trace is replayed faster
-(``--speed``) and in copies (``--replicas``), each from its own place in the trace; the motes of a
-copy form a correlation group.  A copy that comes to the trace's end starts over: those wraps are
-counted.
+``--trace FILE`` names it: readings of the ULB library's motes as they were published (recognised by their columns), a
+CSV with a column map, or Parquet.  It is replayed faster (``--speed``) and in copies (``--replicas``), each from its
+own place; the motes of a copy form a correlation group.  Copies that come to the trace's end start over, and count it.
 """
 
 import gzip
