@@ -50,10 +50,7 @@ SEEDED = {
 CLOCKS = {f"datetime.{cls}.{call}" for cls in ("datetime", "date") for call in ("now", "utcnow", "today")}
 UNSEEDED = {"random.Random", "numpy.random.default_rng"}  # without arguments
 
-# Public class names with two meanings, and why.
-SHARED_NAMES = {
-    "Config": "the options of whatever the module is: of a system, a workload, a study",
-}
+SHARED_NAMES = {"Config"}  # public class names with several meanings: the options of whatever the module is
 PRODUCT = tuple(folder for folder in ALLOWED if folder != "benchmarks")
 
 # What runs on real machines knows nothing of virtual time.
