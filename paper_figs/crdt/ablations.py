@@ -70,7 +70,6 @@ TINY = {"refill_cap", "literal_echo", "push"}  # options that the tiny scale loo
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name in switch.options if name != "choice"}
 GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "15s"
-PRINTED_MERGE = "A8  duplicates kept in deltas"
 MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
     "false_admit_count": "admitted wrongly (% of c)",
     "false_reject_count": "rejected wrongly (% of c)",
@@ -137,11 +136,9 @@ def _growth(data: Data) -> Frame:
 
 def row_of(run: Options) -> int:
     """Which switch a run has on; -1 if none."""
-    for place, switch in enumerate(SWITCHES):
-        wanted = {"variant": switch.base, "load": switch.load, **switch.options}
-        if all(run[name] == value for name, value in wanted.items()):
-            return place
-    return -1
+    asked = [{"variant": switch.base, "load": switch.load, **switch.options} for switch in SWITCHES]
+    on = (place for place, options in enumerate(asked) if options.items() <= run.items())
+    return next(on, -1)
 
 
 def summary(runs: Frame) -> Frame:
