@@ -83,8 +83,8 @@ def draw_of_usage(tables: FigureTables) -> Drawing:
     size = f"{runs.users.max():,} users, {runs.offered_count.max():,} requests"
     titles = (f"memory of a node: {size}", "bandwidth of a node", "areas under the curves", "errors of both kinds")
     drawing, (memory, bandwidth, areas, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
-    draw_usage(memory, tables["curves"], "state_bytes", VARIANTS, runs.load_end_s.max())
-    draw_usage(bandwidth, tables["curves"], "sent_bytes", VARIANTS, runs.load_end_s.max())
+    for panel, value in ((memory, "state_bytes"), (bandwidth, "sent_bytes")):
+        draw_usage(panel, tables["curves"], value, VARIANTS, runs.load_end_s.max())
     draw_ratios(areas, tables["ratios"], [FL], RATIOS["C"])
     shares = runs.rename(columns=ERRORS).melt(["variant", "repetition"], list(ERRORS.values()), "error", "share")
     mean_bars(errors, shares.assign(share=100 * shares["share"]), "error", "share", "variant", LOOKS, ERROR_NAMES)
@@ -125,13 +125,10 @@ def measure_t27(tables: Tables) -> Evidence:
     runs = tables["crdt-fig5.14/runs"]
     steeper = by_repetition(runs, "bytes_each", variant=COUNTER) - by_repetition(runs, "bytes_each", variant=FL)
     slope = above("memory for each further user, counter minus queue", samples(steeper), 0.0, "bytes")
-    exact, direction = [], []
-    for variant in VARIANTS:
-        label = f"{variant}: correlation of memory with users so far"
-        correlation = samples(by_repetition(runs, "correlation", variant=variant))
-        exact.append(at_least(label, correlation, CORRELATION))
-        direction.append(above(label, correlation, 0.0))
-    return Evidence((*exact, slope), (*direction, slope))
+    label = "{}: correlation of memory with users so far"
+    follows = [(label.format(name), samples(by_repetition(runs, "correlation", variant=name))) for name in VARIANTS]
+    exact = (at_least(*correlation, CORRELATION) for correlation in follows)
+    return Evidence((*exact, slope), (*(above(*correlation, 0.0) for correlation in follows), slope))
 
 
 CLAIMS = T18, T27 = (

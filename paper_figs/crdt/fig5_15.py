@@ -65,12 +65,9 @@ def tables(data: Data) -> FigureTables:
 def with_mode(runs: Frame) -> Frame:
     """``runs`` with gossip_ms and mode (of ``MODES``; the centralised limiter has its own name)."""
     runs = plain(runs, ["keep_last"])
-    runs["gossip_ms"] = [int(text.removesuffix("ms")) for text in runs.gossip]
-    runs["mode"] = PLAIN
-    runs.loc[runs.phase == "aligned", "mode"] = ALIGNED
-    runs.loc[runs.keep_last.fillna(0).astype(int) > 0, "mode"] = KEPT
-    runs.loc[runs.variant == ORACLE, "mode"] = ORACLE
-    return runs
+    mode = runs.variant.where(runs.variant == ORACLE, PLAIN).mask(runs.phase == "aligned", ALIGNED)
+    mode = mode.mask(runs.keep_last.fillna(0).astype(int) > 0, KEPT)
+    return runs.assign(gossip_ms=runs.gossip.str.removesuffix("ms").astype(int), mode=mode)
 
 
 def by_draws(runs: Frame) -> Frame:

@@ -104,8 +104,8 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Draw
     titles = ("memory of a node", "bandwidth of a node", "areas under the curves", "convergence of each run")
     drawing, (memory, bandwidth, areas, rest) = panels(2, 2, titles, inches=(7.6, 5.2))
     load_end_s = tables["runs"].load_end_s.max()
-    draw_usage(memory, tables["curves"], "state_bytes", variants, load_end_s)
-    draw_usage(bandwidth, tables["curves"], "sent_bytes", variants, load_end_s)
+    for panel, value in ((memory, "state_bytes"), (bandwidth, "sent_bytes")):
+        draw_usage(panel, tables["curves"], value, variants, load_end_s)
     draw_ratios(areas, tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
     draw_rest(rest, tables["runs"], variants, load_end_s)
     legend_above(drawing, [key(look) for look in looks_of(variants).values()])
