@@ -102,7 +102,8 @@ def hops(known: Frame) -> Frame:
     inner = inner.dropna(subset="hop_ms").reset_index(drop=True)
     inner["delay_ms"] = inner.delay.str.removesuffix("ms").astype(int)
     inner["missed_count"] = ((inner.hop_ms - STEP_MS / 2).clip(lower=0) // GOSSIP_MS).astype(int)
-    return inner[["repetition", "delay_ms", "node", "hop_ms", "missed_count"]]
+    columns = ["repetition", "delay_ms", "node", "hop_ms", "missed_count"]
+    return inner[columns].astype({"repetition": "int64"})
 
 
 def draw(tables: FigureTables) -> Drawing:
