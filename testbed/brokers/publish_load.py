@@ -13,6 +13,7 @@ from testbed.brokers import nsq
 from testbed.trust.accounts import ABSENT
 
 BODY_BYTES_MINIMUM = nsq.HEADER.size
+_AT_ONCE = 8_192  # emissions: NumPy keeps the interpreter while it fills them: short, for the pacing thread's sake
 _HEADER = np.dtype([("message", ">i8"), ("publisher", ">i4"), ("tag", ">i4"), ("at_ns", ">i8")])  # nsq.HEADER
 
 
@@ -57,7 +58,7 @@ class PreparedLoad:
 
     def frame(self, index: int) -> bytes:
         """An emission's command: its messages, each a header and zeros."""
-        return self._commands[self._shape_of[index]][self._row_of[index]].tobytes()
+        return bytes(self._commands[self._group_of[index]][self._row_of[index]])
 
     def columns(self) -> dict[str, Int64]:
         """One row a message, in canonical order: what was intended and what happened; ``ABSENT`` where it did not."""
@@ -76,21 +77,23 @@ class PreparedLoad:
         return {"message": np.repeat(self._first, count) + within, **rows}
 
     def _fill(self, topic: str, at_ns: Int64, publisher: Int32, size_bytes: Int64) -> None:
-        """Make all commands; those of one shape (messages, size) lie together, and are alike but for their headers."""
+        """Make all commands, some of one shape (messages, size) at a time: they are alike but for their headers."""
         shape = self._messages << 32 | size_bytes
         order = np.argsort(shape, kind="stable")
-        shape_of, row_of = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
-        self._commands: list[NDArray[np.uint8]] = []  # by shape: a row an emission
-        for alike in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1) if self.count else ():
+        group_of, row_of = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
+        self._commands: list[NDArray[np.uint8]] = []  # of some emissions of one shape: a row each
+        edges = np.union1d(np.flatnonzero(np.diff(shape[order])) + 1, np.arange(_AT_ONCE, self.count, _AT_ONCE))
+        for alike in np.split(order, edges) if self.count else ():
             count, size = int(self._messages[alike[0]]), int(size_bytes[alike[0]])
             body = bytes(size)
             command = nsq.pub(topic, body) if count == 1 else nsq.mpub(topic, [body] * count)
-            rows = np.tile(np.frombuffer(command, np.uint8), (len(alike), 1))
+            rows = np.empty((len(alike), len(command)), np.uint8)
+            rows[:] = np.frombuffer(command, np.uint8)
             strides, first_at = (len(command), size + 4), len(command) - count * (size + 4) + 4
             headers = np.ndarray((len(alike), count), _HEADER, rows, first_at, strides)
             headers["message"] = self._first[alike, None] + np.arange(count)
             headers["publisher"], headers["tag"] = publisher[alike, None], self.tag
             headers["at_ns"] = at_ns[alike, None]
-            shape_of[alike], row_of[alike] = len(self._commands), np.arange(len(alike))
+            group_of[alike], row_of[alike] = len(self._commands), np.arange(len(alike))
             self._commands.append(rows)
-        self._shape_of, self._row_of = array("q", shape_of.tobytes()), array("q", row_of.tobytes())
+        self._group_of, self._row_of = array("q", group_of.tobytes()), array("q", row_of.tobytes())
