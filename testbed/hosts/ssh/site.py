@@ -20,7 +20,6 @@ from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.links import LinkStates
-from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
 
@@ -41,7 +40,9 @@ class SshSite(Site):
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
         used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
-        self._shaped = [machine for machine in used if machine.shape and _is_shaping(self.topology)]
+        paths = LinkStates(self.topology).states().values()
+        has_shape = any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
+        self._shaped = [machine for machine in used if machine.shape and has_shape]
         if self._shaped and len(names) > len(self.machines):  # tc tells paths by address
             what = f"{len(names)} hosts of {self.topology.name} on {len(self.machines)} machines"
             raise SpecError(f"{what}: paths inside of a machine cannot be shaped", "add machines, or leave out shape")
@@ -220,11 +221,6 @@ class SshSite(Site):
 
     def _is_shaped(self, host: str) -> bool:
         return self.remote(host).machine in self._shaped
-
-
-def _is_shaping(topology: Topology) -> bool:
-    paths = LinkStates(topology).states().values()
-    return any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
 
 
 def _off_ns(measure: PathMeasure) -> int:
