@@ -23,8 +23,6 @@ WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
 TEXT_AT = {"Released": 0.82}  # shares of long arrows: beside "acquire topic" there is no room
 BEFORE_HEAD = 0.15  # of a step's circle, in distances between lifelines
-
-
 KINDS = {  # of messages: the paper's step (0: it has none), and what is written at the arrow
     "Release": (1, "release topic"),
     "Delete": (2, "give up ownership"),
@@ -105,9 +103,6 @@ def _arrows(messages: Frame) -> Frame:
             named[f"{end}_ms"] = (shown[f"{end}_at_ns"] - release.sent_at_ns) / 1e6
         parts.append(named)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
-
-
-# --- drawing -------------------------------------------------------------------------------------
 
 
 def draw(tables: FigureTables) -> Drawing:

@@ -11,8 +11,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import panels
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
-from paper_figs.epulsar.policies import GAME, gap
-from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.policies import GAME, TITLES, draw_four, gap, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame, Series

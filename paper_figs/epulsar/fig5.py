@@ -8,8 +8,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, panels
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.policies import ACCESS, UAVS
-from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.policies import ACCESS, TITLES, UAVS, draw_four, policy_key
 from paper_figs.epulsar.published import SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing

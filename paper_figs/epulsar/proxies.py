@@ -9,8 +9,9 @@ from analysis.spark import computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
-from paper_figs.epulsar.estimates import draw_each, errors, point
+from paper_figs.epulsar.estimates import draw_each, errors
 from paper_figs.epulsar.published import REPORT_S
+from paper_figs.epulsar.runs import idle
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
@@ -47,7 +48,8 @@ def _point(
     proxied: bool, handover: str, clients: int, still: int = STILL_S, rounds: int = STILL_S + MOBILE_S, sites: int = 4
 ) -> RunSpec:
     study = {"clients": clients, "proxied": proxied, "handover": handover, "still": still, "rounds": rounds}
-    return point("city-mec", {"sites": sites}, **study, first=min(SHOWN_FROM_S, still // 2), every=EVERY_S)
+    reads = {"first": min(SHOWN_FROM_S, still // 2), "every": EVERY_S}
+    return idle("coordinates", "city-mec", {"sites": sites}, {**study, **reads})
 
 
 def tables(data: Data) -> FigureTables:

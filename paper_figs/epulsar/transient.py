@@ -5,6 +5,7 @@ anew at the origin, round trips that are longer for half a minute, round trips w
 and brokers are not disturbed, so that whatever happens to them comes from where topics are placed.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
@@ -131,9 +132,6 @@ def recovery(curves: Frame) -> Frame:
     return pd.DataFrame(rows, columns=columns).astype({"back_s": float})
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """A column a scenario; above the topics on their best broker, below the messages within the bound."""
     curves, back = tables["curves"], tables["recovery"]
@@ -179,31 +177,24 @@ def _words(back: Frame) -> str:
     return text + (f",\n{late} of {len(back)} not by the end" if late else "")
 
 
-# --- the claim -----------------------------------------------------------------------------------
-
-
 def measure_e14(tables: Tables) -> Evidence:
     """Dips where they must be, and that everything is back over the last seconds, beside the undisturbed run."""
     back, curves = tables["epulsar-transient/recovery"], tables["epulsar-transient/curves"]
     early = curves[curves.t_s < FIRST_S].groupby(["scenario", "repetition"], as_index=False).best.mean()
     dips, returns = [], []
     for scenario in sorted(set(back.scenario), key=DISTURBED.index):
-        title = DISTURBANCES[scenario].title.replace("\n", " ")
+        title, of = DISTURBANCES[scenario].title.replace("\n", " "), partial(by_repetition, back, scenario=scenario)
         if scenario == "cold":
             lost = by_repetition(early, "best", scenario=CALM) - by_repetition(early, "best", scenario=scenario)
             dips.append(above(f"{title}: topics that are misplaced in the first {FIRST_S} s, more", samples(lost)))
         elif scenario in MUST_DIP:
-            dips.append(above(f"{title}: topics that are misplaced, at most", _of(back, "dip", scenario)))
+            dips.append(above(f"{title}: topics that are misplaced, at most", samples(of("dip"))))
         for value, what in (("last", "topics on their best broker"), ("last_in_bound", "messages within the bound")):
             label = f"{title}: {what} in the last {LAST_S} s, over undisturbed"
-            returns.append(Check(label, tuple(_of(back, value, scenario)), low=BACK, published=1.0))
+            returns.append(Check(label, tuple(samples(of(value))), low=BACK, published=1.0))
     if not returns:
         raise KeyError("a disturbed run and an undisturbed one")
     return Evidence((*dips, *returns), tuple(dips))
-
-
-def _of(back: Frame, value: str, scenario: str) -> list[float]:
-    return samples(by_repetition(back, value, scenario=scenario))
 
 
 E14 = (
