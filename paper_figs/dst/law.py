@@ -185,7 +185,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_contraction(axes: Axes, contraction: Frame, measure: str, x: str) -> None:
-    """Measured as points, Phi_cr as a line."""
     for name, look in LOOKS.items():
         part = contraction[(contraction.measure == measure) & (contraction.graph == name)].sort_values(x)
         drawing.curve(axes, part[x], part.phi_cr, look)

@@ -129,7 +129,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: Json) -> None:
-    """Words in a box about a point."""
     middle: Json = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 

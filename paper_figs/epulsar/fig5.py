@@ -51,8 +51,7 @@ def measure_e6(tables: Tables) -> Evidence:
     runs = where(tables["epulsar-fig5/runs"], in_height=True, policy="epulsar")
     exact: list[Check] = []
     direction: list[Check] = []
-    for zones in sorted(set(runs.zones)):
-        here = where(runs, zones=zones)
+    for zones, here in runs.groupby("zones"):
         for checks, how in ((exact, "estimated"), (direction, "true")):
             worst = samples(by_repetition(here, f"{how}_worst_max_ms"))
             checks.append(below(f"{zones} zones, {how}: worst delay of all placements", worst, SWARM_BOUND_MS, "ms"))

@@ -16,7 +16,7 @@ from paper_figs.epulsar.runs import idle
 from paper_figs.figure import FigureTables
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, where, with_point
+from paper_figs.series import by_repetition, with_point
 from paper_figs.style import Dashes, Style, style_of
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
@@ -68,10 +68,9 @@ def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:
     return {name: with_point(data, frame, factors, axes).drop(columns="run_id") for name, frame in frames.items()}
 
 
-def gap(runs: Frame, value: str, policy: str, other: str, **point: object) -> Series:
-    """``policy`` less ``other``, paired by repetition; KeyError where a point has no data."""
-    one, less = (by_repetition(where(runs, **point), value, policy=name) for name in (policy, other))
-    return one - less
+def gap(runs: Frame, value: str, policy: str, other: str) -> Series:
+    """``policy`` less ``other`` at one point, paired by repetition; KeyError without data."""
+    return by_repetition(runs, value, policy=policy) - by_repetition(runs, value, policy=other)
 
 
 def look_of(policy: str, is_true: bool = False) -> Style:

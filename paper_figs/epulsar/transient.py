@@ -17,7 +17,7 @@ from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, samples, with_point
+from paper_figs.series import by_repetition, frame_of, samples, with_point
 from paper_figs.style import Style, style_of
 
 SITES, TOPICS = 4, 8
@@ -113,8 +113,6 @@ def recovery(curves: Frame) -> Frame:
     undisturbed run's; back_s, from the disturbance's end until it stays at ``BACK`` of the undisturbed one (null: not
     by the end).  last_in_bound: as last, of the messages.
     """
-    import pandas as pd
-
     columns = ["scenario", "repetition", "dip", "last", "last_in_bound", "back_s"]
     rows = []
     calm = curves[curves.scenario == CALM].set_index(["repetition", "t_s"])
@@ -129,7 +127,7 @@ def recovery(curves: Frame) -> Frame:
         back_s = None if never else (low.max() + STEP_S - since_s if len(low) else 0)
         shares = [here[name][late].mean() / usual[name][late].mean() for name in ("best", "in_bound")]
         rows.append([scenario, repetition, (usual.best - here.best).max(), *shares, back_s])
-    return pd.DataFrame(rows, columns=columns).astype({"back_s": float})
+    return frame_of(rows, columns).astype({"back_s": float})
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -155,7 +153,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_share(axes: Axes, part: Frame, usual: Frame, value: str, span_s: tuple[int, int]) -> None:
-    """Each repetition thin, their mean thick."""
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
     for _, run in part.groupby("repetition"):
