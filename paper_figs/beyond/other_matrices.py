@@ -12,8 +12,7 @@ from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, DRAWN, OPTION, read
-from paper_figs.epulsar.policies import GAME
-from paper_figs.epulsar.policy_drawing import draw_policies, look_of
+from paper_figs.epulsar.policies import GAME, draw_policies, look_of
 from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above

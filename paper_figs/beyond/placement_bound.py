@@ -9,8 +9,7 @@ from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, curve, label, panels, rule
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.policies import ACCESS_MS, GAME, UAVS
-from paper_figs.epulsar.policy_drawing import ESTIMATING, draw_policies, policy_key
+from paper_figs.epulsar.policies import ACCESS_MS, ESTIMATING, GAME, UAVS, draw_policies, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS, SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Axes, Data, Drawing, Frame

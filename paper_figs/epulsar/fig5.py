@@ -8,8 +8,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, panels
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.policies import ACCESS, UAVS
-from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.policies import ACCESS, TITLES, UAVS, draw_four, policy_key
 from paper_figs.epulsar.published import SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing
@@ -52,8 +51,7 @@ def measure_e6(tables: Tables) -> Evidence:
     runs = where(tables["epulsar-fig5/runs"], in_height=True, policy="epulsar")
     exact: list[Check] = []
     direction: list[Check] = []
-    for zones in sorted(set(runs.zones)):
-        here = where(runs, zones=zones)
+    for zones, here in runs.groupby("zones"):
         for checks, how in ((exact, "estimated"), (direction, "true")):
             worst = samples(by_repetition(here, f"{how}_worst_max_ms"))
             checks.append(below(f"{zones} zones, {how}: worst delay of all placements", worst, SWARM_BOUND_MS, "ms"))

@@ -116,8 +116,7 @@ def measure_e8(tables: Tables) -> Evidence:
     rows = where(tables["epulsar-fig7/migrations"], metric=DOWNTIME)
     rows = rows[rows.topics == rows.topics.max()]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
-    checks = []
-    gains = []
+    checks, gains = [], []
     for wan_ms in sorted(set(rows.wan_ms)):
         ours, theirs = (by_repetition(rows, "p50_ms", system=system, wan_ms=wan_ms) for system in ("epulsar", "pulsar"))
         checks.append(below(f"WAN {wan_ms:g} ms: ePulsar's median over Pulsar's", samples(ours / theirs), 1.0))
