@@ -8,12 +8,12 @@ from analysis.spark import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
 from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
 
@@ -124,18 +124,10 @@ def recovery(curves: Frame, elections: Frame) -> Frame:
         here = part.set_index("t_s")
         less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
         held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
-        led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
-        unled_s = led.mean() if len(led) else None
-        rows.append([system, scenario, less.max(), unled_s, _last_s(held), _last_s(less > RECOVERED)])
+        unled_s = elections[(elections.system == system) & (elections.scenario == scenario)].after_s.mean()
+        lasting = [lasts_s(bad, STEP_S, FROM_S) for bad in (held, less > RECOVERED)]
+        rows.append([system, scenario, less.max(), unled_s, *lasting])
     return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
-
-
-def _last_s(bad: Series) -> float | None:
-    """From the fault to the end of the last bad step; None where that is the run's."""
-    if not bad.any():
-        return 0.0
-    last = int(bad[bad].index.max())
-    return None if last == bad.index.max() else float(last + STEP_S - FROM_S)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -161,8 +153,7 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set_xticks(range(0, END_S + 1, 30))
     axes[0].set(ylim=(0, 100), yticks=range(0, 101, 25))
     areas = [bar_key(AREA._replace(label="within the bound"), 0.9), bar_key(AREA._replace(label="later"), 0.35)]
-    lines = [key(USUAL, marker=False), bar_key(FAULT)]
-    legend_above(drawing, [*areas, *lines], below=True)
+    legend_above(drawing, [*areas, key(USUAL, marker=False), bar_key(FAULT)], below=True)
     return drawing
 
 

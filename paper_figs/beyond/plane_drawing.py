@@ -5,23 +5,11 @@ from contextlib import suppress
 
 from analysis.verdicts import Interval
 from core.units import duration_ns
+from paper_figs import drawing
 from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
-from paper_figs.beyond.sweeps import MEASURES, SWEEPS, Sweep
-from paper_figs.drawing import (
-    GREY,
-    categories,
-    curve,
-    interval_bars,
-    interval_points,
-    label,
-    log_axis,
-    marks,
-    plain,
-    rule,
-    sheet,
-    title,
-)
+from paper_figs.beyond.sweeps import SWEEPS
+from paper_figs.drawing import GREY, log_axis, plain, title
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import floored, intervals_of
 from paper_figs.keys import key, legend_above
@@ -41,8 +29,8 @@ TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\n
 def draw(tables: FigureTables) -> Drawing:
     """Four panels, below them three rows of sweeps."""
     sweeps = tables["sweeps"]
-    drawing = sheet(12.5, 9.6)
-    above, below = drawing.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.3])[:, 0]
+    sheet = drawing.sheet(12.5, 9.6)
+    above, below = sheet.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.3])[:, 0]
     plane, waiting, kinds, excess = above.subplots(1, 4, width_ratios=[2, 2, 1.4, 0.6])
     axes = below.subplots(len(ROWS), len(SWEEPS), height_ratios=[1, 1, 0.9])
     names = order_of(sweeps.name)
@@ -53,7 +41,7 @@ def draw(tables: FigureTables) -> Drawing:
     _draw_plane(plane, sweeps, names)
     legend_above(below, [key(style_of(name)) for name in names], min(10, max(1, len(names))), below=True)
     above.suptitle(offered(tables["facts"].iloc[0]), fontsize=8, x=0.01, ha="left")
-    return drawing
+    return sheet
 
 
 def offered(facts: Series) -> str:
@@ -81,19 +69,6 @@ def _clock(span: str) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-def means(sweeps: Frame, sweep: str, name: str) -> Frame:
-    """One limiter's means along a sweep, a row a value in ascending order, a column a measure.
-
-    Further columns: is_base, place (of the value among those of all limiters).
-    """
-    part = sweeps[sweeps.sweep == sweep]
-    order = values_in_order(part)
-    wide = part[part.name == name].pivot(index="value", columns="measure", values="mean").reindex(columns=MEASURES)
-    wide["is_base"] = part[(part.name == name)].groupby("value").is_base.first()
-    wide["place"] = [order.index(value) if value in order else -1 for value in wide.index]
-    return wide.sort_values("place")
-
-
 def values_in_order(part: Frame) -> list[str]:
     """The values of a sweep: spans and numbers by size, the full mesh before other overlays."""
 
@@ -107,15 +82,21 @@ def values_in_order(part: Frame) -> list[str]:
 
 
 def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
-    """Draw each limiter's line along a sweep, error over ``x``, the base's point large; give it with at_x and at_y."""
+    """Draw each limiter's line along a sweep, error over ``x``, the base's point large.
+
+    Give it: a row a value in ascending order, is_base, at_x, at_y.
+    """
+    along = sweeps[sweeps.sweep == sweep]
+    order = ["", *values_in_order(along)]
     for name in names:
-        part, look = means(sweeps, sweep, name), style_of(name)
-        part = part[part.error_share.notna()]
+        own, look = along[along.name == name], style_of(name)
+        wide = own.pivot(index="value", columns="measure", values="mean").reindex(columns=["error_share", x])
+        wide["is_base"] = own.groupby("value").is_base.first().astype(bool)
+        part = wide.loc[sorted(wide.index, key=order.index)].dropna(subset="error_share")
         part = part.assign(at_x=part[x].clip(lower=1) if sweep == "period" else part[x], at_y=100 * part.error_share)
-        base = part[part.is_base.astype(bool)]
-        curve(axes, part.at_x, part.at_y, look, width=1.1)
-        marks(axes, part.at_x, part.at_y, look._replace(marker="."), size=4)
-        marks(axes, base.at_x, base.at_y, look, size=6)
+        drawing.curve(axes, part.at_x, part.at_y, look, width=1.1)
+        drawing.marks(axes, part.at_x, part.at_y, look._replace(marker="."), size=4)
+        drawing.marks(axes, part.at_x[part.is_base], part.at_y[part.is_base], look, size=6)
         yield name, part
 
 
@@ -147,7 +128,7 @@ def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     far = [
         (f"{float(str(value)):g} x as far", row.at_x, row.at_y, GREY)
         for part in parts.values()
-        for value, row in part[~part.is_base.astype(bool) & (part.at_x > 1)].iterrows()
+        for value, row in part[~part.is_base & (part.at_x > 1)].iterrows()
     ]
     _name_bases(axes, parts, far)
 
@@ -157,7 +138,7 @@ def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, f
     bases = [
         (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
         for name, part in parts.items()
-        for row in part[part.is_base.astype(bool)].itertuples()
+        for row in part[part.is_base].itertuples()
     ]
     label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
 
@@ -175,14 +156,14 @@ def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> No
             for mean in intervals_of(row, 100.0):
                 low, high = sorted((sign * mean.low, sign * mean.high))
                 signed = Interval(sign * mean.mean, low, high, mean.count)
-                interval_bars(panel, [place], [signed], style_of(name), 0.7, True, 1.0 if sign > 0 else 0.55)
+                drawing.interval_bars(panel, [place], [signed], style_of(name), 0.7, True, 1.0 if sign > 0 else 0.55)
                 end = sign * (mean.high if mean.count > 1 else mean.mean)
                 text = f"{mean.mean:.2g}" if mean.mean < 9.95 else f"{mean.mean:.0f}"
-                label(panel, text, (end, place), "#333333", (3 * sign, 0), size=5.5)
+                drawing.label(panel, text, (end, place), "#333333", (3 * sign, 0), size=5.5)
     for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
         panel.set_xlim(*reach)
-        rule(panel, 0, "x", reference=True)
-        categories(panel, [style_of(name).label for name in names], "y")
+        drawing.rule(panel, 0, "x", reference=True)
+        drawing.categories(panel, [style_of(name).label for name in names], "y")
     excess.tick_params(labelleft=False)
     axes.set_xlabel("rejected wrongly | admitted wrongly\n(% of requests)", fontsize=7.5)
     excess.set_xlabel("worst excess\n(% of capacity)", fontsize=7.5)
@@ -202,12 +183,11 @@ def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]
             panel.set_ylabel(ROWS[measure], fontsize=7.5)
         if measure == next(iter(ROWS)):
             title(panel, f"({'efghij'[number]}) {sweep.title}")
-        _name_values(panel, sweep, drawn[drawn.sweep == sweep.column])
         panel.tick_params(labelsize=7, labelleft=not number, labelbottom=measure == list(ROWS)[-1])
 
 
 def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
-    """A line a limiter that the sweep touches, over places of equal distance; intervals as bars."""
+    """A line a limiter that the sweep touches, over places of equal distance; the base's value in bold."""
     order = values_in_order(part)
     for name in names:
         line = part[(part.name == name) & (part.value != "")].dropna(subset="mean")
@@ -215,27 +195,22 @@ def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
             continue
         line = line.assign(place=[order.index(value) for value in line.value]).sort_values("place")
         intervals = [floored(interval) for interval in intervals_of(line, 100.0)]
-        interval_points(axes, line.place, intervals, style_of(name), joined=True, size=3.2)
+        drawing.interval_points(axes, line.place, intervals, style_of(name), joined=True, size=3.2)
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
-
-
-def _name_values(axes: Axes, sweep: Sweep, part: Frame) -> None:
-    """The sweep's values as they are read; the base's in bold."""
-    order = values_in_order(part)
-    axes.set_xticks(range(len(order)), [_text(sweep, value) for value in order], fontsize=7)
+    axes.set_xticks(range(len(order)), [_text(part.sweep.iloc[0], value) for value in order], fontsize=7)
     bases = set(part[part.is_base].value)
     for text, value in zip(axes.get_xticklabels(), order, strict=True):
         text.set_fontweight("bold" if value in bases else "normal")
 
 
-def _text(sweep: Sweep, value: str) -> str:
-    if sweep.column == "loss":
+def _text(sweep: str, value: str) -> str:
+    """A value as it is read."""
+    if sweep == "loss":
         return f"{100 * float(value):g} %" if float(value) else "none"
-    if sweep.column == "delay":
+    if sweep == "delay":
         return f"{float(value):g} x"
-    if value in TEXTS:
-        return TEXTS[value]
     number = value.rstrip("ms")
     unit = value.removeprefix(number)
-    return f"{number} {unit}" if unit and number.replace(".", "").isdigit() else value
+    is_span = unit and number.replace(".", "").isdigit()
+    return TEXTS.get(value, f"{number} {unit}" if is_span else value)
