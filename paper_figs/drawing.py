@@ -9,15 +9,15 @@ What is logarithmic is made so before anything is drawn: whiskers that reach 0 a
 mean.  Neither seaborn nor matplotlib is imported at module level.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from analysis.verdicts import Interval, t_interval
+from analysis.verdicts import t_interval
 from core.records import Options
-from paper_figs.intervals import ends_on, whiskers
+from paper_figs.intervals import Intervals, ends_on, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
-from paper_figs.style import PANEL_INCHES, Style
+from paper_figs.style import PANEL_INCHES, Looks, Style
 
 Side = Literal["x", "y"]
 
@@ -124,14 +124,7 @@ def curve(
 
 
 def mean_lines(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    apart_points: float = 0.0,
-    size: float = 4.5,
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, apart_points: float = 0.0, size: float = 4.5
 ) -> None:
     """A line a value of ``by`` through the means of ``y`` at each ``x``, with their 95 % intervals.
 
@@ -153,14 +146,7 @@ def mean_lines(
 
 
 def mean_points(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    order: Sequence[object],
-    dodge: float = 0.5,
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, order: Sequence[object], dodge: float = 0.5
 ) -> None:
     """Points side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``.
 
@@ -177,7 +163,7 @@ def mean_points(
 def interval_points(
     axes: Axes,
     at: Values,
-    intervals: Sequence[Interval],
+    intervals: Intervals,
     look: Style,
     lying: bool = False,
     joined: bool = False,
@@ -227,9 +213,7 @@ def rule(axes: Axes, at: float, side: Side = "y", reference: bool = False, text:
 # --- bars ----------------------------------------------------------------------------------------
 
 
-def mean_bars(
-    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Mapping[str, Style], order: Sequence[object]
-) -> None:
+def mean_bars(axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, order: Sequence[object]) -> None:
     """Bars side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``."""
     import seaborn
 
@@ -247,7 +231,7 @@ def mean_bars(
 def interval_bars(
     axes: Axes,
     at: Values,
-    intervals: Sequence[Interval],
+    intervals: Intervals,
     look: Style,
     width: float = 0.34,
     lying: bool = False,

@@ -16,9 +16,7 @@ _STEPS = 16  # of a line, between two of its points
 
 
 def label_points(
-    axes: Axes,
-    points: Sequence[tuple[str, float, float, str]],
-    lines: Iterable[Sequence[Point]] = (),
+    axes: Axes, points: Sequence[tuple[str, float, float, str]], lines: Iterable[Sequence[Point]] = ()
 ) -> None:
     """Write each (text, x, y, colour) beside its point, greedily where it covers least.
 

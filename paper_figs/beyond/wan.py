@@ -21,7 +21,7 @@ from paper_figs.beyond.limiters import LIMITERS, Limiter, named
 from paper_figs.drawing import SMALL, categories, interval_points, label, marks
 from paper_figs.intervals import floored
 from paper_figs.light import Axes, Data, Frame, SparkFrame
-from paper_figs.series import frame_of, joined, samples
+from paper_figs.series import frame_of, in_ms, joined, samples
 from paper_figs.style import Style, style_of
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
@@ -88,15 +88,14 @@ def runs_of(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     from analysis import limiting, usage
-    from analysis.metrics import percentiles
 
-    latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
+    latency = data.latency_histogram.where("metric = 'decision_latency'")
     convergence = usage.convergence(data.samples, data.table("usage"), data.runs)
     runs = joined(
         points_of(data),
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
-        latency.selectExpr("run_id", *(f"{q}_ns / 1e6 as {q}_ms" for q in ("p50", "p95", "p99"))),
+        in_ms(latency, {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}, "run_id"),
         data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
         _replicas(data.samples),
         convergence.selectExpr("run_id", "convergence_ns / 1e9 as convergence_s"),
