@@ -61,12 +61,8 @@ def whiskers(intervals: Intervals, is_log: bool = False) -> Floats:
     return np.where(np.isfinite(error), error, np.nan)
 
 
-def ends_on(is_log: bool) -> Callable[[Series], tuple[float, float]]:
-    """What seaborn asks for: from values to the ends of their interval, on a log axis or another."""
-
-    def ends(values: Series) -> tuple[float, float]:
-        below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
-        mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
-        return mean - below, mean + above
-
-    return ends
+def ends(values: Series, is_log: bool) -> tuple[float, float]:
+    """What seaborn asks for: the ends of the values' interval, on a log axis or another."""
+    below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
+    mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
+    return mean - below, mean + above

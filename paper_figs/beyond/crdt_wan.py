@@ -110,7 +110,6 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
 
 
 def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
-    """Distribution functions of the emulated runs, on a log axis."""
     log_axis(axes, "x", steps=(1,))
     for name in names:
         line = latency[(latency.name == name) & (latency.testbed != VIRTUAL)]

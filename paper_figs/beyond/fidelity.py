@@ -44,22 +44,14 @@ def tables(data: Data) -> FigureTables:
     assert data.spark is not None
     pairs = fidelity.pair_frame(data.spark, fidelity.pairs_of(data.folders))
     of_latency = collect(fidelity.distances(data.latency_histogram, pairs), ["live_run_id", "metric"])
-    latency = of_latency.merge(_points_of(data), on="live_run_id")
+    brokers = collect(data.runs.selectExpr("run_id", "factors['topology.brokers'] as k"), ["run_id"])
+    points = wan.points_of(data).drop(columns="testbed").merge(plain(brokers, ["k"]), on="run_id")
+    latency = of_latency.merge(points.rename(columns={"run_id": "live_run_id"}), on="live_run_id")
     for column in [name for name in latency.columns if name.endswith("_ns")]:
         latency[column.removesuffix("_ns") + "_ms"] = latency.pop(column) / MILLISECOND_NS
     latency = latency[latency.k.notna()].astype({"k": int}).drop(columns=["virtual_run_id", "live_run_id", "name"])
     latency = latency.sort_values(["metric", "k", "repetition"], ignore_index=True)
     return {"latency": latency, "decisions": wan.flips_of_twins(data)}
-
-
-def _points_of(data: Data) -> Frame:
-    """live_run_id, name (of the limiter, or the system), k (missing for limiters), repetition, validity."""
-    from pyspark.sql import functions as f
-
-    ks = collect(data.runs.select("run_id", f.col("factors")["topology.brokers"].alias("k")), ["run_id"])
-    points = wan.points_of(data)
-    points = points[points.testbed != wan.VIRTUAL].drop(columns="testbed")
-    return points.merge(plain(ks, ["k"]), on="run_id").rename(columns={"run_id": "live_run_id"})
 
 
 def draw(tables: FigureTables) -> Drawing:

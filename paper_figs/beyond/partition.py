@@ -185,7 +185,6 @@ def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
 
 
 def _note(axes: Axes, rows: Frame) -> None:
-    """How long it takes to recover, and what was lost."""
     if rows.empty:
         return
     row = rows.iloc[0]

@@ -63,12 +63,16 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
-    curves, elections = _curves(data), _elections(data)
+    from pyspark.sql import functions as f
+
+    curves = _curves(data)
+    late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
+    after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
+    elections = _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
-    """``frame`` with system, scenario and repetition of its runs."""
     runs = data.runs.selectExpr("run_id", "system", "repetition", "factors['study.faults'] as faults")
     named = collect(frame.join(runs, "run_id"), order)
     named["scenario"] = [scenario_of(text, FAULTS) for text in named.faults]
@@ -98,18 +102,10 @@ def _curves(data: Data) -> Frame:
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: Data) -> Frame:
-    """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
-    from pyspark.sql import functions as f
-
-    late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
-    after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
-    return _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
-
-
 def recovery(curves: Frame, elections: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
+    ``elections``: a row a run in which somebody is elected after the fault began: system, scenario, after_s.
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
     somebody is elected, on average (null: nobody is, as the leader stays); held_s: until no message is held up any
     more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
@@ -177,12 +173,10 @@ def _words(row: Frame) -> str:
     if row.empty:
         return ""
     back = row.iloc[0]
-
-    def lasts(value: float) -> str:
-        return "to the end" if value != value else f"{value:.0f} s" if value else "none"
-
     led = "no new leader" if back.unled_s != back.unled_s else f"no leader for {back.unled_s:.1f} s"
-    return f"{led}\nheld up: {lasts(back.held_s)}\nfewer in bound: {lasts(back.back_s)}"
+    spans = (back.held_s, back.back_s)
+    held, fewer = ("to the end" if span != span else f"{span:.0f} s" if span else "none" for span in spans)
+    return f"{led}\nheld up: {held}\nfewer in bound: {fewer}"
 
 
 NOTES = (

@@ -1,19 +1,21 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise, product
+from math import cos, radians, sin
 
 from analysis.verdicts import Interval
+from core.records import Options
 from core.units import duration_ns
 from paper_figs import drawing
-from paper_figs.beyond.labels import label_points
 from paper_figs.beyond.limiters import order_of
 from paper_figs.beyond.sweeps import SWEEPS
 from paper_figs.drawing import GREY, log_axis, plain, title
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import floored, intervals_of
 from paper_figs.keys import key, legend_above
-from paper_figs.light import Axes, Drawing, Frame, Series
+from paper_figs.light import Axes, Drawing, Floats, Frame, Series
 from paper_figs.style import style_of
 
 OVERLAYS = ("full-mesh", "random", "star", "tree", "ring", "line")
@@ -24,6 +26,13 @@ ROWS = {
     "excess_share": "worst excess\n(% of capacity)",
 }
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+_OUTSIDE, _COVERED = 20.0, 5.0  # what pixels outside the panel, and covered ones, count beside a longer way
+_REACHES = (8.0, 17.0, 28.0, 40.0)  # points: how far a name may be; beyond the first it has a line to its point
+_SIZE = 6.5  # points, of the names
+_STEPS = 16  # of a line, between two of its points
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -101,7 +110,6 @@ def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> I
 
 
 def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
-    """Error against bytes; a line along the period."""
     log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
     log_axis(axes)
     parts = dict(_lines(axes, sweeps, "period", names, "bytes_per_request"))
@@ -115,7 +123,6 @@ def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
 
 
 def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
-    """Error against the wait for a decision; a line along the distances."""
     ticks = (0, 1, 10, 100, 1000)
     log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
     log_axis(axes)
@@ -140,7 +147,7 @@ def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, f
         for name, part in parts.items()
         for row in part[part.is_base].itertuples()
     ]
-    label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
+    _label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
 
 
 def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> None:
@@ -172,7 +179,6 @@ def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> No
 
 
 def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:
-    """One measure in all sweeps, on a common axis."""
     drawn = sweeps[sweeps.measure == measure]
     highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
     for number, (panel, sweep) in enumerate(zip(row, SWEEPS, strict=True)):
@@ -205,7 +211,6 @@ def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
 
 
 def _text(sweep: str, value: str) -> str:
-    """A value as it is read."""
     if sweep == "loss":
         return f"{100 * float(value):g} %" if float(value) else "none"
     if sweep == "delay":
@@ -214,3 +219,58 @@ def _text(sweep: str, value: str) -> str:
     unit = value.removeprefix(number)
     is_span = unit and number.replace(".", "").isdigit()
     return TEXTS.get(value, f"{number} {unit}" if is_span else value)
+
+
+# --- names beside points, where they cover the least ---------------------------------------------
+
+
+def _label_points(
+    axes: Axes, points: Sequence[tuple[str, float, float, str]], lines: Iterable[Sequence[Point]] = ()
+) -> None:
+    """Write each (text, x, y, colour) beside its point, greedily where it covers least.
+
+    ``lines``: not to be covered either.  Axes must have their final limits and scales; the size of a text is
+    estimated from its length, so that nothing has to be drawn first.
+    """
+    sheet = axes.get_figure(root=True)
+    assert sheet is not None
+    sheet.draw_without_rendering()  # axes get their places
+    to_pixels, scale = axes.transData.transform, axes.figure.dpi / 72
+    frame = axes.get_window_extent()
+    border = (frame.x0 + 4 * scale, frame.y0, frame.x1, frame.y1)
+    taken = [_around(to_pixels((x, y)), 5 * scale) for _, x, y, _ in points]
+    for start, end in (pair for line in lines for pair in pairwise([to_pixels(point) for point in line])):
+        shares = (step / _STEPS for step in range(_STEPS + 1))
+        taken += [_around(start + share * (end - start), 1.5 * scale) for share in shares]
+    for text, x, y, colour in sorted(points, key=lambda point: (-point[2], point[1])):
+        at_x, at_y = to_pixels((x, y))
+        extent = 0.6 * _SIZE * scale * len(text), 1.2 * _SIZE * scale
+        places: list[tuple[float, int, Box]] = []  # cost, ring, box
+        for ring, angle in product(range(len(_REACHES)), range(0, 360, 30)):
+            box = _box(at_x, at_y, _REACHES[ring] * scale, angle, extent)
+            covered = sum(_overlap(box, other) for other in taken)
+            outside = extent[0] * extent[1] - _overlap(box, border)
+            places.append((_COVERED * covered + _OUTSIDE * outside + ring * extent[1] ** 2, ring, box))
+        _, ring, box = min(places)
+        taken.append(box)
+        offset = (box[0] - at_x) / scale, ((box[1] + box[3]) / 2 - at_y) / scale
+        leader = {"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
+        look: Options = {"fontsize": _SIZE, "color": colour, "va": "center", "zorder": 5}
+        axes.annotate(text, (x, y), offset, "data", "offset points", leader if ring else None, **look)
+
+
+def _box(x: float, y: float, reach: float, angle: int, extent: Point) -> Box:
+    """Of a text that is ``reach`` away in the direction ``angle``, in degrees: beside, above or below its point."""
+    across, up = cos(radians(angle)), sin(radians(angle))
+    left, bottom = x + reach * across - extent[0] * (1 - across) / 2, y + reach * up - extent[1] / 2
+    return left, bottom, left + extent[0], bottom + extent[1]
+
+
+def _around(at: Floats, half: float) -> Box:
+    return at[0] - half, at[1] - half, at[0] + half, at[1] + half
+
+
+def _overlap(one: Box, other: Box) -> float:
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, width) * max(0.0, height)

@@ -103,12 +103,10 @@ def _look(name: str, testbed: str) -> Style:
 
 
 def _of(frame: Frame, name: str, testbed: str) -> Frame:
-    """The rows of one series."""
     return frame[(frame.name == name) & ((frame.testbed == VIRTUAL) == (testbed == VIRTUAL))]
 
 
 def _draw_latency(axes: Axes, latency: Frame) -> None:
-    """Distribution functions: stairs, a step a city."""
     most = 1.0
     for series in SERIES:
         line = _of(latency, *series)

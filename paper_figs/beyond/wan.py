@@ -20,7 +20,7 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, Limiter, named
 from paper_figs.drawing import SMALL, categories, interval_points, label, marks
 from paper_figs.intervals import floored
-from paper_figs.light import Axes, Data, Frame, SparkFrame
+from paper_figs.light import Axes, Data, Frame
 from paper_figs.series import frame_of, in_ms, joined, samples
 from paper_figs.style import Style, style_of
 
@@ -91,27 +91,21 @@ def runs_of(data: Data) -> Frame:
 
     latency = data.latency_histogram.where("metric = 'decision_latency'")
     convergence = usage.convergence(data.samples, data.table("usage"), data.runs)
+    of_run = data.samples.where("node = ''").groupBy("run_id")
+    replicas = [f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS]
     runs = joined(
         points_of(data),
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
         in_ms(latency, {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}, "run_id"),
         data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
-        _replicas(data.samples),
+        of_run.agg(*replicas),
         convergence.selectExpr("run_id", "convergence_ns / 1e9 as convergence_s"),
     )
     runs["error_share"] = runs.false_admit_share + runs.false_reject_share
     runs["bytes_per_request"] = runs.pop("sent_bytes").fillna(0) / runs.offered_count
     runs = runs[(runs.name != "oracle") & runs.offered_count.notna()]
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
-
-
-def _replicas(samples: SparkFrame) -> SparkFrame:
-    """run_id, REPLICA_COUNTS."""
-    from pyspark.sql import functions as f
-
-    of_run = samples.where(f.col("node") == "").groupBy("run_id")
-    return of_run.agg(*(f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS))
 
 
 def flips_of(data: Data, pairs: Frame) -> Frame:
