@@ -60,8 +60,7 @@ def draw(tables: FigureTables) -> Drawing:
     live = ("decisions that differ from virtual time", "decision latency, emulated")
     drawing, axes = panels(2, 3, (*errors, *live, "gossip of all nodes", "at rest after the last request"))
     runs, flips = tables["runs"], tables["flips"]
-    there = set(runs.name)
-    names = [name for name in NAMES if name in there] + sorted(there - set(NAMES))
+    names = [name for name in NAMES if name in set(runs.name)] + sorted(set(runs.name) - set(NAMES))
     _draw_gaps(axes[0], tables["gaps"], names)
     _draw_errors(axes[1], runs, names)
     draw_flips(axes[2], [(style_of(name).label, style_of(name), flips[flips.name == name]) for name in names])

@@ -1,6 +1,6 @@
 """How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise, product
 from math import cos, radians, sin
@@ -90,11 +90,14 @@ def values_in_order(part: Frame) -> list[str]:
     return sorted(set(part.value) - {""}, key=size)
 
 
-def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> Iterator[tuple[str, Frame]]:
-    """Draw each limiter's line along a sweep, error over ``x``, the base's point large.
+def _draw_lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> dict[str, Frame]:
+    """Each limiter's line along a sweep, error over ``x``, the base's point large.
 
-    Give it: a row a value in ascending order, is_base, at_x, at_y.
+    Given back, by name: a row a value in ascending order, is_base, at_x, at_y.
     """
+    log_axis(axes)
+    axes.tick_params(labelsize=7.5)
+    parts = {}
     along = sweeps[sweeps.sweep == sweep]
     order = ["", *values_in_order(along)]
     for name in names:
@@ -106,18 +109,17 @@ def _lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> I
         drawing.curve(axes, part.at_x, part.at_y, look, width=1.1)
         drawing.marks(axes, part.at_x, part.at_y, look._replace(marker="."), size=4)
         drawing.marks(axes, part.at_x[part.is_base], part.at_y[part.is_base], look, size=6)
-        yield name, part
+        parts[name] = part
+    return parts
 
 
 def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
-    log_axis(axes)
-    parts = dict(_lines(axes, sweeps, "period", names, "bytes_per_request"))
+    parts = _draw_lines(axes, sweeps, "period", names, "bytes_per_request")
     axes.margins(x=0.12, y=0.1)
     axes.autoscale_view()
     axes.set_xlabel("bytes sent per request, by all nodes", fontsize=8)
     axes.set_ylabel("decided otherwise than the oracle (% of requests)", fontsize=8)
-    axes.tick_params(labelsize=7.5)
     title(axes, "(a) precision against bytes; lines: other periods")
     _name_bases(axes, parts)
 
@@ -125,12 +127,10 @@ def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
 def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
     ticks = (0, 1, 10, 100, 1000)
     log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
-    log_axis(axes)
-    parts = dict(_lines(axes, sweeps, "delay", names, "p99_ms"))
+    parts = _draw_lines(axes, sweeps, "delay", names, "p99_ms")
     axes.set_xlim(-0.25, max(5_000.0, axes.get_xlim()[1]))
     axes.margins(y=0.1)
     axes.set_xlabel("99th percentile of the wait for a decision (ms)", fontsize=8)
-    axes.tick_params(labelsize=7.5)
     title(axes, "(b) precision against latency; lines: other distances")
     far = [
         (f"{float(str(value)):g} x as far", row.at_x, row.at_y, GREY)
