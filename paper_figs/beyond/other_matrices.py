@@ -101,19 +101,14 @@ def draw(tables: FigureTables) -> Drawing:
         draw_policies(above, part, "sites", "over_best", policies=SYSTEMS)
         rule(above, 1.0, reference=True)
         _draw_errors(below, estimates[estimates.matrix == matrix])
-        title(above, f"({'abcde'[number]}) {_title(part, matrix)}")
+        files = sorted(set(part.file) - {""})  # of a table given
+        title(above, f"({'abcde'[number]}) {files[0][:28] if files else TITLES[matrix]}")
         below.set_xlabel("sites")
     axes[0].set_ylabel("worst true delay over the best")
     axes[0].set_ylim(0.95, max(2.2, 1.1 * float(runs.over_best.max()) if len(runs) else 0.0))
     axes[len(shown)].set_ylabel("error of estimates (%)")
     legend_above(drawing, [*(key(look_of(policy)) for policy in SYSTEMS), *map(key, ERRORS.values())])
     return drawing
-
-
-def _title(runs: Frame, matrix: str) -> str:
-    """A table's is its file's name."""
-    files = sorted(set(runs.file) - {""})
-    return files[0][:28] if files else TITLES[matrix]
 
 
 def _draw_errors(axes: Axes, estimates: Frame) -> None:

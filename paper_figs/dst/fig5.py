@@ -17,7 +17,7 @@ from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
 from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, reaction, totals, workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style
@@ -32,7 +32,7 @@ RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
 CRASHED: Json = {"faults": [CRASH, RESTART]}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
     specs = []
     for load in (load for load in LOADS if load != "log" or options["log"]):

@@ -11,7 +11,7 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.loads import point
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import frame_of, samples, where, with_point
 from paper_figs.style import Style
@@ -27,7 +27,7 @@ ADMITTED, THROTTLED = Style("admitted", "#0072B2", "", "--"), Style("throttled",
 EXACT = 1e-9  # relative: rounding
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Graph #1 under each rule, told of each client's demand in one cycle."""
     told = {"clients_at": [AT]}
     return [point({"kind": "ar1"}, "dst-1", cycles=AT + 1, study=told, rule=rule) for rule in RULES]

@@ -8,7 +8,6 @@ from analysis.spark import collect
 from core.records import Json, Options
 from harness.experiment import Option, RunSpec
 from paper_figs.dst.published import CYCLE, CYCLES, SERVERS
-from paper_figs.figure import Given
 from paper_figs.light import Column, Data, Frame, SparkFrame
 from paper_figs.series import frame_of, with_point
 from systems.parts.throttling import Array
@@ -30,7 +29,7 @@ FACTORS = {
 }
 
 
-def workload(load: str, options: Given) -> Json:
+def workload(load: str, options: Options) -> Json:
     """Options of the workload load-curve; a log needs ``--log``, ``white`` is AR(1) with coefficient 0."""
     if load == "log":
         return {"kind": load, "path": str(Path(options["log"]).absolute())}

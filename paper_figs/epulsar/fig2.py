@@ -12,7 +12,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.style import Style, series, style_of
 
@@ -38,7 +38,7 @@ KINDS = {  # of messages: the paper's step (0: it has none), and what is written
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """One topic with one client (5.7), moved once, every message kept."""
     load = {"topics": 1, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 10.0}
     systems: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}  # one topic to a bundle, as ePulsar has them

@@ -12,7 +12,7 @@ from paper_figs.drawing import GREY, TEXT, curve, label, log_axis, marks, panels
 from paper_figs.epulsar.estimates import SETTLED_S, draw_columns, errors
 from paper_figs.epulsar.published import ERROR_MS, ERROR_PERCENT, FEWEST_NODES, MOST_NODES, STABLE_MIN
 from paper_figs.epulsar.runs import idle
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import at_each, steps, where, with_point
@@ -39,7 +39,7 @@ LOOKS = {
 GREYS = ("#000000", "#777777", "#bbbbbb")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Node counts at one round trip, round trips at one count; at the scale small few nodes and three minutes."""
     if scale.physics == "small":
         grid = [(4, RTT_MS), *((8, rtt_ms) for rtt_ms in (20, RTT_MS, 100))]

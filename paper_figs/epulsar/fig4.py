@@ -13,7 +13,7 @@ from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.policies import GAME, TITLES, draw_four, gap, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples
 
@@ -21,7 +21,7 @@ CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """A run a number of cities, the largest ones first; those of ``--latency-table`` as far as it has as many."""
     table = measured(options)
     counts = scale.pick(tiny=(2, 8), quick=CITIES)

@@ -10,7 +10,7 @@ from paper_figs.drawing import log_axis, panels
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.policies import ACCESS, TITLES, UAVS, draw_four, policy_key
 from paper_figs.epulsar.published import SWARM_BOUND_MS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples, where
 
@@ -18,7 +18,7 @@ ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
 FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """A run a number of zones, with the access delay in the heights and without."""
     return [
         policies.point(scale, "city-mec", {"sites": zones}, access=ACCESS, access_in_height=in_height, **UAVS)

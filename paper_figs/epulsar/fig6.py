@@ -10,7 +10,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import CODE_CENTROID_BYTES, CODE_PAIRS_8_KB, CODE_PAIRS_16_KB, REPORT_S
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, steps, where, with_point
@@ -26,7 +26,7 @@ CODE_BYTES: dict[str, dict[int, float]] = {
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
     topics = scale.pick(tiny=(2, 4, 8), quick=TOPICS, paper=(*TOPICS, 32))
     clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)

@@ -12,7 +12,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
@@ -23,7 +23,7 @@ DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migratio
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(

@@ -14,7 +14,7 @@ from paper_figs.drawing import log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import draw_columns
 from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
 from paper_figs.epulsar.runs import idle
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Column, Data, Drawing, SparkFrame
 from paper_figs.series import at_each, plain, where
@@ -41,7 +41,7 @@ DRAWN = {  # a panel's label -> the column of the agents' own marks, and the mea
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Node counts on a star."""
     grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
     star, every = {"depth": 1, "delay": DELAY}, {"every": QUERY_S}

@@ -17,7 +17,7 @@ from core.records import Json
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, frame_of, in_ms, samples, with_point
@@ -52,7 +52,7 @@ COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The design; its two ends at scale tiny."""
     if scale.name == "tiny":
         return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]

@@ -12,7 +12,7 @@ from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.epulsar.estimates import draw_each, errors
 from paper_figs.epulsar.published import REPORT_S
 from paper_figs.epulsar.runs import idle
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
 from paper_figs.series import by_repetition, samples, with_point
@@ -33,7 +33,7 @@ SIDES = {  # proxied, mobile
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """In the cluster and behind proxies, standing and mobile; then more clients, fewer, and other handovers."""
     if scale.physics == "small":
         pairs = [(proxied, handover) for proxied in (False, True) for handover in ("", "30s")]

@@ -14,7 +14,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, curve, panels, title
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, frame_of, samples, with_point
@@ -63,7 +63,7 @@ DISTURBED = tuple(key for key in DISTURBANCES if key != CALM)
 MUST_DIP = ("cold", "detour")  # whose errors turn the order of brokers around for certain
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(DISTURBANCES))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}

@@ -10,7 +10,7 @@ from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, a
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
@@ -28,7 +28,7 @@ TOKENS = {broker: series(f"tokens, broker {broker[-1]}", n, dashes="--") for n, 
 WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
     specs = [
         RunSpec(

@@ -13,7 +13,7 @@ from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
@@ -44,7 +44,7 @@ ODDS = {
 DEFAULTS = {"batch": 1, "group_size": 1, "margin": 1.0, "rate_rps": 10.0}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Batches and k; margins at k = 6; synchronised groups, split with the bucket (srtm) and blindly (lb)."""
     most = most_brokers(scale)
     ks = scale.pick(small=[1, 2, most], tiny=[1, 2, most], quick=list(range(1, most + 1)))

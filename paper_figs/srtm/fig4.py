@@ -11,7 +11,7 @@ from analysis.verdicts import Claim, Evidence, Tables, above, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, steps, where, with_point
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
@@ -27,7 +27,7 @@ LOOKS = {name: series(label, n, "o^D"[n]) for n, (name, label) in enumerate(LABE
 
 
 def points(
-    scale: Scale, options: Given, publishers: int = FIG4_PUBLISHERS, calibrations: tuple[str, ...] = ("srtm-paper",)
+    scale: Scale, options: Options, publishers: int = FIG4_PUBLISHERS, calibrations: tuple[str, ...] = ("srtm-paper",)
 ) -> list[RunSpec]:
     """One point a calibration and k."""
     every = list(range(1, most_brokers(scale) + 1))

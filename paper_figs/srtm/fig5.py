@@ -7,7 +7,7 @@ points in the paper), capacity left, and time in violation of the SLO during the
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import samples
 from paper_figs.srtm import concentration as shared
@@ -20,7 +20,7 @@ SYSTEMS = ("lb", "conc")
 KEY = "srtm-fig5/runs"
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Panels x publishers x systems."""
     fewer = {"small": [4_000, 10_000], "tiny": [2_000, 4_000], "quick": [2_000, 6_000, 10_000]}
     sizes = scale.pick(**fewer, paper=[2_000, 4_000, 6_000, 8_000, 10_000])

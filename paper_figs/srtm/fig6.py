@@ -7,7 +7,7 @@ panels), so that a new topic is placed on broker 1 first.  Ours: the SLO line an
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples
@@ -26,7 +26,7 @@ BROKER_3 = 2  # counted from 0
 HIGHEST_MS = 4.0  # of the axis
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Panels x publishers x systems."""
     sizes = scale.pick(tiny=[4_000, 8_000], quick=[4_000, 8_000, 10_000], paper=[2_000, 4_000, 6_000, 8_000, 10_000])
     loads = scale.pick(small=SMALL_LOADS_RPS, tiny=INITIAL_LOADS_RPS)

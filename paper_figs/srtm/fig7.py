@@ -10,7 +10,7 @@ import msgspec
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, samples, where
 from paper_figs.srtm.grids import CONFORMANT, grouped
@@ -22,7 +22,7 @@ from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 HALF = 0.5  # published counts are whole numbers: half a unit is their rounding
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The paper's grid, and a few of its points under the literal envelope."""
     return main_points(scale) + literal_points(scale)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.verdicts import Claim, Evidence, Tables, above
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import samples, where
 from paper_figs.srtm.grids import arrivals, at, group_sizes, grouped, most_brokers
@@ -22,7 +22,7 @@ SYSTEMS = ("srtm", "max-min", FORCED)
 KEY = ["arrivals", "group_size", "repetition"]
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Fig. 7's points, and Max-Min on 1 to 6 brokers."""
     forced = [
         grouped("max-min", kind, size, brokers=count)

@@ -9,7 +9,7 @@ import numpy as np
 from analysis.verdicts import Claim, Evidence, Tables, at_most, below
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, doublings, samples
 from paper_figs.srtm.grids import arrivals, at, grouped
@@ -21,7 +21,7 @@ from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE
 SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time", which is 100 ms
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Spreads x arrivals x systems."""
     largest = f"{LARGEST_SPREAD_MS}ms"
     spreads = scale.pick(tiny=["0ms", largest], paper=["0ms", "2ms", "4ms", "8ms", "12ms", largest])

@@ -8,7 +8,7 @@ from analysis.verdicts import Claim, Evidence, Tables, above
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, doublings, in_ms, samples, where, with_point
@@ -30,7 +30,7 @@ LOOKS = {mode: series(f"GC {mode}", *at) for mode, at in zip(MODES, ((5, "s"), (
 SHIFTS = dict(zip(MODES, (-0.24, 0.0, 0.24), strict=True))  # of a category
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every mode at every rate."""
     if scale.name == "tiny":
         return [_spec(5.0, mode, "2s", 60) for mode in MODES[:2]]

@@ -11,7 +11,7 @@ from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import frame_of, with_point
 from paper_figs.srtm.grids import at, most_brokers, split
@@ -31,7 +31,7 @@ ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
 ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Kinds of arrivals x k."""
     most = most_brokers(scale)
     ks = scale.pick(tiny=[1, 2, most], quick=[1, 2, 3, most], paper=list(range(1, most + 1)))

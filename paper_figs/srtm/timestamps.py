@@ -12,7 +12,7 @@ from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, a
 from core.units import MICROSECOND_NS, MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, samples, where, with_point
 from paper_figs.srtm.grids import live_broker
@@ -42,7 +42,7 @@ KEPT = {  # metric, and stamps of the runs
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Both series with both stamps; what they share is run once."""
     if scale.name == "tiny":
         return [_spec(connections, EACH_RPS, stamps, "2s") for connections, stamps in ((20, "kernel"), (60, "read"))]

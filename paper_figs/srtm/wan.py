@@ -10,7 +10,7 @@ from analysis.spark import collect
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import in_ms
@@ -39,7 +39,7 @@ WHOLE = Style("", drawing.INK, "o", "-")
 EMULATED = Style("filled: emulated", drawing.GREY, "o", "-")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each system on both testbeds; the physics is small at every scale: that is what a live machine carries."""
     tiny = scale.name == "tiny"
     cities = {"brokers": BROKER_CITIES, "publishers": PUBLISHER_CITIES, "subscribers": SUBSCRIBER_CITIES}
