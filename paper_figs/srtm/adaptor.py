@@ -13,7 +13,7 @@ from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
+from paper_figs.srtm.grids import CONFORMANT, FEWER, at
 from paper_figs.srtm.published import PUBLISHERS
 from paper_figs.style import series, style_of
 
@@ -43,7 +43,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
         for share in SHARES
         for enabled in LOOKS
     ]
-    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
+    return at(scale, specs, FEWER)
 
 
 def tables(data: Data) -> FigureTables:

@@ -31,6 +31,7 @@ from paper_figs.srtm.published import BATCH, BROKERS, LARGEST_GROUP, PUBLISHERS
 CONFORMANT: Json = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
+FEWER = PUBLISHERS // SMALL_PUBLISHERS
 
 
 def at(scale: Scale, specs: Sequence[RunSpec], fewer: int = 1) -> list[RunSpec]:
@@ -63,10 +64,11 @@ def arrivals(scale: Scale) -> Sequence[str]:
     return ARRIVALS[:1] if scale.physics == "small" else ARRIVALS
 
 
-def group_sizes(scale: Scale) -> list[int]:
-    """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    sizes: list[int] = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
-    return sizes
+def group_searches(scale: Scale, systems: Sequence[str], **system_options: object) -> list[RunSpec]:
+    """Kinds of arrivals x sizes of synchronised groups x systems, Fig. 7, Fig. 8 and Table I."""
+    sizes = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
+    cases = [(system, kind, size) for kind in arrivals(scale) for size in sizes for system in systems]
+    return at(scale, [grouped(*case, **system_options) for case in cases], FEWER)
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: object) -> RunSpec:
@@ -77,13 +79,8 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **
     workload: Json = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
     if spread != "0ms":  # left out where it is the default, so that Fig. 7 and Fig. 9 share runs
         workload["spread"] = spread
-    return RunSpec(
-        system=system,
-        system_options=system_options,
-        workload=arrivals,
-        workload_options=workload,
-        study_options=CONFORMANT,
-    )
+    axes: Json = {"system": system, "system_options": system_options, "workload": arrivals}
+    return RunSpec(**axes, workload_options=workload, study_options=CONFORMANT)
 
 
 def topic(

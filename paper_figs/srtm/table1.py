@@ -14,8 +14,7 @@ from paper_figs import drawing
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, SparkFrame
 from paper_figs.series import by_repetition, samples, where, whole, with_point
-from paper_figs.srtm.grids import ARRIVALS, arrivals, at, group_sizes, grouped
-from paper_figs.srtm.grouped import FEWER
+from paper_figs.srtm.grids import ARRIVALS, group_searches
 from paper_figs.srtm.published import BROKERS, OVERHEAD_S, ROUND_S, TABLE_1
 from paper_figs.srtm.series import ENVELOPE_NOTE
 from paper_figs.tables import draw_table
@@ -26,8 +25,7 @@ ROUNDS_TOLERANCE = 0.30  # set with the claim: rounds are small whole numbers
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """SRTM's points of Fig. 7."""
-    specs = [grouped("srtm", kind, size) for kind in arrivals(scale) for size in group_sizes(scale)]
-    return at(scale, specs, FEWER)
+    return group_searches(scale, ["srtm"])
 
 
 def tables(data: Data) -> FigureTables:
