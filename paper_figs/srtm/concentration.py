@@ -19,10 +19,20 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, where, with_point
-from paper_figs.srtm.grids import ARRIVALS, at, topic
+from paper_figs.srtm.grids import at, topic
+from paper_figs.srtm.p99 import (
+    ENVELOPE_NOTE,
+    MEAN_NOTE,
+    SLO_MARGIN,
+    STRIPS_NOTE,
+    by_arrivals,
+    p99_sheet,
+    per_run,
+    slo_of,
+    slopes,
+    summary,
+)
 from paper_figs.srtm.published import BROKER_3_P99_MS, FIG6_PUBLISHERS, FITS_ONE, INITIAL_LOADS_RPS
-from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MARGIN, per_run, slo_of, slopes, summary
-from paper_figs.srtm.strips import MEAN_NOTE, STRIPS_NOTE, p99_sheet
 from paper_figs.style import style_of
 
 PANELS = (("poisson", 1), ("poisson", 10), ("periodic", 1), ("periodic", 10))
@@ -75,12 +85,6 @@ def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
         part = runs[(runs.arrivals == kind) & (runs.batch == batch)]
         if len(part):
             yield f"{kind.replace('poisson', 'Poisson')}, batch {batch}", part
-
-
-def by_arrivals(runs: Frame) -> list[tuple[str, Frame]]:
-    """The kinds of arrivals that were run, Poisson first, and their rows."""
-    every = [(kind, runs[runs.arrivals == kind]) for kind in ARRIVALS]
-    return [(kind, part) for kind, part in every if len(part)]
 
 
 def by_size(part: Frame, system: str) -> Frame:

@@ -15,8 +15,8 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, steps, where, with_point
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
+from paper_figs.srtm.p99 import slo_of
 from paper_figs.srtm.published import BROKERS, FIG4_PUBLISHERS, PUBLISHERS, REPORT_FIG6A_P99_MS
-from paper_figs.srtm.series import slo_of
 from paper_figs.style import series
 
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
@@ -38,21 +38,20 @@ def points(
 
 
 def tables(data: Data) -> FigureTables:
-    """``runs``: one row a run; ``latency``: over the repetitions; of token buckets alone, access delay."""
+    """``runs``: one row a run, percentiles and SLO in ms; ``latency``: over the repetitions.
+
+    Of token buckets alone, access delay; those runs come last.
+    """
     import pandas as pd
 
-    whole, alone = _part(_by_k(data), alone=False), _part(_by_k(data, "access_delay"), alone=True)
-    runs = pd.concat([whole, alone], ignore_index=True) if len(alone) else whole
+    of_runs = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
+    judged = f"metric = if(calibration = '{ALONE}', 'access_delay', 'end_to_end_latency')"
+    percentiles = in_ms(data.latency_histogram.join(of_runs, "run_id").where(judged), QUANTILES, "run_id")
+    frame = with_point(data, percentiles.join(of_runs, "run_id"), {"k": "topology.brokers"})
+    frame = frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"])
+    runs = pd.concat([_part(frame, alone) for alone in (False, True)], ignore_index=True)
     over = _long(runs).groupby(["calibration", "percentile", "k"])["ms"].agg(["mean", "std"]).fillna(0.0)
     return {"runs": runs, "latency": over.reset_index()}
-
-
-def _by_k(data: Data, metric: str = "end_to_end_latency") -> Frame:
-    """One row a run: calibration, k, repetition, the three percentiles and the SLO in ms."""
-    percentiles = in_ms(data.latency_histogram.where(f"metric = '{metric}'"), QUANTILES, "run_id")
-    slo_and_calibration = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
-    frame = with_point(data, percentiles.join(slo_and_calibration, "run_id"), {"k": "topology.brokers"})
-    return frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"], ignore_index=True)
 
 
 def _part(frame: Frame, alone: bool) -> Frame:
@@ -120,26 +119,19 @@ def measure_r4(tables: Tables) -> Evidence:
     return Evidence((published, *growth), (*growth, penalty))
 
 
-R3 = Claim(
-    "R3",
-    "Fig. 4, VI-A",
-    "6,000 publishers: the 99th percentile is very large at k = 1 (one broker is saturated), "
-    "lowest at k = 2, and grows from there as the DRL penalty does.",
-    ("srtm-fig4",),
-    measure_r3,
-    why="The figure's values are not printed in the text; where one broker saturates is a fit of the broker model.",
+SATURATED = (
+    "6,000 publishers: the 99th percentile is very large at k = 1 (one broker is saturated), lowest at k = 2, and "
+    "grows from there as the DRL penalty does."
 )
-R4 = Claim(
-    "R4",
-    "report, Fig. 6a",
-    "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6.",
-    ("srtm-fig4-1000",),
-    measure_r4,
-    why="With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
+WHY_R3 = "The figure's values are not printed in the text; where one broker saturates is a fit of the broker model."
+R3 = Claim("R3", "Fig. 4, VI-A", SATURATED, ("srtm-fig4",), measure_r3, why=WHY_R3)
+PENALTY = "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6."
+WHY_R4 = (
+    "With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
     "(26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token rate less than "
-    "1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise.",
+    "1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise."
 )
-CLAIMS = (R3, R4)
+R4 = Claim("R4", "report, Fig. 6a", PENALTY, ("srtm-fig4-1000",), measure_r4, why=WHY_R4)
 BUCKET_NOTE = (
     "Means and 95 % intervals over repetitions, on a fresh minute of traffic. The bucket (r, b) is the paper's: "
     "smallest b on a 70 s trace recorded before."

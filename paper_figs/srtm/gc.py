@@ -12,7 +12,7 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, doublings, in_ms, samples, where, with_point
-from paper_figs.srtm.grids import live_broker
+from paper_figs.srtm.grids import LIVE, live_broker
 from paper_figs.style import series
 
 PUBLISHERS, BATCH, SIZE_BYTES = 300, 10, 4_000
@@ -21,7 +21,6 @@ MODES = ("default", "friendly", "off")
 MARGIN = 20.0  # of the bucket's size: nobody waits for tokens, so what is seen is the process
 ROUND = "12s"
 REPETITIONS = {"tiny": 1, "small": 4, "quick": 4, "paper": 6}
-MINIMUM_REPETITIONS = 3
 METRICS = {"ingress_time": "arrival to release", "broker_time": "arrival to subscriber"}
 QUANTILES = {0.5: "p50_ms", 0.99: "p99_ms", 0.999: "p99_9_ms"}
 FACTORS = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
@@ -139,19 +138,7 @@ WHY_R24 = (
     "a broker is small. A collection lasts some milliseconds and a second has few of them, so fewer than one message "
     "in a hundred meets one; the 99.9th percentile is where they are seen, if anywhere."
 )
-CLAIMS = (
-    Claim(
-        "R24",
-        "V-C",
-        R24,
-        ("srtm-gc",),
-        measure_r24,
-        needs="mininet or local",
-        testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
-        why=WHY_R24,
-    ),
-)
+CLAIMS = (Claim("R24", "V-C", R24, ("srtm-gc",), measure_r24, why=WHY_R24, **LIVE),)
 EXPERIMENT = Experiment("srtm-gc", "Garbage collection of the broker", "SRTM, V-C", points, repetitions=REPETITIONS)
 NOTES = (
     "Live brokers only, stock nsqd with our ingress: friendly is slabs, buffers made beforehand and collection at a "

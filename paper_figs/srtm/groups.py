@@ -25,9 +25,19 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import doublings, samples, where
 from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, FEWER, arrivals, at, group_searches, grouped, most_brokers
+from paper_figs.srtm.p99 import (
+    ENVELOPE_NOTE,
+    SLO_MARGIN,
+    STRIPS_NOTE,
+    TAIL_NOTE,
+    Cases,
+    p99_sheet,
+    per_run,
+    slo_of,
+    slopes,
+    summary,
+)
 from paper_figs.srtm.published import ITS_BROKERS, LARGEST_GROUP, LARGEST_SPREAD_MS, SPREAD_GROUP
-from paper_figs.srtm.series import ENVELOPE_NOTE, SLO_MARGIN, per_run, slo_of, slopes, summary
-from paper_figs.srtm.strips import STRIPS_NOTE, TAIL_NOTE, Cases, p99_sheet
 
 SYSTEMS = ("srtm", "max-min")
 FORCED = "max-min-forced"

@@ -15,8 +15,8 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, SparkFrame
 from paper_figs.series import by_repetition, samples, where, whole, with_point
 from paper_figs.srtm.grids import ARRIVALS, group_searches
+from paper_figs.srtm.p99 import ENVELOPE_NOTE, by_arrivals
 from paper_figs.srtm.published import BROKERS, OVERHEAD_S, ROUND_S, TABLE_1
-from paper_figs.srtm.series import ENVELOPE_NOTE
 from paper_figs.tables import draw_table
 
 Rows = Mapping[int, tuple[Sequence[float], float]]  # by group size: rounds of each iteration, seconds
@@ -148,8 +148,7 @@ def measure_r18(tables: Tables) -> Evidence:
     """Mean over a repetition's searches: rounds of the last iteration, brokers of the first one."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
     exact, direction = [], []
-    for kind in sorted(set(runs.arrivals), reverse=True):
-        part = where(runs, arrivals=kind)
+    for kind, part in by_arrivals(runs):
         means = part.groupby("repetition")[["last_round_count", "first_reach"]].mean()
         last, first = samples(means.last_round_count), samples(means.first_reach)
         exact.append(at_most(f"{kind}: rounds of the last iteration", last, 1.0, "rounds"))
@@ -166,8 +165,8 @@ def measure_r26(tables: Tables) -> Evidence:
     """Sums over a repetition's searches: publishers moved back; largest number of brokers added at once."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
     exact = []
-    for kind in sorted(set(runs.arrivals), reverse=True):
-        groups = where(runs, arrivals=kind).groupby("repetition")
+    for kind, part in by_arrivals(runs):
+        groups = part.groupby("repetition")
         back, step = samples(groups["moved_back_count"].sum()), samples(groups["reach_step"].max())
         exact.append(at_most(f"{kind}: publishers moved back", back, 0.0, "publishers"))
         exact.append(at_most(f"{kind}: brokers added by one iteration", step, 1.0, "brokers"))

@@ -15,7 +15,7 @@ from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, samples, where, with_point
-from paper_figs.srtm.grids import live_broker
+from paper_figs.srtm.grids import LIVE, live_broker
 from paper_figs.style import series
 
 CONNECTIONS = (100, 300, 1_000)
@@ -24,7 +24,6 @@ TOTAL_RPS = 1_500.0  # of the topic, where that stays the same; both meet at 300
 STAMPS = ("kernel", "read")
 ROUND = "12s"
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
-MINIMUM_REPETITIONS = 3
 CAUSES = {"each": f"{EACH_RPS:g} msg/s a connection", "total": f"{TOTAL_RPS:,.0f} msg/s in all"}
 UNDUE = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 FLOOR_MS = 0.001  # below it the axis is linear, so that it has a zero
@@ -44,14 +43,14 @@ KEPT = {  # metric, and stamps of the runs
 
 def points(scale: Scale, options: Given) -> list[RunSpec]:
     """Both series with both stamps; what they share is run once."""
-    if scale.name == "tiny":
-        return [_spec(connections, EACH_RPS, stamps, "2s") for connections, stamps in ((20, "kernel"), (60, "read"))]
     loads = {(connections, rate) for connections in CONNECTIONS for rate in (EACH_RPS, TOTAL_RPS / connections)}
-    return [_spec(connections, rate, stamps, ROUND) for connections, rate in sorted(loads) for stamps in STAMPS]
-
-
-def _spec(connections: int, rate_rps: float, stamps: str, length: str) -> RunSpec:
-    return live_broker({"publishers": connections, "rate_rps": rate_rps}, length, stamps=stamps)
+    cases, length = [(*load, stamps) for load in sorted(loads) for stamps in STAMPS], ROUND
+    if scale.name == "tiny":
+        cases, length = [(20, EACH_RPS, "kernel"), (60, EACH_RPS, "read")], "2s"
+    return [
+        live_broker({"publishers": connections, "rate_rps": rate}, length, stamps=stamps)
+        for connections, rate, stamps in cases
+    ]
 
 
 def tables(data: Data) -> FigureTables:
@@ -161,16 +160,14 @@ def measure_r19(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "R19", "V-B", "Time stamps of the kernel remove the delay of conformant messages that stamps taken at reading "
-        "cause.", ("srtm-timestamps",), measure_r19, needs="mininet or local", testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
+        "cause.", ("srtm-timestamps",), measure_r19, **LIVE,
         why="With kernel stamps, too, messages take their tokens in the order in which they are read. After a stall "
         "that is not the order of arrival: a late stamp fills the bucket to the brim, and what it could not hold is "
         "lost for those that came before and are read after.",
     ),
     Claim(
         "R25", "V-B", "The error of time stamps taken at reading grows with the number of connections.",
-        ("srtm-timestamps",), measure_r25, needs="mininet or local", testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
+        ("srtm-timestamps",), measure_r25, **LIVE,
         why="A connection that is silent costs Go's scheduler nothing: what counts is how many have something to read "
         "at once. At the same rate in all, more connections alone need not matter.",
     ),
