@@ -19,19 +19,9 @@ from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, where, with_point
+from paper_figs.srtm import p99 as shared
 from paper_figs.srtm.grids import at, topic
-from paper_figs.srtm.p99 import (
-    ENVELOPE_NOTE,
-    MEAN_NOTE,
-    SLO_MARGIN,
-    STRIPS_NOTE,
-    by_arrivals,
-    p99_sheet,
-    per_run,
-    slo_of,
-    slopes,
-    summary,
-)
+from paper_figs.srtm.p99 import SLO_MARGIN, by_arrivals, per_run, slo_of, slopes, summary
 from paper_figs.srtm.published import BROKER_3_P99_MS, FIG6_PUBLISHERS, FITS_ONE, INITIAL_LOADS_RPS
 from paper_figs.style import style_of
 
@@ -130,7 +120,7 @@ def _sheet(
     """(a) to (d), those that were run; points above ``highest_ms`` are written at the upper edge."""
     runs = runs.assign(thousands=runs.publishers / 1_000)
     panels, label = list(cases(runs)) if len(runs) else [("", runs)], "publishers (thousands)"
-    return p99_sheet(panels, systems, "thousands", label, highest_ms=highest_ms, more_keys=more_keys)
+    return shared.p99_sheet(panels, systems, "thousands", label, highest_ms=highest_ms, more_keys=more_keys)
 
 
 # --- claims ----------------------------------------------------------------------------------------
@@ -288,7 +278,7 @@ FIG6_CLAIMS = (
         "penalty at this batch size, and Fig. 5b says that Conc meets the SLO on idle brokers at 10,000 publishers.",
     ),
 )  # fmt: skip
-NOTES = f"{MEAN_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}"
+NOTES = f"{shared.MEAN_NOTE} {shared.STRIPS_NOTE} {shared.ENVELOPE_NOTE}"
 CONCENTRATION = Experiment(
     "srtm-fig5", "The benefit of concentration", "SRTM, Fig. 5", fig5_points, open_to_systems=True
 )

@@ -72,7 +72,7 @@ def group_searches(scale: Scale, systems: Sequence[str], brokers: int = 0) -> li
 
 
 def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", brokers: int = 0) -> RunSpec:
-    """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D), with Max-Min forced to ``brokers``, if not 0.
+    """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D); with ``brokers``, forced to so many.
 
     1,000 is no multiple of 15 or 30: the last group is smaller.
     """
@@ -92,33 +92,20 @@ def topic(
     return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
 
 
-LIVE: Json = {"needs": "mininet or local", "testbed": "mininet", "minimum_repetitions": 3}  # of claims on one
-
-
-def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
-    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
-    return RunSpec(
-        system="lb",
-        workload="poisson",
-        workload_options=workload,
-        topology_options={"brokers": 1},
-        testbed="mininet",
-        calibration="small",
-        slo=CALIBRATED,
-        round=length,
-        study_options={"envelope": "conformant", **study},
-    )
-
-
 def split(brokers: int, workload: Json, arrivals: str = "poisson", **spec: Any) -> RunSpec:
     """A topic spread evenly over all of ``brokers`` idle brokers, with the literal envelope (II-A, VI-A).
 
     ``spec``: further fields of the run, ``calibration="bucket-only"`` for token buckets alone.
     """
-    return RunSpec(
-        system=spec.pop("system", "lb"),
-        workload=arrivals,
-        workload_options=workload,
-        topology_options={"brokers": brokers},
-        **spec,
-    )
+    point: Json = {"workload": arrivals, "workload_options": workload, "topology_options": {"brokers": brokers}}
+    return RunSpec(**{"system": "lb", **point, **spec})
+
+
+LIVE: Json = {"needs": "mininet or local", "testbed": "mininet", "minimum_repetitions": 3}  # claims on live brokers
+
+
+def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
+    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
+    options = {"envelope": "conformant", **study}
+    place = {"testbed": "mininet", "calibration": "small", "slo": CALIBRATED}
+    return split(1, workload, round=length, study_options=options, **place)

@@ -24,24 +24,13 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Given
 from paper_figs.light import Data, Drawing, Frame
 from paper_figs.series import doublings, samples, where
+from paper_figs.srtm import p99 as shared
 from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, FEWER, arrivals, at, group_searches, grouped, most_brokers
-from paper_figs.srtm.p99 import (
-    ENVELOPE_NOTE,
-    SLO_MARGIN,
-    STRIPS_NOTE,
-    TAIL_NOTE,
-    Cases,
-    p99_sheet,
-    per_run,
-    slo_of,
-    slopes,
-    summary,
-)
+from paper_figs.srtm.p99 import SLO_MARGIN, per_run, slo_of, slopes, summary
 from paper_figs.srtm.published import ITS_BROKERS, LARGEST_GROUP, LARGEST_SPREAD_MS, SPREAD_GROUP
 
 SYSTEMS = ("srtm", "max-min")
 FORCED = "max-min-forced"
-TITLES = ("Poisson", "periodic")  # in the order of ARRIVALS
 GROUP_SIZE = "group size (publishers)"
 HALF = 0.5  # published counts are whole numbers: half a unit is their rounding
 SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time", which is 100 ms
@@ -135,16 +124,18 @@ def fig9_draw(tables: FigureTables) -> Drawing:
     return _sheet(_panels(tables), "spread_ms", "spread of a group's instants (ms)")
 
 
-def _panels(tables: FigureTables) -> Cases:
+def _panels(tables: FigureTables) -> shared.Cases:
     runs = tables["runs"]
-    return [(title, runs[runs.arrivals == kind]) for kind, title in zip(ARRIVALS, TITLES, strict=True)]
+    return [(kind.replace("poisson", "Poisson"), runs[runs.arrivals == kind]) for kind in ARRIVALS]
 
 
-def _sheet(cases: Cases, x: str = "group_size", label: str = GROUP_SIZE, systems: Sequence[str] = SYSTEMS) -> Drawing:
+def _sheet(
+    cases: shared.Cases, x: str = "group_size", label: str = GROUP_SIZE, systems: Sequence[str] = SYSTEMS
+) -> Drawing:
     """The cases side by side."""
     beside = 0.02 * max([0.0, *(runs[x].max() for _, runs in cases if len(runs))])
     inches = (7.0 / max(2, len(cases)), 4.4)
-    return p99_sheet(cases, systems, x, label, columns=len(cases), panel_inches=inches, tail_beside=beside)[0]
+    return shared.p99_sheet(cases, systems, x, label, columns=len(cases), panel_inches=inches, tail_beside=beside)[0]
 
 
 # --- claims ----------------------------------------------------------------------------------------
@@ -291,18 +282,16 @@ FIG9_CLAIMS = (
     ),
 )  # fmt: skip
 FIG7_NOTES = (
-    f"{TAIL_NOTE} {STRIPS_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {ENVELOPE_NOTE} "
+    f"{shared.TAIL_NOTE} 1,000 is no multiple of 15 and 30: the last group is smaller. {shared.ENVELOPE_NOTE} "
     "(c), in no claim, has the paper's literal rule, b from a 70 s trace before: what it shows is access delay of the "
     "envelope itself, which one bucket has as well as several: no distribution of the publishers removes it."
 )
-FIG8_NOTES = (
-    f"{TAIL_NOTE} {STRIPS_NOTE} The forced Max-Min has the number that SRTM took in the same repetition. "
-    f"{ENVELOPE_NOTE}"
-)
+FORCED_NOTE = "The forced Max-Min has the number that SRTM took in the same repetition."
+FIG8_NOTES = f"{shared.TAIL_NOTE} {FORCED_NOTE} {shared.ENVELOPE_NOTE}"
 TITLE_7, TITLE_8 = "Impact of correlation-aware allocation", "Max-Min forced to SRTM's number of brokers"
 ALLOCATION = Experiment("srtm-fig7", TITLE_7, "SRTM, Fig. 7", fig7_points, open_to_systems=True)
 EQUAL_BROKERS = Experiment("srtm-fig8", TITLE_8, "SRTM, Fig. 8", fig8_points)
 IMPRECISE = Experiment("srtm-fig9", "Imprecise correlation", "SRTM, Fig. 9", fig9_points, open_to_systems=True)
 FIG7 = Figure(ALLOCATION, fig7_tables, fig7_draw, FIG7_CLAIMS, FIG7_NOTES)
 FIG8 = Figure(EQUAL_BROKERS, fig8_tables, fig8_draw, FIG8_CLAIMS, FIG8_NOTES)
-FIG9 = Figure(IMPRECISE, fig9_tables, fig9_draw, FIG9_CLAIMS, f"{TAIL_NOTE} {STRIPS_NOTE} {ENVELOPE_NOTE}")
+FIG9 = Figure(IMPRECISE, fig9_tables, fig9_draw, FIG9_CLAIMS, f"{shared.TAIL_NOTE} {shared.ENVELOPE_NOTE}")

@@ -36,7 +36,7 @@ STRIPS_NOTE = (
 MEAN_NOTE = "Mean and 95 % interval over repetitions, each judged on a fresh minute of traffic."
 TAIL_NOTE = (
     "p99 has a long tail: small marks are repetitions, each judged on a fresh minute of traffic, large ones their "
-    "geometric mean with its 95 % interval (that of the logarithms)."
+    f"geometric mean with its 95 % interval (that of the logarithms). {STRIPS_NOTE}"
 )
 REPETITION = Style("one repetition", drawing.GREY, "o", "-", is_open=True)
 SLO_MARGIN = 1.05  # "meets the SLO": the interval of the mean p99 is not above 1.05 x SLO

@@ -8,6 +8,8 @@ Ever more connections; the rate of each stays the same (as in the paper, where a
 messages), or that of the topic does.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps.
 """
 
+import numpy as np
+
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MICROSECOND_NS, MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -126,12 +128,8 @@ def measure_r25(tables: Tables) -> Evidence:
         few, many = runs.connections.min(), runs.connections.max()
         if not few < many:
             raise KeyError(f"one number of connections, {label}")
-        ends = [
-            [by_repetition(runs, "p99_us", connections=count, stamps=stamps) for count in (many, few)]
-            for stamps in sorted(set(runs.stamps))
-        ]
-        sides = [doublings(*pair) for pair in ends]
-        growth = sum(sides[1:], sides[0]) / len(sides)
+        ends = runs.pivot(index="repetition", columns=["connections", "stamps"], values="p99_us")
+        growth = np.log2(ends[many] / ends[few]).mean(axis=1, skipna=False)
         name = f"doublings of the error's p99 from {few} to {many:,} connections, {label}"
         checks[cause] = above(name, samples(growth))
     return Evidence((checks["each"], checks["total"]), (checks["each"],))
