@@ -66,8 +66,7 @@ def _long(runs: Frame) -> Frame:
 def draw(tables: FigureTables) -> Drawing:
     """Fig. 4: one panel."""
     sheet, [panel] = drawing.panels(1, 1, inches=(3.8, 3.0))
-    marks = _draw_latency(panel, tables["runs"])
-    keys.legend_above(sheet, [*marks, keys.rule_key("SLO (line ours)")], columns=2)
+    keys.legend_above(sheet, _draw_latency(panel, tables["runs"]), columns=2)
     return sheet
 
 
@@ -78,7 +77,7 @@ def draw_1000(tables: FigureTables) -> Drawing:
     marks = _draw_latency(whole, runs)
     if (runs.k == BROKERS).any():
         drawing.published(whole, [BROKERS], [REPORT_FIG6A_P99_MS])
-    keys.legend_above(sheet, [*marks, keys.published_key(), keys.rule_key("SLO (line ours)")])
+    keys.legend_above(sheet, [*marks[:-1], keys.published_key(), marks[-1]])
     drawing.log_axis(alone, at=(0, 0.1, 0.3, 1, 3, 10), linear_below=0.1)  # zero is a value here
     _draw_percentiles(alone, _part(tables["runs"], alone=True), "access delay (ms)")
     alone.set_ylim(bottom=0)
@@ -86,11 +85,11 @@ def draw_1000(tables: FigureTables) -> Drawing:
 
 
 def _draw_latency(axes: Axes, runs: Frame) -> list[Artist]:
-    """The percentiles and the SLO; returns the keys of the former."""
+    """The percentiles and the SLO; returns their keys."""
     drawing.log_axis(axes)
     _draw_percentiles(axes, runs, "end-to-end latency (ms)")
     drawing.rule(axes, slo_of(runs))
-    return [keys.key(look) for look in LOOKS.values()]
+    return [*(keys.key(look) for look in LOOKS.values()), keys.rule_key("SLO (line ours)")]
 
 
 def _draw_percentiles(axes: Axes, runs: Frame, label: str) -> None:
@@ -136,12 +135,9 @@ BUCKET_NOTE = (
     "Means and 95 % intervals over repetitions, on a fresh minute of traffic. The bucket (r, b) is the paper's: "
     "smallest b on a 70 s trace recorded before."
 )
-NOTES = (
-    f"{BUCKET_NOTE} At k = 1 the queue of one broker grows throughout the minute, so its latency measures the length "
-    "of the run."
-)
+NOTES = "At k = 1 the queue of one broker grows throughout the minute, so its latency measures the length of the run."
 EXPERIMENT = Experiment("srtm-fig4", "The DRL penalty, 6,000 publishers", "SRTM, Fig. 4; report, Fig. 6b", points)
-FIGURE = Figure(EXPERIMENT, tables, draw, (R3,), NOTES)
+FIGURE = Figure(EXPERIMENT, tables, draw, (R3,), f"{BUCKET_NOTE} {NOTES}")
 POINTS_1000 = partial(points, publishers=PUBLISHERS, calibrations=("srtm-paper", ALONE))
 TITLE_1000, NOTES_1000 = "The DRL penalty, 1,000 publishers", "The cross is the one value that the report prints."
 EXPERIMENT_1000 = Experiment("srtm-fig4-1000", TITLE_1000, "SRTM report, Fig. 6a", POINTS_1000)

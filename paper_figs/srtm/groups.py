@@ -13,6 +13,7 @@ minute after the search has ended; and members are evenly spaced over the interv
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import msgspec
@@ -86,9 +87,8 @@ def fig7_tables(data: Data) -> FigureTables:
 
 def fig8_tables(data: Data) -> FigureTables:
     """``runs``, ``p99``, with the forced runs chosen by SRTM's number of brokers."""
-    return over_repetitions(
-        chosen(per_run(data, {"group_size": "workload.group_size", "forced_count": "system.brokers"}))
-    )
+    runs = per_run(data, {"group_size": "workload.group_size", "forced_count": "system.brokers"})
+    return over_repetitions(chosen(runs))
 
 
 def chosen(runs: Frame) -> Frame:
@@ -109,32 +109,16 @@ def fig9_tables(data: Data) -> FigureTables:
     return over_repetitions(runs, "spread_ms")
 
 
-def fig7_draw(tables: FigureTables) -> Drawing:
-    """A panel a kind of arrivals, and one with the literal envelope."""
-    return _sheet([*_panels(tables), ("Poisson, literal envelope", tables["literal_runs"])])
-
-
-def fig8_draw(tables: FigureTables) -> Drawing:
-    """Two panels, one a kind of arrivals."""
-    return _sheet(_panels(tables), systems=(*SYSTEMS, FORCED))
-
-
-def fig9_draw(tables: FigureTables) -> Drawing:
-    """Two panels, one a kind of arrivals."""
-    return _sheet(_panels(tables), "spread_ms", "spread of a group's instants (ms)")
-
-
-def _panels(tables: FigureTables) -> shared.Cases:
-    runs = tables["runs"]
-    return [(kind.replace("poisson", "Poisson"), runs[runs.arrivals == kind]) for kind in ARRIVALS]
-
-
-def _sheet(
-    cases: shared.Cases, x: str = "group_size", label: str = GROUP_SIZE, systems: Sequence[str] = SYSTEMS
+def draw(
+    tables: FigureTables, x: str = "group_size", label: str = GROUP_SIZE, systems: Sequence[str] = SYSTEMS
 ) -> Drawing:
-    """The cases side by side."""
-    beside = 0.02 * max([0.0, *(runs[x].max() for _, runs in cases if len(runs))])
-    inches = (7.0 / max(2, len(cases)), 4.4)
+    """A panel a kind of arrivals, side by side, and one with the literal envelope, where the figure has it."""
+    runs = tables["runs"]
+    cases = [(kind.replace("poisson", "Poisson"), runs[runs.arrivals == kind]) for kind in ARRIVALS]
+    if "literal_runs" in tables:
+        cases.append(("Poisson, literal envelope", tables["literal_runs"]))
+    beside = 0.02 * max([0.0, *(part[x].max() for _, part in cases if len(part))])
+    inches = (7.0 / len(cases), 4.4)
     return shared.p99_sheet(cases, systems, x, label, columns=len(cases), panel_inches=inches, tail_beside=beside)[0]
 
 
@@ -292,6 +276,7 @@ TITLE_7, TITLE_8 = "Impact of correlation-aware allocation", "Max-Min forced to 
 ALLOCATION = Experiment("srtm-fig7", TITLE_7, "SRTM, Fig. 7", fig7_points, open_to_systems=True)
 EQUAL_BROKERS = Experiment("srtm-fig8", TITLE_8, "SRTM, Fig. 8", fig8_points)
 IMPRECISE = Experiment("srtm-fig9", "Imprecise correlation", "SRTM, Fig. 9", fig9_points, open_to_systems=True)
-FIG7 = Figure(ALLOCATION, fig7_tables, fig7_draw, FIG7_CLAIMS, FIG7_NOTES)
-FIG8 = Figure(EQUAL_BROKERS, fig8_tables, fig8_draw, FIG8_CLAIMS, FIG8_NOTES)
-FIG9 = Figure(IMPRECISE, fig9_tables, fig9_draw, FIG9_CLAIMS, f"{shared.TAIL_NOTE} {shared.ENVELOPE_NOTE}")
+FIG7 = Figure(ALLOCATION, fig7_tables, draw, FIG7_CLAIMS, FIG7_NOTES)
+FIG8 = Figure(EQUAL_BROKERS, fig8_tables, partial(draw, systems=(*SYSTEMS, FORCED)), FIG8_CLAIMS, FIG8_NOTES)
+DRAW_9 = partial(draw, x="spread_ms", label="spread of a group's instants (ms)")
+FIG9 = Figure(IMPRECISE, fig9_tables, DRAW_9, FIG9_CLAIMS, f"{shared.TAIL_NOTE} {shared.ENVELOPE_NOTE}")

@@ -108,12 +108,10 @@ def _errors_by_line(errors: Frame) -> Frame:
     """A row a line of ``ERRORS``, connections and repetition, ``ms``: runs with either stamps show it, their mean."""
     import pandas as pd
 
-    parts = []
-    for line in ERRORS:
-        column, cause = line.split()
-        ms = series_of(errors, cause).groupby(["connections", "repetition"])[column].mean()
-        parts.append((ms * MICROSECOND_NS / MILLISECOND_NS).rename("ms").reset_index().assign(line=line))
-    return pd.concat(parts, ignore_index=True)
+    lines = [(line, *line.split()) for line in ERRORS]
+    groups = {line: series_of(errors, cause).groupby(["connections", "repetition"])[us] for line, us, cause in lines}
+    means = pd.concat({line: group.mean() for line, group in groups.items()}, names=["line"])
+    return (means * MICROSECOND_NS / MILLISECOND_NS).rename("ms").reset_index()
 
 
 def measure_r25(tables: Tables) -> Evidence:
@@ -170,9 +168,8 @@ CLAIMS = (
         "at once. At the same rate in all, more connections alone need not matter.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "srtm-timestamps", "Time stamps of the kernel, or taken at reading", "SRTM, V-B", points, repetitions=REPETITIONS
-)
+TITLE = "Time stamps of the kernel, or taken at reading"
+EXPERIMENT = Experiment("srtm-timestamps", TITLE, "SRTM, V-B", points, repetitions=REPETITIONS)
 NOTES = (
     "Live brokers only. Means and 95 % intervals over repetitions. Error: from the kernel's receive stamp to the read. "
     "Conformant: a token was there when the message arrived, by kernel stamps in their order. Its delay counts from "
