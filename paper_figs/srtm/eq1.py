@@ -56,9 +56,8 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     specs += [split(k, BATCHES, round="600s", **alone) for k in few_ks]
     specs += [split(most, INDEPENDENT, round="300s", study_options={"margin": margin}, **alone) for margin in margins]
     together: Json = {"round": "300s", "study_options": CONFORMANT, **alone}
-    for k in group_ks:
-        specs.append(split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together))
-        specs.append(split(k, SYNCHRONISED, **together))
+    specs += [split(k, SYNCHRONISED, system="srtm", system_options={"brokers": k}, **together) for k in group_ks]
+    specs += [split(k, SYNCHRONISED, **together) for k in group_ks]
     return at(scale, specs, INDEPENDENT["publishers"] // SMALL_PUBLISHERS)
 
 

@@ -90,16 +90,11 @@ def slo_of(runs: Frame) -> float:
     return float(runs["slo_ms"].iloc[0]) if "slo_ms" in runs and len(runs) else published.SLO_MS
 
 
-def summary(runs: Frame, by: list[str], value: str = "p99_ms") -> Frame:
-    """Over the repetitions of each point: mean and std of ``value``, their ``count``, means of what is drawn beside.
-
-    Those are broker_count, residual_rps, violation_s, round_count and slo_ms.
-    """
-    groups = runs.groupby(by, sort=False)
+def summary(runs: Frame, by: list[str]) -> Frame:
+    """Over the repetitions of each point: mean, std and count of the p99, and means of what is drawn beside it."""
     columns = ("broker_count", "residual_rps", "violation_s", "round_count", "slo_ms")
-    beside = {name: (name, "mean") for name in columns if name in runs}
-    means = groups.agg(mean=(value, "mean"), std=(value, "std"), count=(value, "count"), **beside)
-    return means.fillna({"std": 0.0}).reset_index()
+    p99, beside = {how: ("p99_ms", how) for how in ("mean", "std", "count")}, {name: (name, "mean") for name in columns}
+    return runs.groupby(by, sort=False).agg(**p99, **beside).fillna({"std": 0.0}).reset_index()
 
 
 # --- panels and strips -----------------------------------------------------------------------------

@@ -120,8 +120,7 @@ def draw(tables: FigureTables) -> Drawing:
 
 def measure_r1(tables: Tables) -> Evidence:
     """The least of S^(k)(t) - S(t) over all t; at the largest k also that it is no zero everywhere."""
-    gaps = where(tables["srtm-prop1/gaps"])
-    checks = []
+    gaps, checks = where(tables["srtm-prop1/gaps"]), []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
         least = in_every_run(part.least_s.min(), part)
         checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
@@ -133,8 +132,7 @@ def measure_r1(tables: Tables) -> Evidence:
 
 def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
-    output = where(tables["srtm-prop1/output"])
-    checks = []
+    output, checks = where(tables["srtm-prop1/output"]), []
     for (whose, interval), part in output.groupby(["of", "interval_ms"], sort=False):
         most = in_every_run(part.excess_count.max(), part)
         checks.append(at_most(f"{whose}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))

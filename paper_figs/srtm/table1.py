@@ -51,10 +51,7 @@ def iterations(decisions: SparkFrame) -> SparkFrame:
 
 
 def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
-    """A row a run: rounds in all and in the last iteration, brokers of the first one and the most that one added, time.
-
-    And the publishers that moved back.
-    """
+    """A row a run: rounds, of all and the last iteration; brokers, of the first and most added; time; publishers back."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -74,9 +71,8 @@ def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
 def moved_back(decisions: SparkFrame) -> SparkFrame:
     """A row a run, ``moved_back_count``: publishers that came to a broker at the start of a later iteration.
 
-    Compared are an iteration's first round and the last one before it: within an iteration a binary
-    search changes the numbers.  Growth counts at every broker up to the last one in use before, that
-    is, at all that are earlier than the iteration's first new broker, full or not.
+    Compared are an iteration's first round and the last one before it: within an iteration a binary search changes
+    the numbers.  Growth counts at every broker that is earlier than the iteration's first new one, full or not.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f

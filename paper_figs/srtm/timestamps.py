@@ -15,8 +15,8 @@ from core.units import MICROSECOND_NS, MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, doublings, samples, where, with_point
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.series import doublings, samples, where, with_point
 from paper_figs.srtm.grids import LIVE, live_broker
 from paper_figs.style import series
 
@@ -140,12 +140,9 @@ def measure_r19(tables: Tables) -> Evidence:
     """
     runs = series_of(tables["srtm-timestamps/runs"], "each")
     most = where(runs, connections=runs.connections.max())
-
-    def mean_us(metric: str, stamps: str) -> Series:
-        return by_repetition(most, "mean_us", metric=metric, stamps=stamps).clip(lower=LEAST_US)
-
-    read, instead = mean_us("undue_delay", "read"), mean_us("undue_delay_kernel", "read")
-    kernel, otherwise = mean_us("undue_delay", "kernel"), mean_us("undue_delay_read", "kernel")
+    mean_us = most.pivot(index="repetition", columns=["metric", "stamps"], values="mean_us").clip(lower=LEAST_US)
+    read, instead = mean_us["undue_delay", "read"], mean_us["undue_delay_kernel", "read"]
+    kernel, otherwise = mean_us["undue_delay", "kernel"], mean_us["undue_delay_read", "kernel"]
     label = "doublings of the mean delay: stamps at reading"
     caused = above(f"{label} over the kernel's, computed", samples(doublings(read, instead)))
     saved = above(f"{label}, computed, over the kernel's", samples(doublings(otherwise, kernel)))
