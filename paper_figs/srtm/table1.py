@@ -51,7 +51,7 @@ def iterations(decisions: SparkFrame) -> SparkFrame:
 
 
 def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
-    """A row a run: rounds, of all and the last iteration; brokers, of the first and most added; time; publishers back."""
+    """A row a run: rounds, of all and the last iteration; brokers, of the first and most added; time; moves back."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
