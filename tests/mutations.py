@@ -344,7 +344,7 @@ MATRIX = _rows(
     "tests/harness/test_specs.py",
     (
         "an empty list makes no run, in silence",
-        "        if not values:\n",
+        "        if values == []:\n",
         "        if False:\n",
         "test_a_broken_matrix_file_is_named",
     ),
@@ -356,8 +356,8 @@ MATRIX = _rows(
     ),
     (
         "a matrix takes only the first value of an option",
-        "each if isinstance(each, list) else [each]",
-        "each[:1] if isinstance(each, list) else [each]",
+        "values if isinstance(values, list) else [values]",
+        "values[:1] if isinstance(values, list) else [values]",
         "test_a_matrix_file_multiplies_its_lists",
     ),
 )

@@ -2,7 +2,7 @@
 
 from collectors.writer import read_logs
 from core.errors import LinkError
-from studies.links.study import Measuring
+from studies.links.asked import Measuring
 from testbed.hosts.site import Site
 from testbed.trust.evidence import DEGRADED, EXACT, Fidelity, RunEvidence
 

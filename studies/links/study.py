@@ -3,22 +3,14 @@
 from dataclasses import dataclass
 
 from studies.api import Journal, Point, Study
+from studies.links.asked import Measuring
 from studies.spec import RunSpec
-from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
 
 
 @dataclass(frozen=True)
 class Config:
     """Options of the study: none."""
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """Make the links of ``topology`` and measure every path; nothing is offered."""
-
-    topology: Topology
-    seed: int
 
 
 def asked(point: Point, config: Config) -> Measuring:

@@ -1,6 +1,6 @@
 """Paths of the model's network, measured by small datagrams as a live testbed's are."""
 
-from studies.links.study import Measuring
+from studies.links.asked import Measuring
 from testbed.hosts.site import PathMeasure
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence

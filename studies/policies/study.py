@@ -4,88 +4,21 @@ Nothing is offered, and no system runs: a run is one topology, on which all poli
 table ``policies`` has a row for each placement and policy; ``coordinates`` has what is estimated, pair by pair.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 
 from collectors.writer import Columns
 from core.errors import SpecError
 from core.records import Float64
 from core.units import SECOND_NS
-from studies.api import Journal, Point, Study, check_least
+from studies.api import Journal, Point, Study
+from studies.policies.asked import Config, PolicyResults, PolicyStudy
 from studies.spec import RunSpec
 from systems.parts.coordinates import Coordinates, distances_s
-from systems.parts.options import choice, span_ns
-from systems.parts.topic_placement import Policy
-from testbed.topologies.topology import Topology
 
 POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")  # in the order of the kernel's rows
 # Printed: of sums of round trips, as the paper's formulas have them; alike where the policy is literal anyway.
 MEASURES = ("estimated_worst_ns", "estimated_violation_ratio", "printed_violation_ratio", "true_worst_ns",
             "true_violation_ratio", "feasible_ratio")  # fmt: skip
-
-
-class Setting(NamedTuple):
-    """What the policies know and what they are judged by."""
-
-    policy: Policy
-    bound_s: float
-    access_s: float  # one way, client to site
-    access_in_height: bool  # the paper's rule (4); its public code knows nothing of the access
-    only_violated: bool  # ours: topics begin at Pulsar's brokers, and only those above the bound are moved
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options of the study; its defaults are the paper's MMOG (5.5.2)."""
-
-    scenario: str = "game"  # or swarms: UAVs (5.5.3), whose groups are at one site each
-    groups: int = 128  # 5.5.2; of swarms 16 (5.5.3)
-    members: int = 8  # of a group: 1024 clients / 128 groups (5.5.2), 8 UAVs (5.5.3)
-    bound: str = "100ms"  # L_th (5.1.2); of swarms 40 ms (5.1.1)
-    access: str = "0ms"  # client to site, one way; ours: the paper's game servers are at their sites
-    access_in_height: bool = True  # 4: the client-proxy latency is added to the height; the public code does not
-    permutations: int = 1_000  # 5.5.1
-    rounds: int = 600  # of probes: ten minutes (5.5.1) at one a second (Serf's LAN profile)
-    shuffled: bool = False  # ours: deal the delays between brokers anew among their pairs
-    only_violated: bool = False  # ours: begin at Pulsar's brokers and move what violates the bound, as Algorithm 1 does
-    literal: bool = False  # as systems.parts.topic_placement.Policy
-    shortcut: bool = False
-
-    def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense."""
-        choice("study policies", "scenario", self.scenario, ("game", "swarms"))
-        check_least("policies", self, groups=1, members=2, permutations=1, rounds=0)
-        self.setting()
-
-    def setting(self) -> Setting:
-        """What policies know and are judged by; SpecError for spans that are none."""
-        bound_ns, access_ns = (
-            span_ns("study policies", name, getattr(self, name), "0") for name in ("bound", "access")
-        )
-        policy = Policy(literal=self.literal, shortcut=self.shortcut)
-        bound_s, access_s = bound_ns / SECOND_NS, access_ns / SECOND_NS
-        return Setting(policy, bound_s, access_s, self.access_in_height, self.only_violated)
-
-
-@dataclass(frozen=True)
-class PolicyStudy:
-    """One topology, on which all policies choose for the same clients."""
-
-    topology: Topology
-    seed: int
-    config: Config
-
-
-@dataclass(frozen=True)
-class PolicyResults:
-    """``results``: (placements, policies, measures) in seconds and shares; the true delays, and the coordinates."""
-
-    results: Float64
-    names: tuple[str, ...]  # of all that have a coordinate
-    delay_s: Float64  # one way, between all that have a coordinate
-    coordinates: Coordinates
 
 
 SECONDS_PER_CHOICE = 1.2e-6  # of a topic's brokers, by all policies, in one placement of the clients

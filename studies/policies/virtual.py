@@ -12,7 +12,7 @@ import numpy as np
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.policies.study import PolicyResults, PolicyStudy, Setting
+from studies.policies.asked import PolicyResults, PolicyStudy, Setting
 from systems.parts.consistent_hash import NAMESPACE, ranges_of
 from systems.parts.coordinates import Coordinates
 from systems.parts.topic_placement import delays_s

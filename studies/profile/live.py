@@ -20,7 +20,7 @@ from core.errors import MachineError
 from core.records import Block, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from studies.profile.study import Profiled, ProfileRequest, broker_of
+from studies.profile.asked import Profiled, ProfileRequest, broker_of
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers

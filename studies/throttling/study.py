@@ -1,22 +1,22 @@
 """The study of throttlers: servers are told what they are asked for, cycle by cycle (DST)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Float64, Json, Sample
+from core.records import Json, Sample
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, check_least
 from studies.spec import RunSpec
 from studies.tables import columns, sample_rows, skipped_rows
+from studies.throttling.asked import Throttling
 from systems.api import System
 from systems.limiting.throttling_users import Demand
-from testbed.faults import Fault, check_faults, read_faults
+from testbed.faults import check_faults, read_faults
 from testbed.nodes.journal import NodeJournal
-from testbed.topologies.topology import Topology
 from workloads.api import Offer
 
 SECONDS_PER_CYCLE = 1e-3  # of ten servers
@@ -42,23 +42,6 @@ class Config:
             raise SpecError(f"study throttling: load = {self.load}", "give 1, or 0 for the system's own limit")
         if any(not 0 <= cycle < self.cycles for cycle in self.clients_at):
             raise SpecError(f"study throttling: clients_at = {self.clients_at}", f"cycles are 0 to {self.cycles - 1}")
-
-
-@dataclass(frozen=True)
-class Throttling:
-    """``demands`` (cycles, servers) are told to the nodes of ``topology``, cycle k at (k + 1) x ``cycle_ns``.
-
-    ``clients``: cycle -> demands by client (servers, clients), which replace that cycle's totals.
-    """
-
-    system: System
-    config: object  # of the system's class
-    topology: Topology
-    demands: Float64
-    clients: Mapping[int, Float64]
-    cycle_ns: int
-    seed: int
-    faults: tuple[Fault, ...] = ()
 
 
 def asked(point: Point, config: Config) -> Throttling:

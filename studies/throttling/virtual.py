@@ -1,7 +1,7 @@
 """Runs a throttler on demands that are given cycle by cycle (DST), in virtual time."""
 
 from core.units import SECOND_NS
-from studies.throttling.study import Throttling
+from studies.throttling.asked import Throttling
 from systems.api import Report
 from systems.limiting.throttling_users import Demand
 from testbed.nodes.journal import NodeJournal

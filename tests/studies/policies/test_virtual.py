@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from core.seeds import generator
 from studies.policies import virtual as study
-from studies.policies.study import POLICIES, Setting
+from studies.policies.asked import Setting
+from studies.policies.study import POLICIES
 from systems.parts.consistent_hash import ranges_of
 from systems.parts.coordinates import Coordinates, distances_s
 from systems.parts.topic_placement import Policy

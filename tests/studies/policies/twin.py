@@ -3,7 +3,7 @@
 from itertools import product
 
 from core.records import Int64
-from studies.policies.study import Setting
+from studies.policies.asked import Setting
 from studies.policies.virtual import Places, PolicyScenario
 from systems.parts import topic_placement as tp
 from systems.parts.coordinates import Coordinates, one_of

@@ -17,8 +17,8 @@ from core.errors import MachineError, SpecError
 from core.units import SECOND_NS
 from harness.experiment import CALIBRATED, RunSpec
 from harness.run import check_point, execute, resolve
+from studies.profile.asked import Profiled, ProfileRequest
 from studies.profile.live import run
-from studies.profile.study import Profiled, ProfileRequest
 from testbed import load_testbed
 from testbed.hosts.groups import confined, hierarchies
 from testbed.hosts.local import LocalSite

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import SECOND_NS
-from studies.throttling.study import Throttling
+from studies.throttling.asked import Throttling
 from studies.throttling.virtual import run
 from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
 from systems.conformance import check_system

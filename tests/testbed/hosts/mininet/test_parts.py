@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.links.asked import Measuring
 from studies.links.live import run
-from studies.links.study import Measuring
 from testbed import load_testbed
 from testbed.hosts.mininet import netlink
 from testbed.hosts.mininet.delayer import LATENESS_STEP_BITS, quantile

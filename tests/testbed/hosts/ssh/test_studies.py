@@ -8,8 +8,8 @@ import pytest
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Config, PlacementRequest
 from studies.placement.live import run as run_placement
+from studies.profile.asked import ProfileRequest
 from studies.profile.live import run as run_profile
-from studies.profile.study import ProfileRequest
 from systems.loader import load_system
 from testbed.faults import Crash, Restart
 from testbed.hosts.ssh.site import SshSite
