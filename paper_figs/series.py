@@ -71,7 +71,7 @@ def where(frame: Frame, **values: object) -> Frame:
     for column, value in values.items():
         frame = frame[frame[column] == value]
     if frame.empty:
-        raise KeyError(", ".join(f"{column}={value}" for column, value in values.items()))
+        raise KeyError(", ".join(f"{column}={value}" for column, value in values.items()) or "any row")
     return frame
 
 

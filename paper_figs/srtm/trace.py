@@ -15,8 +15,7 @@ from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import with_others
 from paper_figs.srtm.grids import CONFORMANT, at
-from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import MEAN_NOTE, STRIPS, STRIPS_NOTE, p99_sheet
+from paper_figs.srtm.p99 import ENVELOPE_NOTE, MEAN_NOTE, STRIPS, STRIPS_NOTE, p99_sheet, per_run, summary
 from paper_figs.style import style_of
 
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
