@@ -23,6 +23,7 @@ from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, at, limited
+from paper_figs.crdt.precision import READINGS
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels
 from paper_figs.figure import Figure, FigureTables
@@ -70,7 +71,6 @@ TINY = {"refill_cap", "literal_echo", "push"}  # options that the tiny scale loo
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name in switch.options if name != "choice"}
 GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "15s"
-PRINTED_MERGE = "A8  duplicates kept in deltas"
 MEASURES = {  # column -> title; shares of c first, then ratios to the sound system
     "false_admit_count": "admitted wrongly (% of c)",
     "false_reject_count": "rejected wrongly (% of c)",
@@ -79,8 +79,6 @@ MEASURES = {  # column -> title; shares of c first, then ratios to the sound sys
     "state_byte_seconds": "memory, over sound",
 }
 RATIOS = ("sent_bytes", "state_byte_seconds")
-
-
 # Twelve requests of one user 100 s apart, then 2 c within 30 s.
 SLOWLY, BURST = [f"{100 * k}s" for k in range(12)], [f"{1_200_000 + 100 * k}ms" for k in range(2 * CAPACITY)]
 SLOW_LOAD = {"at": [*SLOWLY, *BURST]}
@@ -113,14 +111,12 @@ def tables(data: Data) -> FigureTables:
 
     ``growth``: state_bytes of a node by second, on the three nodes.
     """
-    growth = _growth(data)
     runs = per_run(data, more=FACTORS)
     runs = runs[(runs.variant != ORACLE) & (runs.nodes == NODES)].reset_index(drop=True)
     runs["load"] = runs["data_set"].fillna(SLOW)
     runs["row"] = [row_of(run) for run in runs.to_dict("records")]
-    columns = ["variant", "load", "row", "repetition", "rejected_ratio", "area_ratio", *MEASURES, "convergence_ns"]
-    runs = runs[columns]
-    return {"runs": runs, "summary": summary(runs), "growth": growth}
+    runs = runs[["variant", "load", "row", "repetition", *READINGS, *MEASURES, "convergence_ns"]]
+    return {"runs": runs, "summary": summary(runs), "growth": _growth(data)}
 
 
 def _growth(data: Data) -> Frame:
@@ -137,11 +133,8 @@ def _growth(data: Data) -> Frame:
 
 def row_of(run: Options) -> int:
     """Which switch a run has on; -1 if none."""
-    for place, switch in enumerate(SWITCHES):
-        wanted = {"variant": switch.base, "load": switch.load, **switch.options}
-        if all(run[name] == value for name, value in wanted.items()):
-            return place
-    return -1
+    asked = ({"variant": switch.base, "load": switch.load, **switch.options} for switch in SWITCHES)
+    return next((place for place, options in enumerate(asked) if options.items() <= run.items()), -1)
 
 
 def summary(runs: Frame) -> Frame:
@@ -174,7 +167,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_growth(axes: Axes, growth: Frame) -> None:
-    """Memory of a node, log axis, a line a run."""
     log_axis(axes)
     looks = {False: SOUND_LOOK, True: style_of(FL)._replace(label="duplicates kept")}
     for (printed, _), part in growth.groupby(["printed", "repetition"]):
@@ -184,7 +176,6 @@ def _draw_growth(axes: Axes, growth: Frame) -> None:
 
 
 def _draw_measure(axes: Axes, summary: Frame, is_ratio: bool) -> None:
-    """A point a switch, in the order of the rows, from the top."""
     log_axis(axes, "x", linear_below=0.0 if is_ratio else 1.0)
     marks(axes, summary.sound, range(len(summary)), SOUND_LOOK, 10)
     for place, (row, interval) in enumerate(zip(summary.index, intervals_of(summary), strict=True)):

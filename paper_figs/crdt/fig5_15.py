@@ -9,7 +9,7 @@ Frequency analysis and LINF are off: with a window of c / n < 1 every request wo
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import pairwise, product
 
 from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
@@ -17,7 +17,7 @@ from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import ORACLE, at, on_d
-from paper_figs.crdt.runs import per_run
+from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width
@@ -38,19 +38,12 @@ FACTORS = {"phase": "system.phase", "keep_last": "system.keep_last", "draw": "st
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
-    draws = scale.pick(tiny=1, quick=4, paper=8)
-    few = scale.pick(tiny=1, quick=1, paper=4)
-    between = scale.pick(tiny=(), quick=BETWEEN_MS)
-    grid = [(PLAIN, interval_ms, draws) for interval_ms in GOSSIP_MS]
-    grid += [(PLAIN, interval_ms, few) for interval_ms in between]
-    others = scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT))
-    grid += [(mode, interval_ms, few) for mode in others for interval_ms in GOSSIP_MS]
-    specs = [
-        on_d("crdt-queue", draw=draw, gossip=f"{interval_ms}ms", **MODES[mode])
-        for mode, interval_ms, count in grid
-        for draw in range(count)
-    ]
-    return at(scale, [on_d(ORACLE), *specs])
+    draws, few = scale.pick(tiny=1, quick=4, paper=8), scale.pick(tiny=1, quick=1, paper=4)
+    grid = [*product([PLAIN], GOSSIP_MS, range(draws))]
+    grid += product([PLAIN], scale.pick(tiny=(), quick=BETWEEN_MS), range(few))
+    grid += product(scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT)), GOSSIP_MS, range(few))
+    queues = (on_d("crdt-queue", draw=n, gossip=f"{gossip_ms}ms", **MODES[mode]) for mode, gossip_ms, n in grid)
+    return at(scale, [on_d(ORACLE), *queues])
 
 
 def tables(data: Data) -> FigureTables:
@@ -64,18 +57,17 @@ def tables(data: Data) -> FigureTables:
     runs = joined(runs, data.requests.where("decision = 'reject'").groupBy("run_id").agg(first_s))
     runs["memory_bytes"] = runs.state_byte_seconds / (runs.end_ns / SECOND_NS)
     rejections = collect(limiting.rejections_over_time(data.requests, SECOND_NS), ["run_id", "t_ns"])
-    return {"runs": runs, "by_repetition": by_draws(runs), "curves": mean_curves(runs, rejections)}
+    over_time = curves(rejections, runs, "rejected_count", by=["mode", "gossip_ms"])
+    over_time["t_s"] = over_time.pop("t_s")  # the last column
+    return {"runs": runs, "by_repetition": by_draws(runs), "curves": over_time}
 
 
 def with_mode(runs: Frame) -> Frame:
     """``runs`` with gossip_ms and mode (of ``MODES``; the centralised limiter has its own name)."""
     runs = plain(runs, ["keep_last"])
-    runs["gossip_ms"] = [int(text.removesuffix("ms")) for text in runs.gossip]
-    runs["mode"] = PLAIN
-    runs.loc[runs.phase == "aligned", "mode"] = ALIGNED
-    runs.loc[runs.keep_last.fillna(0).astype(int) > 0, "mode"] = KEPT
-    runs.loc[runs.variant == ORACLE, "mode"] = ORACLE
-    return runs
+    mode = runs.variant.where(runs.variant == ORACLE, PLAIN).mask(runs.phase == "aligned", ALIGNED)
+    mode = mode.mask(runs.keep_last.fillna(0).astype(int) > 0, KEPT)
+    return runs.assign(gossip_ms=runs.gossip.str.removesuffix("ms").astype(int), mode=mode)
 
 
 def by_draws(runs: Frame) -> Frame:
@@ -88,14 +80,6 @@ def by_draws(runs: Frame) -> Frame:
     keys = ["mode", "gossip_ms", "repetition"]
     means = counted.groupby(keys, sort=True)[[*decided, "memory_bytes", "sent_bytes"]].mean().reset_index()
     return means.merge(counted.groupby(keys).size().rename("draw_count").reset_index(), on=keys)
-
-
-def mean_curves(runs: Frame, rejections: Frame) -> Frame:
-    """mode, gossip_ms, t_s, rejected_count (mean over runs) and rejected_count_std."""
-    rows = rejections.merge(runs[["run_id", "mode", "gossip_ms"]], on="run_id")
-    means = rows.groupby(["mode", "gossip_ms", "t_ns"], sort=True).rejected_count.agg(["mean", "std"]).reset_index()
-    means = means.rename(columns={"mean": "rejected_count", "std": "rejected_count_std"}).fillna(0.0)
-    return means.assign(t_s=means.t_ns / SECOND_NS).drop(columns="t_ns")
 
 
 def draw(tables: FigureTables) -> Drawing:

@@ -56,10 +56,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
     lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
-    specs = [
-        spread(mode, gossip_ms, lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,), trials)
-        for mode, gossip_ms in product(MODES, GOSSIP_MS)
-    ]
+    asked = {gossip_ms: lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,) for gossip_ms in GOSSIP_MS}
+    specs = [spread(mode, gossip_ms, asked[gossip_ms], trials) for mode, gossip_ms in product(MODES, GOSSIP_MS)]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
     specs += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
     return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
@@ -78,9 +76,7 @@ def tables(data: Data) -> FigureTables:
 
 def mode_of(phase: object, choice: object) -> str:
     """The mode that a run's options mean."""
-    if phase != "aligned":
-        return RANDOM
-    return ALL if choice == "all" else ALIGNED
+    return RANDOM if phase != "aligned" else ALL if choice == "all" else ALIGNED
 
 
 def known(requests: SparkFrame) -> SparkFrame:
@@ -90,11 +86,9 @@ def known(requests: SparkFrame) -> SparkFrame:
     """
     from pyspark.sql import functions as f
 
-    at = f.col("intended_at_ns")
-    trials = requests.groupBy("run_id", "user").agg(
-        ((f.max(at) - f.min(at)) / MILLISECOND_NS).alias("lag_ms"),
-        (f.count_if(f.col("decision") == "reject") + 1).alias("known"),
-    )
+    lag_ms = f.expr(f"(max(intended_at_ns) - min(intended_at_ns)) / {MILLISECOND_NS} as lag_ms")
+    nodes = f.expr("count_if(decision = 'reject') + 1 as known")
+    trials = requests.groupBy("run_id", "user").agg(lag_ms, nodes)
     return trials.groupBy("run_id", "lag_ms").agg(f.avg("known").alias("known_count"))
 
 
@@ -129,7 +123,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_rounds(axes: Axes, spread: Frame) -> None:
-    """Nodes that know after each round, by mode."""
     mean_lines(axes, spread, "lag_ms", "known_count", "mode", LOOKS, apart_points=2)
     ends = [ROUND_MS * k for k in range(ROUNDS + 1)]
     curve(axes, ends, [2**k for k in range(ROUNDS + 1)], BEST)
@@ -141,7 +134,6 @@ def _draw_rounds(axes: Axes, spread: Frame) -> None:
 
 
 def _draw_sizes(axes: Axes, spread: Frame) -> None:
-    """The share of nodes that know against their number."""
     mean_lines(axes, spread, "nodes", "percent", "mode", LOOKS)
     counts = range(8, int(max(NODES, *spread.nodes)) + 1)
     curve(axes, counts, [min(100.0, 800 / n) for n in counts], BEST)
@@ -161,13 +153,13 @@ def measure_t20(tables: Tables) -> Evidence:
 def measure_t21(tables: Tables) -> Evidence:
     """The life of the fourth element in a row on one node, and what the fourth round adds."""
     chain = tables["crdt-fig5.16/chain"]
-    alive, dead = (by_repetition(chain, "rejected_count", life_ms=life_ms) for life_ms in LIFE_MS)
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, gossip_ms=ROUND_MS, nodes=NODES)
     third, fourth = (by_repetition(runs, "known_count", lag_ms=ROUND_MS * k) for k in (3, 4))
-    life = tuple(
-        within(f"alive {life_ms} ms after its birth", samples(rejected), wanted, 0.0)
-        for life_ms, rejected, wanted in zip(LIFE_MS, (alive, dead), (1.0, 0.0), strict=True)
-    )
+    alive = {life_ms: samples(by_repetition(chain, "rejected_count", life_ms=life_ms)) for life_ms in LIFE_MS}
+    life = [
+        within(f"alive {life_ms} ms after its birth", alive[life_ms], wanted, 0.0)
+        for life_ms, wanted in zip(LIFE_MS, (1.0, 0.0), strict=True)
+    ]
     added = within("nodes that the fourth round adds", samples(fourth - third), ADDED.value, RATIO_TOLERANCE)
     more = above("nodes that the fourth round adds", samples(fourth - third))
     return Evidence((*life, added), (*life, more))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from core.records import Json, Options
+from core.records import Options
 from harness.experiment import RunSpec, Scale
 
 NODES = 30  # Table 4.1
@@ -55,11 +55,8 @@ def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = 
     On one node it is the thesis' centralised counter or queue (5.1.2).
     """
     system, own = VARIANTS[variant]
-    load: Json = {}
-    limit: Json = {}
-    if capacity != CAPACITY:  # defaults are left out, so that equal points are one run
-        load = {"capacity": capacity}
-        limit = {**load, "rate": f"{capacity / 1000:g}"}  # Table 4.1
+    load: Options = {} if capacity == CAPACITY else {"capacity": capacity}  # without defaults: equal points are one run
+    limit = {**load, "rate": f"{capacity / 1000:g}"} if load else {}  # Table 4.1
     return on_mesh(system, {**limit, **own, **more}, "data-set", {"set": data_set, **load}, nodes)
 
 
@@ -106,7 +103,6 @@ def _small(spec: RunSpec) -> RunSpec:
     topology, study = dict(spec.topology_options), {"drain": SMALL_DRAIN, **spec.study_options}
     if topology.get("nodes") == NODES:
         topology["nodes"] = SMALL_NODES
-    span = SMALL_SPANS.get(spec.workload_options.get("set", ""))
-    if span:
+    if span := SMALL_SPANS.get(spec.workload_options.get("set", "")):
         study.setdefault("duration", span)
     return msgspec.structs.replace(spec, topology_options=topology, study_options=study)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
-from paper_figs.crdt.grids import COUNTER, FL, F
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
@@ -55,7 +55,7 @@ def measure_usage(load: UserTrace, tables: Tables, silent: bool = False) -> Evid
     """Areas of the queue over the counter's; on ``silent`` that the counter's last message is before the end."""
     runs = tables[f"crdt-fig5.{load.number + 1}/runs"]
     exact, direction = usage.as_published(runs, load.queue, RATIOS[load.data_set][load.queue])
-    last = [usage.silent_before_the_end(runs)] if silent else []
+    last = [below(*usage.last_word(runs, COUNTER), 0.0, "s")] if silent else []
     return Evidence((*exact, *last), (*direction, *last))
 
 
@@ -64,8 +64,8 @@ def measure_t10(tables: Tables) -> Evidence:
     runs = tables["crdt-fig5.6/runs"]
     last = samples(by_repetition(runs, "last_sent_s", variant=COUNTER))
     silent = at_most("last message of the counter", last, 1.25 * SILENT_S.value, "s")
-    exact = (silent, usage.talks_after_the_end(runs, FL, LONG_S))
-    return Evidence(exact, (usage.silent_before_the_end(runs), usage.talks_after_the_end(runs, FL)))
+    counter, queue = usage.last_word(runs, COUNTER), usage.last_word(runs, FL)
+    return Evidence((silent, at_least(*queue, LONG_S, "s")), (below(*counter, 0.0, "s"), above(*queue, 0.0, "s")))
 
 
 def measure_t15(tables: Tables) -> Evidence:
@@ -96,9 +96,8 @@ def measure_t17(tables: Tables) -> Evidence:
     for key, load in DEBTS:
         runs = tables[f"{key}/runs"]
         excess = samples(by_repetition(runs, "excess_tokens", variant=COUNTER))
-        late, central = (
-            samples(by_repetition(runs, "late_admitted_count", variant=name)) for name in (COUNTER, "centralised")
-        )
+        admitted = (by_repetition(runs, "late_admitted_count", variant=name) for name in (COUNTER, ORACLE))
+        late, central = map(samples, admitted)
         checks += [
             above(f"{load}: worst excess of the counter", excess, 0.0, "tokens"),
             at_most(f"{load}: requests of the second half that the counter admits", late, 0.0),

@@ -14,26 +14,13 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import (
-    COUNTER,
-    FL,
-    NODES,
-    ORACLE,
-    QUEUE,
-    RANDOM_PHASES,
-    ROUND_MS,
-    at,
-    label,
-    limited,
-    on_d,
-    on_mesh,
-)
+from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, limited, on_d, on_mesh
 from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
-from paper_figs.series import by_repetition, frame_of, samples, where, with_point
+from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import looks_of, series, style_of
 
 GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
@@ -42,28 +29,15 @@ SMALL_STEP_MS = 50  # at the scale small: each step takes 3 s
 LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
-ON_D: dict[str, tuple[str, Options]] = {
-    COUNTER: ("crdt-counter", {}),
-    QUEUE: ("crdt-queue", {}),
-    KEPT: ("crdt-queue", {"keep_last": 1}),
-}
+ON_D = {COUNTER: ("crdt-counter", {}), QUEUE: ("crdt-queue", {}), KEPT: ("crdt-queue", {"keep_last": 1})}
 DATA_SET = "B-substantial"
 BACK_S = 31
 CRASH = {"kind": "crash", "at": "30s", "node": "n1"}
 RESTART = {"kind": "restart", "at": f"{BACK_S}s", "node": "n1"}
 UNHARMED, EMPTY, COPY = "no crash", "back, empty", "back, with a copy"
-FAULTS: dict[str, list[dict[str, str]]] = {
-    UNHARMED: [],
-    EMPTY: [CRASH, RESTART],
-    COPY: [CRASH, {**RESTART, "copy_from": "n2"}],
-}
-FACTORS = {
-    "data_set": "workload.set",
-    "delay": "topology.delay",
-    "keep_last": "system.keep_last",
-    "frequency": "system.frequency",
-    "faults": "study.faults",
-}
+FAULTS = {UNHARMED: [], EMPTY: [CRASH, RESTART], COPY: [CRASH, {**RESTART, "copy_from": "n2"}]}
+FACTORS = {"data_set": "workload.set", "delay": "topology.delay"}
+FACTORS |= {"keep_last": "system.keep_last", "faults": "study.faults"}
 
 
 def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
@@ -94,10 +68,8 @@ def tables(data: Data) -> FigureTables:
     runs = with_point(data, counts_of(data.requests, ["run_id"], **conditions), FACTORS)
     runs["delay_ms"] = [int(text.removesuffix("ms")) for text in runs.delay]
     d, b = (runs[runs.data_set == name].reset_index(drop=True) for name in ("D", DATA_SET))
-    d["variant"] = [
-        KEPT if kept == 1 else label(system, NODES) for system, kept in zip(d.system, d.keep_last, strict=True)
-    ]
-    b["variant"] = [COUNTER if system == "crdt-counter" else FL for system in b.system]
+    d["variant"] = d.system.replace({"crdt-counter": COUNTER, "crdt-queue": QUEUE}).where(d.keep_last != 1, KEPT)
+    b["variant"] = b.system.replace({"crdt-counter": COUNTER, "crdt-queue": FL})
     b["fate"] = [COPY if "copy_from" in text else EMPTY if "crash" in text else UNHARMED for text in map(str, b.faults)]
     probes = data.requests.join(data.runs.where("workload = 'probes'"), "run_id")
     return {
@@ -125,14 +97,12 @@ def hops(known: Frame) -> Frame:
     A node's own rounds between those two, less the one that passed the element on, were missed: a node that is told
     at once misses none.  hop_ms is as exact as the probes.
     """
-    rows = []
-    for (repetition, delay), part in known.groupby(["repetition", "delay"], sort=True):
-        at = dict(zip(part.node, part.knows_ms, strict=True))
-        for one, other in pairwise([f"n{place}" for place in range(2, LINE + 1)]):
-            hop_ms = at[other] - at[one]
-            missed_count = int(max(0, hop_ms - STEP_MS / 2) // GOSSIP_MS)
-            rows.append((repetition, int(delay.removesuffix("ms")), one, hop_ms, missed_count))
-    return frame_of(rows, ["repetition", "delay_ms", "node", "hop_ms", "missed_count"])
+    inner = known[known.node != "n1"].sort_values(["repetition", "delay", "node"])
+    inner["hop_ms"] = inner.groupby(["repetition", "delay"]).knows_ms.shift(-1) - inner.knows_ms
+    inner = inner.dropna(subset="hop_ms").reset_index(drop=True)
+    inner["delay_ms"] = inner.delay.str.removesuffix("ms").astype(int)
+    inner["missed_count"] = ((inner.hop_ms - STEP_MS / 2).clip(lower=0) // GOSSIP_MS).astype(int)
+    return inner[["repetition", "delay_ms", "node", "hop_ms", "missed_count"]]
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -181,24 +151,15 @@ def measure_t22(tables: Tables) -> Evidence:
     odds = {nodes: by_repetition(spread, "known_share", nodes=nodes) for nodes in sorted(set(spread.nodes))}
     if len(odds) < 2:
         raise KeyError("two numbers of nodes")
-    checks = [
-        above(f"share of nodes that know after 900 ms, {fewer} nodes minus {more}", samples(odds[fewer] - odds[more]))
-        for fewer, more in pairwise(odds)
-    ]
-    delays = tables["crdt-outlook/delays"]
+    label = "share of nodes that know after 900 ms, {} nodes minus {}"
+    checks = [above(label.format(*pair), samples(odds[pair[0]] - odds[pair[1]])) for pair in pairwise(odds)]
+    delays, back = (tables[f"crdt-outlook/{name}"] for name in ("delays", "rejoin"))
     longest = max(delays.delay_ms)
-    queue, counter = (
-        by_repetition(delays, "rejected_count", variant=variant, delay_ms=0)
-        - by_repetition(delays, "rejected_count", variant=variant, delay_ms=longest)
-        for variant in (QUEUE, COUNTER)
-    )
+    rejected = delays.pivot(index="repetition", columns=["variant", "delay_ms"], values="rejected_count")
+    lost = rejected.xs(0, axis=1, level="delay_ms") - rejected.xs(longest, axis=1, level="delay_ms")
     label = f"rejections on data set D lost to {longest} ms of delay, queue minus counter"
-    checks.append(above(label, samples(queue - counter)))
-    back = tables["crdt-outlook/rejoin"]
-    admitted = {
-        (variant, fate): by_repetition(back, "admitted_count", variant=variant, fate=fate)
-        for variant, fate in product((COUNTER, FL), FAULTS)
-    }
+    checks.append(above(label, samples(lost[QUEUE] - lost[COUNTER])))
+    admitted = back.pivot(index="repetition", columns=["variant", "fate"], values="admitted_count")
     more = (admitted[FL, EMPTY] - admitted[FL, UNHARMED]) - (admitted[COUNTER, EMPTY] - admitted[COUNTER, UNHARMED])
     checks.append(above("admitted more after a return, empty, queue minus counter", samples(more)))
     copied = admitted[FL, EMPTY] - admitted[FL, COPY]

@@ -4,7 +4,7 @@ All that figures and claims compare themselves with comes from here; a test find
 thesis, at the same claim.  The digest names sections, figures and tables, and no pages.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -65,22 +65,14 @@ RATIOS: Mapping[str, Mapping[str, Mapping[str, PrintedNumber]]] = {
     "B-substantial": {FL: {MEMORY: more("T12", "5.2.2", "513 %"), BANDWIDTH: more("T12", "5.2.2", "495 %")}},
     "B-barely": {FL: {MEMORY: more("T14", "5.2.3", "427 %"), BANDWIDTH: more("T14", "5.2.3", "215 %")}},
     "B-not-limited": {F: {MEMORY: more("T15", "5.2.4", "-10 %"), BANDWIDTH: more("T15", "5.2.4", "-77 %")}},
-    "C": {
-        FL: {
-            MEMORY: share("T18", "5.3", "13.6 %"),
-            BANDWIDTH: PrintedNumber("T18", "5.3", "+0.0025 %", (1.0,)),  # a ratio of 1.0025, or 1.000025: equal
-        }
-    },
+    # +0.0025 %: a ratio of 1.0025, or 1.000025: equal
+    "C": {FL: {MEMORY: share("T18", "5.3", "13.6 %"), BANDWIDTH: PrintedNumber("T18", "5.3", "+0.0025 %", (1.0,))}},
 }
 # What LINF saves of the memory of the plain queue, and of the queue with frequency analysis.
 SAVED_PLAIN, SAVED_FREQUENCY = share("T6", "5.1.3", "18.3 %"), share("T6", "5.1.3", "24 %")
 SILENT_S = number("T10", "5.2.1", "10 s")  # the counter sends nothing after it
 # Nodes that know of an element after 900 ms in the best case, by gossip interval in ms.
-KNOWN = {
-    300: PrintedNumber("T20", "5.4", "8/30", (8 / 30,)),
-    450: PrintedNumber("T20", "5.4", "4/30", (4 / 30,)),
-    900: PrintedNumber("T20", "5.4", "2/30", (2 / 30,)),
-}
+KNOWN = {at: PrintedNumber("T20", "5.4", f"{n}/30", (n / 30,)) for at, n in ((300, 8), (450, 4), (900, 2))}
 ADDED = number("T21", "5.4", "8 more")  # nodes that the fourth round tells
 TOTAL_A = number("", "4.3.4", "68.3c")  # requests of data set A
 
@@ -88,11 +80,3 @@ TOTAL_A = number("", "4.3.4", "68.3c")  # requests of data set A
 def shares_of(data_set: str) -> dict[str, float]:
     """Variant -> its printed share of the centralised limiter's rejections."""
     return {variant: printed.value for variant, printed in SHARES[data_set].items()}
-
-
-def all_printed() -> Iterator[PrintedNumber]:
-    """Everything in this file."""
-    yield from (printed for shares in SHARES.values() for printed in shares.values())
-    yield from (printed for ratios in RATIOS.values() for areas in ratios.values() for printed in areas.values())
-    yield from KNOWN.values()
-    yield from (SAVED_PLAIN, SAVED_FREQUENCY, SILENT_S, ADDED, TOTAL_A)

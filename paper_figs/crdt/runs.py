@@ -71,18 +71,18 @@ def counts_of(requests: SparkFrame, by: Sequence[str], **conditions: str) -> Spa
     return requests.groupBy(*by).agg(*counts)
 
 
-def curves(rows: Frame, runs: Frame, *values: str, zero_after_end: bool = False) -> Frame:
+def curves(rows: Frame, runs: Frame, *values: str, by: Sequence[str] = POINT, zero_after_end: bool = False) -> Frame:
     """Mean and standard deviation over repetitions of curves by ``t_ns``: one row a point and instant.
 
-    ``rows``: run_id, t_ns and ``values``; ``runs``: run_id and ``POINT``.  Columns: ``POINT``, t_s, and for
+    ``rows``: run_id, t_ns and ``values``; ``runs``: run_id and ``by``.  Columns: ``by``, t_s, and for
     each value ``x`` its mean ``x`` and standard deviation ``x_std``.  An instant's mean is over the runs that
     have it, or with ``zero_after_end`` over all, of which those that have ended count as 0 (the thesis' way, 5.2.4).
     """
-    rows = rows[["run_id", "t_ns", *values]].merge(runs[["run_id", *POINT]], on="run_id")
+    rows = rows[["run_id", "t_ns", *values]].merge(runs[["run_id", *by]], on="run_id")
     if zero_after_end:
         rows = _ended_as_zero(rows, list(values))
     rows["t_s"] = rows["t_ns"] / 1e9
-    aggregated = rows.groupby([*POINT, "t_s"], sort=True)[list(values)].agg(["mean", "std"])
+    aggregated = rows.groupby([*by, "t_s"], sort=True)[list(values)].agg(["mean", "std"])
     aggregated.columns = [value if how == "mean" else f"{value}_std" for value, how in aggregated.columns]
     return aggregated.fillna(0.0).reset_index()
 

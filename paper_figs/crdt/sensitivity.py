@@ -5,7 +5,8 @@ those with something queued ("pending"), or among all, where rounds are wasted (
 neighbour either way.  One row of panels a load of data set B, in units of c, so that loads scale with c.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import product
 
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
@@ -16,7 +17,7 @@ from paper_figs.crdt.usage import ratio, with_seconds
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import frame_of
 from paper_figs.style import Style, series, style_of
 
@@ -44,31 +45,27 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Loads x capacities x variants x choices."""
     loads = scale.pick(tiny=["B-barely"], quick=["B-substantial"], paper=list(LOADS))
     specs = []
-    for load in loads:
-        for capacity in scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES):
-            specs.append(limited(ORACLE, load, capacity))
-            for variant, choice in SERIES_OF:
-                other: Options = {} if choice == "pending" else {"choice": choice}
-                specs.append(limited(variant, load, capacity, **other))
+    for load, capacity in product(loads, scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES)):
+        specs.append(limited(ORACLE, load, capacity))
+        for variant, choice in SERIES_OF:
+            other: Options = {} if choice == "pending" else {"choice": choice}
+            specs.append(limited(variant, load, capacity, **other))
     return at(scale, specs)
 
 
 def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``ratios``: one row a load, capacity, choice, variant of the queue and area."""
     runs = with_seconds(per_run(data))
-    return {"runs": runs, "ratios": ratios(runs)}
+    rows = [(*point, quotients.mean()) for *point, quotients in ratios(runs)]
+    return {"runs": runs, "ratios": frame_of(rows, ["data_set", "capacity", "choice", "variant", "area", "ratio"])}
 
 
-def ratios(runs: Frame) -> Frame:
-    """The queues' areas over the counter's under the same choice, means over repetitions."""
-    rows = [
-        (*point, variant, area, ratio(part, area, variant).mean())
-        for point, part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"])
-        if COUNTER in set(part.variant)
-        for variant in sorted(set(part.variant) - {COUNTER})
-        for area in (MEMORY, BANDWIDTH)
-    ]
-    return frame_of(rows, ["data_set", "capacity", "choice", "variant", "area", "ratio"])
+def ratios(runs: Frame) -> Iterator[tuple[str, int, str, str, str, Series]]:
+    """data_set, capacity, choice, variant, area: the queues' areas over the counter's under the same choice."""
+    for (data_set, capacity, choice), part in runs[runs.variant != ORACLE].groupby(["data_set", "capacity", "choice"]):
+        variants = set(part.variant)
+        for variant, area in product(sorted(variants - {COUNTER}), (MEMORY, BANDWIDTH) if COUNTER in variants else ()):
+            yield data_set, capacity, choice, variant, area, ratio(part, area, variant)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -96,25 +93,22 @@ def _draw_by_capacity(
     axes: Axes, runs: Frame, value: str, label: str, looks: Mapping[str, Style] | None = None
 ) -> None:
     """Means with intervals; open markers where a round chooses among all neighbours."""
-    capacities = sorted(set(runs.capacity))
-    log_axis(axes, "x", at=capacities)
+    log_axis(axes, "x", at=sorted(set(runs.capacity)))
     mean_lines(axes, runs, "capacity", value, "series", looks or LOOKS, apart_points=3)
     axes.set(xlabel="capacity c (tokens)", ylabel=label)
 
 
 def _draw_ratios(axes: Axes, runs: Frame) -> None:
-    """Memory and bandwidth of queue+F, and of queue+F+L, over the counter's under the same choice."""
     log_axis(axes)
+    rows = [
+        (area, capacity, _series(variant, choice), quotient)
+        for _, capacity, choice, variant, area, quotients in ratios(runs)
+        for quotient in quotients
+    ]
+    measured = frame_of(rows, ["area", "capacity", "series", "ratio"])
     for area, colour_of in ((MEMORY, MEMORY_LOOK), (BANDWIDTH, BANDWIDTH_LOOK)):
-        rows = [
-            {"capacity": capacity, "series": _series(variant, choice), "ratio": quotient}
-            for (capacity, choice), part in runs.groupby(["capacity", "choice"])
-            for variant in sorted(set(part.variant) - {COUNTER, ORACLE})
-            for quotient in ratio(part, area, variant)
-        ]
-        frame = frame_of(rows, ["capacity", "series", "ratio"])
         looks = {name: look._replace(colour=colour_of.colour) for name, look in LOOKS.items()}
-        _draw_by_capacity(axes, frame, "ratio", "over the counter's", looks)
+        _draw_by_capacity(axes, measured[measured.area == area], "ratio", "over the counter's", looks)
     rule(axes, 1, reference=True)
     key_above(axes, [key(look, marker=False) for look in (MEMORY_LOOK, BANDWIDTH_LOOK)])
 

@@ -8,7 +8,7 @@ modelled and as measured.  (d) When each run came to rest.  (c) and (d) are ours
 from collections.abc import Mapping, Sequence
 
 from analysis.spark import collect, computed_once
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, at_least, below, t_interval, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, below, t_interval, within
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import COUNTER, same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
@@ -71,9 +71,8 @@ def memory_kept(rows: Frame, ends: Frame) -> Frame:
     """run_id and memory_kept: a node's mean memory in the last tenth of the load over that in the sixth."""
     timed = rows.merge(ends[["run_id", "load_end_ns"]], on="run_id")
     part = timed["t_ns"] / timed["load_end_ns"]
-    last, sixth = (
-        timed[(part > low) & (part <= low + 0.1)].groupby("run_id")["state_bytes"].mean() for low in (0.9, 0.5)
-    )
+    tenths = (timed[(part > low) & (part <= low + 0.1)] for low in (0.9, 0.5))
+    last, sixth = (tenth.groupby("run_id")["state_bytes"].mean() for tenth in tenths)
     return (last / sixth.where(sixth > 0.0)).rename("memory_kept").reset_index()
 
 
@@ -105,8 +104,8 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Draw
     titles = ("memory of a node", "bandwidth of a node", "areas under the curves", "convergence of each run")
     drawing, (memory, bandwidth, areas, rest) = panels(2, 2, titles, inches=(7.6, 5.2))
     load_end_s = tables["runs"].load_end_s.max()
-    draw_usage(memory, tables["curves"], "state_bytes", variants, load_end_s)
-    draw_usage(bandwidth, tables["curves"], "sent_bytes", variants, load_end_s)
+    for panel, value in ((memory, "state_bytes"), (bandwidth, "sent_bytes")):
+        draw_usage(panel, tables["curves"], value, variants, load_end_s)
     draw_ratios(areas, tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
     draw_rest(rest, tables["runs"], variants, load_end_s)
     legend_above(drawing, [key(look) for look in looks_of(variants).values()])
@@ -163,29 +162,21 @@ def draw_rest(axes: Axes, runs: Frame, variants: Sequence[str], load_end_s: floa
     key_above(axes, [key(REST, line=False), key(LAST, line=False)])
 
 
-def as_published(runs: Frame, variant: str, printed: Mapping[str, PrintedNumber]) -> tuple[list[Check], list[Check]]:
+def as_published(
+    runs: Frame, variant: str, printed: Mapping[str, PrintedNumber], name: str = ""
+) -> tuple[list[Check], list[Check]]:
     """The areas of a variant over the counter's: within 15 % of the nearest reading; and on the same side of 1."""
     exact, direction = [], []
     for area, number in printed.items():
         values, readings = samples(ratio(runs, area, variant)), number.readings
-        mean, name = t_interval(values).mean, f"{AREAS[area].split()[0]} of the {variant} over the counter's"
+        mean, label = t_interval(values).mean, f"{AREAS[area].split()[0]} of the {name or variant} over the counter's"
         nearest = min(readings, key=lambda reading: abs(mean - reading))
-        exact.append(within(name, values, nearest, RATIO_TOLERANCE))
-        direction.append((above if min(readings) > 1 else below)(name, values, 1.0))
+        exact.append(within(label, values, nearest, RATIO_TOLERANCE))
+        direction.append((above if min(readings) > 1 else below)(label, values, 1.0))
     return exact, direction
 
 
-def silent_before_the_end(runs: Frame, variant: str = COUNTER) -> Check:
-    """A variant's last message is sent before the last request."""
-    return below(f"last message of the {variant} minus last request", _late_s(runs, variant), 0.0, "s")
-
-
-def talks_after_the_end(runs: Frame, variant: str, least_s: float = 0.0) -> Check:
-    """A variant still sends so long after the last request, in seconds."""
-    check = at_least if least_s else above
-    return check(f"last message of the {variant} minus last request", _late_s(runs, variant), least_s, "s")
-
-
-def _late_s(runs: Frame, variant: str) -> list[float]:
+def last_word(runs: Frame, variant: str) -> tuple[str, list[float]]:
+    """A check's label and samples: a variant's last message minus the last request, in seconds."""
     last, end = (by_repetition(runs, instant, variant=variant) for instant in ("last_sent_s", "load_end_s"))
-    return samples(last - end)
+    return f"last message of the {variant} minus last request", samples(last - end)
