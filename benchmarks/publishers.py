@@ -150,7 +150,7 @@ class Peer:
         answers = asyncio.create_task(self._take_answers(reader, indices))
         for index in indices:
             await asyncio.sleep((self.its.at_ns[index] - time.time_ns()) / SECOND_NS)
-            writer.write(self.its.frames[index])
+            writer.write(self.its.frame(index))
             self.its.sent_at_ns[index] = time.time_ns()
         await answers
         writer.close()

@@ -11,13 +11,14 @@ mean.  Neither seaborn nor matplotlib is imported at module level.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal
 
-from analysis.verdicts import Interval, t_interval
+from analysis.verdicts import t_interval
 from core.records import Options
-from paper_figs.intervals import ends_on, whiskers
+from paper_figs.intervals import Intervals, ends, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
-from paper_figs.style import PANEL_INCHES, Style
+from paper_figs.style import PANEL_INCHES, Looks, Style
 
 Side = Literal["x", "y"]
 
@@ -124,14 +125,7 @@ def curve(
 
 
 def mean_lines(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    apart_points: float = 0.0,
-    size: float = 4.5,
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, apart_points: float = 0.0, size: float = 4.5
 ) -> None:
     """A line a value of ``by`` through the means of ``y`` at each ``x``, with their 95 % intervals.
 
@@ -140,7 +134,7 @@ def mean_lines(
     """
     import seaborn
 
-    ends = ends_on(_is_log(axes, "y"))
+    to_ends = partial(ends, is_log=_is_log(axes, "y"))
     if apart_points:
         axes.margins(x=0.08)
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
@@ -149,18 +143,11 @@ def mean_lines(
         line = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2, **marker_of(look, size)}
         bars = {"err_style": "bars", "err_kws": {"capsize": 2, "elinewidth": 0.8}}
         with _labels_kept(axes), _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
-            seaborn.lineplot(part, x=x, y=y, errorbar=ends, legend=False, ax=axes, **line, **bars)
+            seaborn.lineplot(part, x=x, y=y, errorbar=to_ends, legend=False, ax=axes, **line, **bars)
 
 
 def mean_points(
-    axes: Axes,
-    frame: Frame,
-    x: str,
-    y: str,
-    by: str,
-    looks: Mapping[str, Style],
-    order: Sequence[object],
-    dodge: float = 0.5,
+    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, order: Sequence[object], dodge: float = 0.5
 ) -> None:
     """Points side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``.
 
@@ -177,7 +164,7 @@ def mean_points(
 def interval_points(
     axes: Axes,
     at: Values,
-    intervals: Sequence[Interval],
+    intervals: Intervals,
     look: Style,
     lying: bool = False,
     joined: bool = False,
@@ -227,9 +214,7 @@ def rule(axes: Axes, at: float, side: Side = "y", reference: bool = False, text:
 # --- bars ----------------------------------------------------------------------------------------
 
 
-def mean_bars(
-    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Mapping[str, Style], order: Sequence[object]
-) -> None:
+def mean_bars(axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, order: Sequence[object]) -> None:
     """Bars side by side at each category of ``order``: means of ``y`` with 95 % intervals; see ``categories``."""
     import seaborn
 
@@ -238,7 +223,11 @@ def mean_bars(
     if part.empty:
         return
     bar = {"palette": present, "saturation": 1.0, "linewidth": 0, "width": 0.75, "legend": False}
-    whisker = {"errorbar": ends_on(_is_log(axes, "y")), "err_kws": {"linewidth": 0.8, "color": INK}, "capsize": 0.15}
+    whisker = {
+        "errorbar": partial(ends, is_log=_is_log(axes, "y")),
+        "err_kws": {"linewidth": 0.8, "color": INK},
+        "capsize": 0.15,
+    }
     with _labels_kept(axes):
         seaborn.barplot(part, x=x, y=y, hue=by, order=list(order), hue_order=list(present), ax=axes, **bar, **whisker)
     axes.set_ylim(bottom=0)
@@ -247,7 +236,7 @@ def mean_bars(
 def interval_bars(
     axes: Axes,
     at: Values,
-    intervals: Sequence[Interval],
+    intervals: Intervals,
     look: Style,
     width: float = 0.34,
     lying: bool = False,
@@ -266,6 +255,42 @@ def interval_bars(
 def beside(count: int, span: float) -> list[float]:
     """Where ``count`` things stand side by side, about 0, each in the middle of its part of ``span``."""
     return [span * ((n + 0.5) / count - 0.5) for n in range(count)]
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def draw_table(
+    axes: Axes,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[float],
+    title: str = "",
+    rules_after: Sequence[int] = (),
+    shades: Mapping[tuple[int, int], float] | None = None,
+) -> None:
+    """Text in columns of relative ``widths``, with rules above, below the header and below; the first is set left.
+
+    ``rules_after``: rows (from 0) that get a thin rule below them; ``shades``: of cells, from 0 (none) to 1.
+    """
+    axes.axis("off")
+    edges = [sum(widths[:column]) / sum(widths) for column in range(len(widths) + 1)]
+    height = 1.0 / (len(rows) + 1.4)
+    for (line, column), shade in (shades or {}).items():
+        top = 1.0 - height * (line + 1.2)
+        box = [edges[column], edges[column + 1]], [top - height] * 2, [top] * 2
+        axes.fill_between(*box, color="#0072B2", alpha=0.6 * shade, linewidth=0, transform=axes.transAxes)
+    for line, cells in enumerate([header, *rows]):
+        y, weight = 1.0 - height * (line + 0.5 + (0.2 if line else 0.0)), "normal" if line else "bold"
+        for column, text in enumerate(cells):
+            x, side = (edges[0], "left") if column == 0 else ((edges[column] + edges[column + 1]) / 2, "center")
+            axes.text(x, y, text, transform=axes.transAxes, ha=side, va="center", fontsize=7.5, fontweight=weight)
+    lines = [(1.0, 1.2), (1.0 - 1.1 * height, 0.7), (1.0 - height * (len(rows) + 1.3), 1.2)]
+    lines += [(1.0 - height * (row + 2.2), 0.4) for row in rules_after]
+    for y, width in lines:
+        axes.plot([0, 1], [y, y], transform=axes.transAxes, color="#333333", linewidth=width, clip_on=False)
+    if title:
+        axes.set_title(title, loc="left", fontsize=8)
 
 
 # --- axes ----------------------------------------------------------------------------------------

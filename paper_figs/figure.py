@@ -8,8 +8,9 @@ from core.records import Options
 from harness.experiment import Experiment
 from paper_figs.light import Data, Drawing, Frame
 
+__all__ = ["Figure", "FigureTables", "Options"]
+
 FigureTables = dict[str, Frame]
-Given = Options  # the values of a figure's own options, by name
 
 
 @dataclass(frozen=True)

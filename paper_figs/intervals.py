@@ -10,6 +10,7 @@ from analysis.verdicts import Interval, t_interval
 from paper_figs.light import Floats, Frame, Series
 from paper_figs.series import frame_of
 
+Intervals = Sequence[Interval]
 LEAST_SHARE = 0.05  # of the mean: where a log axis cuts a whisker that reaches 0
 
 
@@ -51,7 +52,7 @@ def half_width(count: int) -> float:
     return float(t.ppf(0.975, count - 1)) / count**0.5 if count > 1 else 0.0
 
 
-def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> Floats:
+def whiskers(intervals: Intervals, is_log: bool = False) -> Floats:
     """How far intervals reach below and above their means, 2 x n; nothing (NaN) where one is infinite."""
     mean, low, high = (np.array([getattr(point, end) for point in intervals]) for end in ("mean", "low", "high"))
     if is_log:
@@ -60,12 +61,8 @@ def whiskers(intervals: Sequence[Interval], is_log: bool = False) -> Floats:
     return np.where(np.isfinite(error), error, np.nan)
 
 
-def ends_on(is_log: bool) -> Callable[[Series], tuple[float, float]]:
-    """What seaborn asks for: from values to the ends of their interval, on a log axis or another."""
-
-    def ends(values: Series) -> tuple[float, float]:
-        below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
-        mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
-        return mean - below, mean + above
-
-    return ends
+def ends(values: Series, is_log: bool) -> tuple[float, float]:
+    """What seaborn asks for: the ends of the values' interval, on a log axis or another."""
+    below, above = whiskers([t_interval(list(values))], is_log)[:, 0]
+    mean = float(values.mean())  # seaborn's: of equal values it may differ from theirs in the last bit
+    return mean - below, mean + above

@@ -1,7 +1,7 @@
 """What figures of all papers have in common: runs as small tables, samples for claims, axes and legends."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 
@@ -71,7 +71,7 @@ def where(frame: Frame, **values: object) -> Frame:
     for column, value in values.items():
         frame = frame[frame[column] == value]
     if frame.empty:
-        raise KeyError(", ".join(f"{column}={value}" for column, value in values.items()))
+        raise KeyError(", ".join(f"{column}={value}" for column, value in values.items()) or "any row")
     return frame
 
 
@@ -102,6 +102,20 @@ def doublings(one: Series, other: Series | float) -> Series:
 def whole(count: float) -> str:
     """``"3"``, or ``"3.4"`` where repetitions differ."""
     return f"{count:.0f}" if abs(count - round(count)) < 0.05 else f"{count:.1f}"
+
+
+def at_each(
+    check: Callable[[str, Sequence[float], float, str], Check],
+    label: str,
+    runs: Frame,
+    value: str,
+    x: str,
+    bound: float,
+    unit: str,
+) -> list[Check]:
+    """``check`` of ``value`` against ``bound`` at each ``x``, which takes the place of {} in ``label``."""
+    places = sorted(set(runs[x]))
+    return [check(label.format(at), samples(by_repetition(runs, value, **{x: at})), bound, unit) for at in places]
 
 
 def steps(runs: Frame, value: str, x: str, rises: bool = True, unit: str = "") -> list[Check]:

@@ -4,7 +4,7 @@ Colours are Okabe and Ito's, told apart by colour-blind readers; markers and lin
 too, so that black-and-white print works.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
 PANEL_INCHES = (3.5, 2.6)  # one panel of a two-column paper
@@ -23,6 +23,7 @@ class Style(NamedTuple):
     is_open: bool = False  # an open marker
 
 
+Looks = Mapping[str, Style]  # of systems, or whatever is told apart, in the order of drawing
 STYLES = {
     "lb": Style("LB", "#999999", "s", ":"),
     "conc": Style("Conc", "#0072B2", "o", "--"),

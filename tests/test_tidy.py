@@ -87,7 +87,7 @@ CANARIES = [
     ("purity", "systems/a.py", "from datetime import datetime\ndatetime.now()"),
     ("purity", "workloads/a.py", "import datetime as d\nd.date.today()"),
     ("purity", "systems/a.py", "open('x')"),
-    ("light_imports", "paper_figs/srtm/fig5.py", "import seaborn as sns"),
+    ("light_imports", "paper_figs/srtm/eq1.py", "import seaborn as sns"),
     ("light_imports", "paper_figs/style.py", "try:\n    from matplotlib import pyplot\nfinally:\n    pass"),
     ("light_imports", "systems/limiting/a.py", "import numba"),
     ("light_imports", "systems/a.py", "class A:\n    import scipy.stats"),
@@ -123,8 +123,8 @@ CANARIES = [
     ("axes_in_one_place", "paper_figs/srtm/a.py", "def f(axes):\n    axes.set_xscale('log')"),
     ("axes_in_one_place", "paper_figs/a.py", "def f(axes):\n    scale = axes.set_yscale"),
     ("axes_in_one_place", "paper_figs/dst/a.py", "def f(axis):\n    axis.set_major_formatter(FuncFormatter(str))"),
-    ("figures_apart", "paper_figs/srtm/fig5.py", "from paper_figs.srtm.fig4 import tables"),
-    ("figures_apart", "paper_figs/srtm/fig5.py", "def f():\n    from paper_figs.dst import law"),
+    ("figures_apart", "paper_figs/srtm/eq1.py", "from paper_figs.srtm.fig4 import tables"),
+    ("figures_apart", "paper_figs/srtm/eq1.py", "def f():\n    from paper_figs.dst import law"),
 ]
 
 
@@ -182,7 +182,7 @@ WELL_BEHAVED = [
     ("narrow_interfaces", "testbed/hosts/site.py", "class Site:\n" + "    @property\n    def f(self): ...\n" * 15),
     ("narrow_interfaces", "testbed/api.py", "class Other:\n    x: Any"),
     ("axes_in_one_place", "paper_figs/drawing.py", "axes.set_xscale('log')"),
-    ("figures_apart", "paper_figs/srtm/fig5.py", "from paper_figs.srtm.grids import points"),
+    ("figures_apart", "paper_figs/srtm/eq1.py", "from paper_figs.srtm.grids import points"),
     ("figures_apart", "paper_figs/srtm/grids.py", "from paper_figs.srtm.fig4 import tables"),
 ]
 

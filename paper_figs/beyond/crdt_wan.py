@@ -1,6 +1,6 @@
 """Counter and queue as real processes over five cities, beside the same in virtual time.
 
-The evaluation that the thesis names as future work (chapter 7).  What is offered, and where: ``wan_runs``.
+The evaluation that the thesis names as future work (chapter 7).  What is offered, and where: ``wan``.
 Gossip, capacity and rate are the thesis' (Table 4.1).
 """
 
@@ -11,9 +11,8 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most,
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips, from_zero, look_of
-from paper_figs.beyond.wan_runs import FLIPPED, LIVE, LIVE_CLAIM, NAMES, REPETITIONS, VIRTUAL, is_live
+from paper_figs.beyond import wan
+from paper_figs.beyond.wan import FLIPPED, LIVE_CLAIM, NAMES, REPETITIONS, VIRTUAL, draw_flips, from_zero, look_of
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -30,17 +29,15 @@ WHISKER = Style("", "#333333", "", "-")
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Every limiter on both testbeds, and the oracle."""
     names = NAMES[::2] if scale.name == "tiny" else NAMES
-    specs = [wan_runs.point(name, scale, LIVE) for name in names]
-    return [wan_runs.oracle(scale), *wan_runs.on_both(specs)]
+    return [wan.oracle(scale), *wan.on_both([wan.point(name, scale) for name in names])]
 
 
 def tables(data: Data) -> FigureTables:
-    """``runs``, ``flips`` (a row a pair of twins), ``latency`` and ``gaps``: see ``wan_runs``, ``gaps_of``."""
-    flips = wan_runs.flips_of(data, wan_runs.twins(data)).drop(columns=["virtual_run_id", "live_run_id"])
+    """``runs``, ``flips`` (a row a pair of twins), ``latency`` and ``gaps``: see ``wan``, ``gaps_of``."""
     return {
-        "runs": wan_runs.runs_of(data),
-        "flips": flips.sort_values(["name", "repetition"], ignore_index=True),
-        "latency": wan_runs.latency_curves(data),
+        "runs": wan.runs_of(data),
+        "flips": wan.flips_of_twins(data),
+        "latency": wan.latency_curves(data),
         "gaps": gaps_of(data),
     }
 
@@ -51,7 +48,7 @@ def gaps_of(data: Data) -> Frame:
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     of_runs = collect(gaps.select("run_id", "t_ns", "gap_count"), ["run_id", "t_ns"])
-    of_runs = of_runs.merge(wan_runs.points_of(data), on="run_id")
+    of_runs = of_runs.merge(wan.points_of(data), on="run_id")
     of_runs = of_runs[of_runs.name != "oracle"].assign(t_s=of_runs.t_ns / SECOND_NS)
     curves = of_runs.groupby(["name", "testbed", "t_s"])["gap_count"].agg(mean="mean", low="min", high="max")
     return curves.reset_index()
@@ -63,13 +60,13 @@ def draw(tables: FigureTables) -> Drawing:
     live = ("decisions that differ from virtual time", "decision latency, emulated")
     drawing, axes = panels(2, 3, (*errors, *live, "gossip of all nodes", "at rest after the last request"))
     runs, flips = tables["runs"], tables["flips"]
-    there = set(runs.name)
-    names = [name for name in NAMES if name in there] + sorted(there - set(NAMES))
+    names = [name for name in NAMES if name in set(runs.name)] + sorted(set(runs.name) - set(NAMES))
     _draw_gaps(axes[0], tables["gaps"], names)
     _draw_errors(axes[1], runs, names)
     draw_flips(axes[2], [(style_of(name).label, style_of(name), flips[flips.name == name]) for name in names])
     _draw_latency(axes[3], tables["latency"], names)
-    _draw_pairs(axes[4], runs, names, "bytes_per_request", "sent (bytes a request)")
+    _draw_pairs(axes[4], runs, names, "bytes_per_request")
+    axes[4].set_ylabel("sent (bytes a request)")
     _draw_convergence(axes[5], runs, names)
     kinds = [Style("emulated", GREY, "o", "-"), Style("virtual time", GREY, "o", "--", is_open=True)]
     legend_above(drawing, [key(look) for look in (*map(style_of, names), *kinds)])
@@ -79,7 +76,7 @@ def draw(tables: FigureTables) -> Drawing:
 def _draw_gaps(axes: Axes, gaps: Frame, names: Sequence[str]) -> None:
     """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
     for place, name, testbed, line in _groups(gaps, names):
-        width = max(1.2, 3.6 - 1.2 * place) if is_live(testbed) else 0.9
+        width = max(1.2, 3.6 - 1.2 * place) if testbed != VIRTUAL else 0.9
         curve(axes, line.t_s, line["mean"], look_of(name, testbed), width=width)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="requests")
@@ -97,7 +94,7 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     for place, name, testbed, group in _groups(runs, names):
-        live, colour = is_live(testbed), style_of(name).colour
+        live, colour = testbed != VIRTUAL, style_of(name).colour
         at, face = place + (0.2 if live else -0.2), colour if live else "white"
         admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
         bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
@@ -112,7 +109,6 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
 
 
 def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
-    """Distribution functions of the emulated runs, on a log axis."""
     log_axis(axes, "x", steps=(1,))
     for name in names:
         line = latency[(latency.name == name) & (latency.testbed != VIRTUAL)]
@@ -120,28 +116,27 @@ def _draw_latency(axes: Axes, latency: Frame, names: Sequence[str]) -> None:
     axes.set(xlabel="intended instant to decision (ms)", ylabel="share of requests", ylim=(0, 1.02))
 
 
-def _draw_pairs(axes: Axes, runs: Frame, names: Sequence[str], value: str, text: str) -> None:
+def _draw_pairs(axes: Axes, runs: Frame, names: Sequence[str], value: str) -> None:
     """Means with intervals, virtual time beside emulated, repetitions as dots."""
     for place, name, testbed, group in _groups(runs, names):
-        at, values = place + (0.15 if is_live(testbed) else -0.15), samples(group[value])
+        at, values = place + (-0.15 if testbed == VIRTUAL else 0.15), samples(group[value])
         look = look_of(name, testbed)
         marks(axes, [at + 0.1] * len(values), values, look._replace(is_open=False), size=2, alpha=0.5)
         interval_points(axes, [at], [floored(t_interval(values))], look, size=5.5)
     categories(axes, [style_of(name).label for name in names])
     from_zero(axes, 0.2)
-    axes.set_ylabel(text)
 
 
 def _draw_convergence(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     """How long after the last request; below the names, in how many emulated runs all replicas were equal."""
-    _draw_pairs(axes, runs, names, "convergence_s", "time (s)")
+    _draw_pairs(axes, runs, names, "convergence_s")
     live = runs[(runs.testbed != VIRTUAL) & runs.replica_count.notna()]
     words = []
     for name in names:
         gaps = live[live.name == name].replica_gap_count
         words.append(f"{style_of(name).label}\n{(gaps == 0).sum()} of {len(gaps)} runs" if len(gaps) else name)
     categories(axes, words)
-    axes.set_xlabel("runs in which replicas are equal")
+    axes.set(xlabel="runs in which replicas are equal", ylabel="time (s)")
 
 
 def measure_w1(tables: Tables) -> Evidence:
@@ -154,35 +149,29 @@ def measure_w1(tables: Tables) -> Evidence:
     for name, group in runs.groupby("name", sort=True):
         worst = [float(group.replica_gap_count.max())] * len(group)
         least = [float(group.replica_entry_count.min())] * len(group)
-        checks += [
-            at_most(f"{name}: entries that not all replicas hold, in the worst run", worst, 0.0),
-            at_least(f"{name}: entries that the replicas hold, in the emptiest run", least, 1.0),
-        ]
+        checks.append(at_most(f"{name}: entries that not all replicas hold, in the worst run", worst, 0.0))
+        checks.append(at_least(f"{name}: entries that the replicas hold, in the emptiest run", least, 1.0))
     return Evidence(tuple(checks))
 
 
 def measure_w2(tables: Tables) -> Evidence:
     """Admitted totals, emulated over virtual."""
-    label = "admitted, emulated over virtual time"
-    return Evidence(
-        tuple(Check(f"{name}: {label}", ratio, *WITHIN) for name, ratio in _of_pairs(tables, "admitted_ratio"))
-    )
+    ratios = _of_pairs(tables, "admitted_ratio", "admitted, emulated over virtual time")
+    return Evidence(tuple(Check(label, ratio, *WITHIN) for label, ratio in ratios))
 
 
 def measure_w3(tables: Tables) -> Evidence:
     """The share of decisions that differ."""
-    label = "share of decisions that differ"
-    return Evidence(
-        tuple(at_most(f"{name}: {label}", share, FLIPPED) for name, share in _of_pairs(tables, "flipped_share"))
-    )
+    shares = _of_pairs(tables, "flipped_share", "share of decisions that differ")
+    return Evidence(tuple(at_most(label, share, FLIPPED) for label, share in shares))
 
 
-def _of_pairs(tables: Tables, value: str) -> list[tuple[str, tuple[float, ...]]]:
-    """A value of each limiter's pairs of runs, by name; KeyError if there are none."""
+def _of_pairs(tables: Tables, value: str, text: str) -> list[tuple[str, tuple[float, ...]]]:
+    """A check's label and a value of each limiter's pairs of runs; KeyError if there are none."""
     flips = tables["crdt-wan/flips"]
     if flips.empty:
         raise KeyError("pairs of runs")
-    return [(name, tuple(samples(group[value]))) for name, group in flips.groupby("name", sort=True)]
+    return [(f"{name}: {text}", tuple(samples(group[value]))) for name, group in flips.groupby("name", sort=True)]
 
 
 W1 = "Counter and queue as real processes over five cities: once nothing is left to send, all replicas are equal."

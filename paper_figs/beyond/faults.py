@@ -28,6 +28,14 @@ def scenario_of(text: str, scenarios: Mapping[str, Faults]) -> str:
     return next(key for key, faults in scenarios.items() if list(faults) == wanted)
 
 
+def lasts_s(bad: Series, step_s: int, since_s: int) -> float | None:
+    """From ``since_s`` to the end of the last bad step (of an index in s); None where that is the run's."""
+    if not bad.any():
+        return 0.0
+    last = int(bad[bad].index.max())
+    return None if last == bad.index.max() else float(last + step_s - since_s)
+
+
 def edges(starts_s: Series, step_s: int) -> list[float]:
     """Of the stairs of intervals that begin at ``starts_s``."""
     return [*starts_s, starts_s.iloc[-1] + step_s]

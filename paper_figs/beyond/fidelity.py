@@ -11,9 +11,8 @@ from analysis.spark import collect
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale
-from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips
-from paper_figs.beyond.wan_runs import NAMES
+from paper_figs.beyond import wan
+from paper_figs.beyond.wan import NAMES, draw_flips
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
@@ -34,8 +33,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
     topics = load_figure("srtm-fig4").experiment.points(SCALES["small"], {})
     tiny = scale.name == "tiny"
-    limiters = [wan_runs.point(name, scale, wan_runs.LIVE) for name in (NAMES[:1] if tiny else NAMES)]
-    return wan_runs.on_both([*(topics[:2] if tiny else topics), *limiters])
+    limiters = [wan.point(name, scale) for name in (NAMES[:1] if tiny else NAMES)]
+    return wan.on_both([*(topics[:2] if tiny else topics), *limiters])
 
 
 def tables(data: Data) -> FigureTables:
@@ -45,29 +44,14 @@ def tables(data: Data) -> FigureTables:
     assert data.spark is not None
     pairs = fidelity.pair_frame(data.spark, fidelity.pairs_of(data.folders))
     of_latency = collect(fidelity.distances(data.latency_histogram, pairs), ["live_run_id", "metric"])
-    of_decisions = collect(fidelity.flips(data.requests, pairs), ["live_run_id"])
-    named = _points_of(data)
-    latency = of_latency.merge(named, on="live_run_id")
+    brokers = collect(data.runs.selectExpr("run_id", "factors['topology.brokers'] as k"), ["run_id"])
+    points = wan.points_of(data).drop(columns="testbed").merge(plain(brokers, ["k"]), on="run_id")
+    latency = of_latency.merge(points.rename(columns={"run_id": "live_run_id"}), on="live_run_id")
     for column in [name for name in latency.columns if name.endswith("_ns")]:
         latency[column.removesuffix("_ns") + "_ms"] = latency.pop(column) / MILLISECOND_NS
-    keys = ["virtual_run_id", "live_run_id"]
-    latency = latency[latency.k.notna()].astype({"k": int}).drop(columns=[*keys, "name"])
-    decisions = of_decisions.merge(named, on="live_run_id").drop(columns=[*keys, "k"])
-    decisions["admitted_ratio"] = decisions.live_admitted_count / decisions.virtual_admitted_count
-    return {
-        "latency": latency.sort_values(["metric", "k", "repetition"], ignore_index=True),
-        "decisions": decisions.sort_values(["name", "repetition"], ignore_index=True),
-    }
-
-
-def _points_of(data: Data) -> Frame:
-    """live_run_id, name (of the limiter, or the system), k (missing for limiters), repetition, validity."""
-    from pyspark.sql import functions as f
-
-    ks = collect(data.runs.select("run_id", f.col("factors")["topology.brokers"].alias("k")), ["run_id"])
-    points = wan_runs.points_of(data)
-    points = points[points.testbed != wan_runs.VIRTUAL].drop(columns="testbed")
-    return points.merge(plain(ks, ["k"]), on="run_id").rename(columns={"run_id": "live_run_id"})
+    latency = latency[latency.k.notna()].astype({"k": int}).drop(columns=["virtual_run_id", "live_run_id", "name"])
+    latency = latency.sort_values(["metric", "k", "repetition"], ignore_index=True)
+    return {"latency": latency, "decisions": wan.flips_of_twins(data)}
 
 
 def draw(tables: FigureTables) -> Drawing:

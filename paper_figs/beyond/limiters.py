@@ -16,7 +16,7 @@ from harness.experiment import RunSpec
 from paper_figs.beyond.faults import Faults
 from paper_figs.beyond.load import Load
 from paper_figs.light import Data, Frame, Series
-from paper_figs.series import frame_of, joined
+from paper_figs.series import frame_of, in_ms, joined
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -159,16 +159,15 @@ def measured(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     from analysis import limiting
-    from analysis.metrics import percentiles
 
     runs = points_of(data)
     sent = data.table("usage").where(f.col("node") != "").groupBy("run_id")
     totals = sent.agg(*(f.sum(name).alias(name) for name in ("sent_bytes", "sent_count")))
-    latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.99,))
+    latency = in_ms(data.latency_histogram.where("metric = 'decision_latency'"), {0.99: "p99_ms"}, "run_id")
     oracle_runs = limiting.with_oracle(data.runs)
     runs = runs.merge(collect(limiting.precision(data.requests, oracle_runs), ["run_id"]), on="run_id")
     excess = limiting.worst_excess(data.requests, data.runs).drop("user")
-    runs = joined(runs, excess, totals, latency.selectExpr("run_id", "p99_ns / 1e6 as p99_ms"))
+    runs = joined(runs, excess, totals, latency)
     runs["error_share"] = runs.false_admit_share + runs.false_reject_share
     runs["lost_share"] = runs.lost_count / runs.offered_count
     runs["oracle_rejected_share"] = runs.oracle_rejected_count / runs.offered_count

@@ -41,9 +41,6 @@ OPTIONS = (
 )
 
 
-LogChoice = tuple[str, bool, str, str, float]  # columns, skip-bad, start, duration, speed
-
-
 class Load(NamedTuple):
     """A workload with its options, the files that it reads, and the limit; ``threshold``: of frequency analysis."""
 
@@ -58,8 +55,6 @@ class Load(NamedTuple):
 def load_of(options: Options, nodes: int) -> Load:
     """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
     limit = _limit(options["limit"])
-    if limit is not None:
-        limit_of(*limit)  # what the limiters would refuse: now
     if not options["log"]:
         for option in OPTIONS:
             if option.help.startswith("log: ") and options[option.name] != option.default:
@@ -85,6 +80,7 @@ def _limit(text: str) -> tuple[int, str] | None:
             raise ValueError
     except (ValueError, ZeroDivisionError):
         raise SpecError(f"--limit {text!r}", "give auto, or capacity,rate as in 20,0.02") from None
+    limit_of(*limit)  # what the limiters would refuse: now
     return limit
 
 
@@ -101,7 +97,9 @@ def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
 
 
 @lru_cache(maxsize=8)
-def _from_log(path: str, digest: str, choice: LogChoice, limit: tuple[int, str] | None, nodes: int) -> Load:
+def _from_log(
+    path: str, digest: str, choice: tuple[str, bool, str, str, float], limit: tuple[int, str] | None, nodes: int
+) -> Load:
     """A log's load; ``digest`` of its content, so that an edited file is read anew."""
     from workloads.auto_limit import auto_limit
 

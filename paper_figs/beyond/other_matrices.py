@@ -12,8 +12,7 @@ from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import curve, log_axis, marks, panels, rule, title
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, DRAWN, OPTION, read
-from paper_figs.epulsar.policies import GAME
-from paper_figs.epulsar.policy_drawing import draw_policies, look_of
+from paper_figs.epulsar.policies import GAME, draw_policies, look_of
 from paper_figs.epulsar.published import GAME_ACCESS_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
@@ -102,19 +101,14 @@ def draw(tables: FigureTables) -> Drawing:
         draw_policies(above, part, "sites", "over_best", policies=SYSTEMS)
         rule(above, 1.0, reference=True)
         _draw_errors(below, estimates[estimates.matrix == matrix])
-        title(above, f"({'abcde'[number]}) {_title(part, matrix)}")
+        files = sorted(set(part.file) - {""})  # of a table given
+        title(above, f"({'abcde'[number]}) {files[0][:28] if files else TITLES[matrix]}")
         below.set_xlabel("sites")
     axes[0].set_ylabel("worst true delay over the best")
     axes[0].set_ylim(0.95, max(2.2, 1.1 * float(runs.over_best.max()) if len(runs) else 0.0))
     axes[len(shown)].set_ylabel("error of estimates (%)")
     legend_above(drawing, [*(key(look_of(policy)) for policy in SYSTEMS), *map(key, ERRORS.values())])
     return drawing
-
-
-def _title(runs: Frame, matrix: str) -> str:
-    """A table's is its file's name."""
-    files = sorted(set(runs.file) - {""})
-    return files[0][:28] if files else TITLES[matrix]
 
 
 def _draw_errors(axes: Axes, estimates: Frame) -> None:

@@ -13,13 +13,13 @@ from analysis.spark import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
 from paper_figs.drawing import INK, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
 
@@ -87,40 +87,35 @@ def scenarios_of(data: Data) -> Frame:
     return runs.dropna(subset="oracle_run_id")
 
 
-def errors_over_time(data: Data, oracles: SparkFrame) -> SparkFrame:
-    """One row a run of ``oracles`` (run_id, oracle_run_id) and interval: run_id, t_s (its start), and counts.
+def error_curves(data: Data) -> Frame:
+    """One row a limiter, scenario and interval: name, scenario, t_s (its start), sums over the ``runs`` (repetitions).
 
-    Within an interval and user, requests that were decided: how many more were admitted than by the oracle
+    Of the requests of a user that were decided within an interval: how many more were admitted than by the oracle
     (surplus), or fewer (deficit); lost, offered.
     """
     from pyspark.sql import functions as f
 
+    runs = scenarios_of(data)
+    runs = runs[runs.name.isin(order_of(runs.name))]
+    counts = {"surplus": "greatest(more, 0)", "deficit": "greatest(-more, 0)", "lost": "lost", "offered": "offered"}
+    if runs.empty or data.spark is None:
+        return frame_of([], ["name", "scenario", "t_s", *counts, "runs"])
+    oracles = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
     is_lost, admitted = f.col("decision") == "lost", (f.col("decision") == "admit").cast("int")
     theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id", admitted.alias("there"))
     here = data.requests.join(f.broadcast(oracles), "run_id").join(theirs, ["oracle_run_id", "request_id"])
     step = f.expr(f"intended_at_ns div {STEP_S * SECOND_NS} * {STEP_S}").alias("t_s")
     more = f.sum(f.when(is_lost, 0).otherwise(admitted - f.col("there"))).alias("more")
-    by_user = here.groupBy("run_id", "user", step).agg(
-        more, f.count_if(is_lost).alias("lost"), f.count("*").alias("offered")
+    kinds = more, f.count_if(is_lost).alias("lost"), f.count("*").alias("offered")
+    sums = (
+        here.groupBy("run_id", "user", step)
+        .agg(*kinds)
+        .groupBy("run_id", "t_s")
+        .agg(*(f.expr(f"sum({what})").alias(name) for name, what in counts.items()))
     )
-    sums = ("greatest(more, 0)", "surplus"), ("greatest(-more, 0)", "deficit"), ("lost", "lost"), ("offered", "offered")
-    return by_user.groupBy("run_id", "t_s").agg(*(f.expr(f"sum({what})").alias(name) for what, name in sums))
-
-
-def error_curves(data: Data) -> Frame:
-    """One row a limiter, scenario and interval: name, scenario, t_s, surplus, deficit, lost, offered, runs.
-
-    Counts are sums over the ``runs`` (repetitions).
-    """
-    runs = scenarios_of(data)
-    runs = runs[runs.name.isin(order_of(runs.name))]
-    counts = ["surplus", "deficit", "lost", "offered"]
-    if runs.empty or data.spark is None:
-        return frame_of([], ["name", "scenario", "t_s", *counts, "runs"])
-    pairs = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
-    of_runs = collect(errors_over_time(data, pairs), ["run_id", "t_s"]).merge(runs, on="run_id")
+    of_runs = collect(sums, ["run_id", "t_s"]).merge(runs, on="run_id")
     grouped = of_runs.groupby(["name", "scenario", "t_s"], sort=True)
-    return grouped[counts].sum().assign(runs=grouped.run_id.nunique()).reset_index()
+    return grouped[list(counts)].sum().assign(runs=grouped.run_id.nunique()).reset_index()
 
 
 def recovery(curves: Frame) -> Frame:
@@ -130,20 +125,16 @@ def recovery(curves: Frame) -> Frame:
     ``RECOVERED`` of its requests above those without a fault; null if that is the run's last one.  Per run:
     lost, more_surplus and more_deficit, beyond those without a fault, from the fault on.
     """
-    columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
     rows = []
     for (name, part), scenario in product(curves.groupby("name", sort=True), TITLES):
         usual, faulty = (part[part.scenario == key].set_index("t_s") for key in (NO_FAULT, scenario))
         if usual.empty or faulty.empty:
             continue
         share = (faulty.surplus + faulty.deficit) / faulty.offered - (usual.surplus + usual.deficit) / usual.offered
-        late = share[share.index >= UNTIL_S]
-        above = late[late > RECOVERED]
-        seconds = float(above.index.max()) + STEP_S - UNTIL_S if len(above) else 0.0
-        never = len(above) > 0 and above.index.max() == late.index.max()
+        recovery_s = lasts_s(share[share.index >= UNTIL_S] > RECOVERED, STEP_S, UNTIL_S)
         since = share.index >= FROM_S
         more = [(faulty[kind] / faulty.runs - usual[kind] / usual.runs)[since].sum() for kind in AREAS]
-        rows.append((name, scenario, None if never else seconds, (faulty.lost / faulty.runs).sum(), *more))
+        rows.append((name, scenario, recovery_s, (faulty.lost / faulty.runs).sum(), *more))
     columns = ["name", "scenario", "recovery_s", "lost", "more_surplus", "more_deficit"]
     return frame_of(rows, columns).astype({"recovery_s": float})
 
@@ -153,7 +144,9 @@ def draw(tables: FigureTables) -> Drawing:
     curves, back = tables["curves"], tables["recovery"]
     names = order_of(curves.name)
     scenarios = [key for key in TITLES if key in set(curves.scenario)]
-    columns, reach = max(1, len(scenarios)), _reach(curves)
+    columns = max(1, len(scenarios))
+    shares = [(curves[kind] / curves.offered).max() for kind in AREAS]
+    reach = 110 * max(*shares, 0.01) if len(curves) else 1.0  # of the y axis, in %
     inches = 2.5 * columns + 1.3, 0.92 * len(names) + 1.1
     drawing, axes = panels(max(1, len(names)), columns, inches=inches, share_x=True, share_y=True)
     for row, name in enumerate(names):
@@ -177,13 +170,6 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def _reach(curves: Frame) -> float:
-    """How far the y axis goes, in %."""
-    if curves.empty:
-        return 1.0
-    return float(110 * max((curves.surplus / curves.offered).max(), (curves.deficit / curves.offered).max(), 0.01))
-
-
 def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
     """Both kinds of errors as areas of steps, and without a fault as lines."""
     axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
@@ -199,7 +185,6 @@ def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
 
 
 def _note(axes: Axes, rows: Frame) -> None:
-    """How long it takes to recover, and what was lost."""
     if rows.empty:
         return
     row = rows.iloc[0]

@@ -9,8 +9,7 @@ from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, curve, label, panels, rule
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.policies import ACCESS_MS, GAME, UAVS
-from paper_figs.epulsar.policy_drawing import ESTIMATING, draw_policies, policy_key
+from paper_figs.epulsar.policies import ACCESS_MS, ESTIMATING, GAME, UAVS, draw_policies, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS, SWARM_BOUND_MS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -71,9 +70,13 @@ def draw(tables: FigureTables) -> Drawing:
     above = (bound, f"swarms, access {ACCESS_MS} ms", f"{bound}: feasible, as seen")
     below = (f"game, bound {GAME_BOUND_MS} ms", "game, access 0 ms", "game; dotted: only violated topics move")
     drawing, axes = panels(2, 3, (*above, *below), inches=(9.8, 5.4))
-    _draw_violations(axes[0], swarms[swarms.bound == SWARM_BOUND_MS], "access")
+    at_bound = swarms[swarms.bound == SWARM_BOUND_MS]
+    _draw_violations(axes[0], at_bound, "access")
     _draw_violations(axes[1], swarms[swarms.access == ACCESS_MS], "bound")
-    _draw_feasible(axes[2], swarms[swarms.bound == SWARM_BOUND_MS])
+    # Who sees a broker within the bound: Pulsar does not look, the best one knows.
+    draw_policies(axes[2], at_bound, "access", "feasible_ratio", 100.0, is_true=True, policies=("optimal",))
+    draw_policies(axes[2], at_bound, "access", "feasible_ratio", 100.0, policies=("epulsar", "all-pairs"))
+    axes[2].set(xlabel=LABELS["access"], ylabel="topics (%)", ylim=(-4, 104))
     _draw_violations(axes[3], game[game.bound == GAME_BOUND_MS], "access")
     _draw_violations(axes[4], game[game.access == 0], "bound")
     rule(axes[4], PRINTED_MS, "x", text="100 ms as printed")
@@ -87,13 +90,6 @@ def _draw_violations(axes: Axes, runs: Frame, x: str) -> None:
     draw_policies(axes, runs, x, "true_violation_ratio", 100.0, is_true=True)
     draw_policies(axes, runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
     axes.set(xlabel=LABELS[x], ylabel="pairs above the bound (%)", ylim=(-4, 104))
-
-
-def _draw_feasible(axes: Axes, runs: Frame) -> None:
-    """Topics for which a policy sees a broker within the bound: Pulsar does not look, the best one knows."""
-    draw_policies(axes, runs, "access", "feasible_ratio", 100.0, is_true=True, policies=("optimal",))
-    draw_policies(axes, runs, "access", "feasible_ratio", 100.0, policies=("epulsar", "all-pairs"))
-    axes.set(xlabel=LABELS["access"], ylabel="topics (%)", ylim=(-4, 104))
 
 
 def _draw_moving(axes: Axes, runs: Frame) -> None:

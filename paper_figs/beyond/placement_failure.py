@@ -8,12 +8,12 @@ from analysis.spark import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
 from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import frame_of
 from paper_figs.style import Style, style_of
 
@@ -63,12 +63,16 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
-    curves, elections = _curves(data), _elections(data)
+    from pyspark.sql import functions as f
+
+    curves = _curves(data)
+    late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
+    after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
+    elections = _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
     return {"curves": curves, "recovery": recovery(curves, elections)}
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
-    """``frame`` with system, scenario and repetition of its runs."""
     runs = data.runs.selectExpr("run_id", "system", "repetition", "factors['study.faults'] as faults")
     named = collect(frame.join(runs, "run_id"), order)
     named["scenario"] = [scenario_of(text, FAULTS) for text in named.faults]
@@ -98,18 +102,10 @@ def _curves(data: Data) -> Frame:
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def _elections(data: Data) -> Frame:
-    """A row a run with a fault in which somebody is elected after it began: system, scenario, repetition, after_s."""
-    from pyspark.sql import functions as f
-
-    late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
-    after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
-    return _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
-
-
 def recovery(curves: Frame, elections: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
+    ``elections``: a row a run in which somebody is elected after the fault began: system, scenario, after_s.
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
     somebody is elected, on average (null: nobody is, as the leader stays); held_s: until no message is held up any
     more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
@@ -124,18 +120,10 @@ def recovery(curves: Frame, elections: Frame) -> Frame:
         here = part.set_index("t_s")
         less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
         held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
-        led = elections[(elections.system == system) & (elections.scenario == scenario)].after_s
-        unled_s = led.mean() if len(led) else None
-        rows.append([system, scenario, less.max(), unled_s, _last_s(held), _last_s(less > RECOVERED)])
+        unled_s = elections[(elections.system == system) & (elections.scenario == scenario)].after_s.mean()
+        lasting = [lasts_s(bad, STEP_S, FROM_S) for bad in (held, less > RECOVERED)]
+        rows.append([system, scenario, less.max(), unled_s, *lasting])
     return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
-
-
-def _last_s(bad: Series) -> float | None:
-    """From the fault to the end of the last bad step; None where that is the run's."""
-    if not bad.any():
-        return 0.0
-    last = int(bad[bad].index.max())
-    return None if last == bad.index.max() else float(last + STEP_S - FROM_S)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -161,8 +149,7 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set_xticks(range(0, END_S + 1, 30))
     axes[0].set(ylim=(0, 100), yticks=range(0, 101, 25))
     areas = [bar_key(AREA._replace(label="within the bound"), 0.9), bar_key(AREA._replace(label="later"), 0.35)]
-    lines = [key(USUAL, marker=False), bar_key(FAULT)]
-    legend_above(drawing, [*areas, *lines], below=True)
+    legend_above(drawing, [*areas, key(USUAL, marker=False), bar_key(FAULT)], below=True)
     return drawing
 
 
@@ -186,12 +173,10 @@ def _words(row: Frame) -> str:
     if row.empty:
         return ""
     back = row.iloc[0]
-
-    def lasts(value: float) -> str:
-        return "to the end" if value != value else f"{value:.0f} s" if value else "none"
-
     led = "no new leader" if back.unled_s != back.unled_s else f"no leader for {back.unled_s:.1f} s"
-    return f"{led}\nheld up: {lasts(back.held_s)}\nfewer in bound: {lasts(back.back_s)}"
+    spans = (back.held_s, back.back_s)
+    held, fewer = ("to the end" if span != span else f"{span:.0f} s" if span else "none" for span in spans)
+    return f"{led}\nheld up: {held}\nfewer in bound: {fewer}"
 
 
 NOTES = (

@@ -8,20 +8,8 @@ from analysis.verdicts import t_interval
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.drawing import (
-    INK,
-    beside,
-    categories,
-    curve,
-    interval_bars,
-    label,
-    log_axis,
-    marks,
-    mean_lines,
-    panels,
-    rule,
-    title,
-)
+from paper_figs import drawing
+from paper_figs.drawing import INK, beside, label, marks, mean_lines, title
 from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPORT_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
@@ -120,12 +108,18 @@ def draw(tables: FigureTables) -> Drawing:
     runs, places = (tables[name][tables[name].rule == PAPERS] for name in ("runs", "places"))
     bounds = [f"{bound_ms}ms" for bound_ms in BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
     rows = max(1, len(bounds))
-    drawing, axes = panels(rows, 4, inches=(13, 2.7 * rows + 0.8), widths=(1, 1, 1.5, 1.1))
+    sheet, axes = drawing.panels(rows, 4, inches=(13, 2.7 * rows + 0.8), widths=(1, 1, 1.5, 1.1))
     for number, bound in enumerate(bounds):
         row, here = axes[4 * number : 4 * number + 3], runs[runs.bound == bound]
-        _draw_shares(row[0], here)
+        shares = here.assign(percent=100 * here.in_bound)
+        mean_lines(row[0], shares, "load", "percent", "system", looks_of(SYSTEMS), apart_points=3)
         _draw_latencies(row[1], here, float(bound.removesuffix("ms")))
         _draw_places(row[2], places[places.bound == bound], here)
+        loads = sorted(set(here["load"]))
+        for panel in row[:2]:
+            drawing.rule(panel, 1, "x", reference=True)
+            panel.set_xticks(loads, [f"{load:g}" for load in loads])
+        row[0].set(ylabel=f"messages within the bound\nin the last {LAST_S} s (%)", ylim=(-4, 104))
         for panel, mark, text in zip(row, "abcdef"[3 * number :], ("", "", ", at the end"), strict=False):
             title(panel, f"({mark}) bound {bound.removesuffix('ms')} ms{text}")
     for panel in axes[-4:-1]:
@@ -137,8 +131,8 @@ def draw(tables: FigureTables) -> Drawing:
     lines = [*map(key, looks_of(SYSTEMS).values()), key(WORST, line=False)]
     areas = [bar_key(look) for look in (*CITY_LOOKS.values(), *RULE_LOOKS.values())]
     lines += [rule_key("bound; what one broker takes"), key(RUN, line=False)]
-    legend_above(drawing, [*lines, *areas], columns=5, below=True)
-    return drawing
+    legend_above(sheet, [*lines, *areas], columns=5, below=True)
+    return sheet
 
 
 def _draw_moves(axes: Axes, runs: Frame) -> None:
@@ -149,38 +143,24 @@ def _draw_moves(axes: Axes, runs: Frame) -> None:
             rates = runs[(runs["rule"] == name) & (runs.bound == bound)].late_moves * 60 / (END_S / 2)
             if rates.empty:
                 continue
-            interval_bars(axes, [place + shift], [t_interval([rates.mean()])], RULE_LOOKS[name], width=0.24)
+            drawing.interval_bars(axes, [place + shift], [t_interval([rates.mean()])], RULE_LOOKS[name], width=0.24)
             marks(axes, [place + shift] * len(rates), rates, RUN, size=3)
             label(axes, f"{rates.mean():.0f}", (place + shift, rates.max()), points=(0, 3))
-    categories(axes, [bound.removesuffix("ms") for bound in bounds])
+    drawing.categories(axes, [bound.removesuffix("ms") for bound in bounds])
     axes.set_xlabel("bound (ms)", fontsize=8)
     axes.set_ylabel("moves/min, second half")
     axes.set_ylim(bottom=0)
     title(axes, f"(g) ePulsar's rules, demand {RULE_LOAD:g}")
 
 
-def _draw_shares(axes: Axes, runs: Frame) -> None:
-    shares = runs.assign(percent=100 * runs.in_bound)
-    mean_lines(axes, shares, "load", "percent", "system", looks_of(SYSTEMS), apart_points=3)
-    _name_loads(axes, runs)
-    axes.set(ylabel=f"messages within the bound\nin the last {LAST_S} s (%)", ylim=(-4, 104))
-
-
-def _name_loads(axes: Axes, runs: Frame) -> None:
-    rule(axes, 1, "x", reference=True)
-    loads = sorted(set(runs["load"]))
-    axes.set_xticks(loads, [f"{load:g}" for load in loads])
-
-
 def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
     """Means as lines, the worst message as open marks above them."""
-    log_axis(axes, steps=(1,))
+    drawing.log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
     for system, look in looks_of(SYSTEMS).items():
         worst_ms = runs[runs.system == system].groupby("load").worst_ms.mean()
         marks(axes, worst_ms.index, worst_ms, look._replace(is_open=True), size=4.5)
-    rule(axes, bound_ms)
-    _name_loads(axes, runs)
+    drawing.rule(axes, bound_ms)
     axes.set_ylabel(f"latency in the\nlast {LAST_S} s (ms)")
 
 
@@ -201,8 +181,8 @@ def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
             label(axes, style_of(system).label, (at, 0), "#ffffff", size=6, rotation=90)
         full = MARK * TOPICS / load
         if full < TOPICS:
-            curve(axes, [x - 0.4, x + 0.4], [full, full], Style("", INK, "", "--"))
-    categories(axes, [f"{load:g}" for load in loads])
+            drawing.curve(axes, [x - 0.4, x + 0.4], [full, full], Style("", INK, "", "--"))
+    drawing.categories(axes, [f"{load:g}" for load in loads])
     axes.set(ylabel="topics; above: moves", ylim=(0, 1.18 * TOPICS), yticks=range(0, TOPICS + 1, 4))
     axes.grid(visible=False)
 

@@ -63,13 +63,11 @@ def facts(data: Data, runs: Frame) -> Frame:
     from pyspark.sql import functions as f
 
     central = runs[runs.name == ORACLE]
-    run_id = central.run_id.min() if len(central) else ""
-    one = collect(data.runs.where(f.col("run_id") == run_id).select("factors"), [])
+    its = f.col("run_id") == (central.run_id.min() if len(central) else "")
+    one = collect(data.runs.where(its).select("factors"), [])
     has = dict(one.factors.iloc[0]) if len(one) else {}
-    users = collect(
-        data.requests.where(f.col("run_id") == run_id).agg(f.count_distinct("user").alias("users")), ["users"]
-    )
-    reasons = collect(data.table("skipped_lines").where(f.col("run_id") == run_id), ["reason"])
+    users = collect(data.requests.where(its).agg(f.count_distinct("user").alias("users")), ["users"])
+    reasons = collect(data.table("skipped_lines").where(its), ["reason"])
     thresholds = collect(data.runs.select(f.col("factors")["system.threshold"].alias("threshold")), ["threshold"])
     return pd.DataFrame([{
         "log": Path(has.get("workload.path", "")).name,

@@ -2,7 +2,7 @@
 
 Redis runs in New York, and every node asks it for each request (GCRA in a script: ``systems.limiting.redis_gcra``).
 ``centralised`` has its server in New York as well, and is a process a node, too.  Same WAN, same requests, same
-limit: what is offered, and where, is in ``wan_runs``.
+limit: what is offered, and where, is in ``wan``.
 """
 
 from analysis.spark import collect
@@ -10,9 +10,8 @@ from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables,
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.beyond import wan_runs
-from paper_figs.beyond.wan_drawing import draw_flips, from_zero, look_of
-from paper_figs.beyond.wan_runs import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL, is_live
+from paper_figs.beyond import wan
+from paper_figs.beyond.wan import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL
 from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -33,21 +32,19 @@ PAIRS = (
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Redis has no virtual twin: nobody models it but ``centralised``."""
-    model = wan_runs.on_both([wan_runs.point(MODEL, scale, LIVE)])
-    return [wan_runs.oracle(scale), *model, wan_runs.point(REDIS, scale, LIVE)]
+    return [wan.oracle(scale), *wan.on_both([wan.point(MODEL, scale)]), wan.point(REDIS, scale)]
 
 
 def tables(data: Data) -> FigureTables:
-    """``runs``, ``flips``, ``latency``: see ``wan_runs``; ``cities``: see ``cities_of``.
+    """``runs``, ``flips``, ``latency``: see ``wan``; ``cities``: see ``cities_of``.
 
     ``flips`` has a row a repetition and pair of ``PAIRS``, which ``pair`` names.
     """
-    runs = wan_runs.runs_of(data)
-    flips = wan_runs.flips_of(data, _pairs(runs)).drop(columns=["virtual_run_id", "live_run_id"])
+    runs = wan.runs_of(data)
     return {
         "runs": runs,
-        "flips": flips.sort_values(["pair", "repetition"], ignore_index=True),
-        "latency": wan_runs.latency_curves(data),
+        "flips": wan.flips_of(data, _pairs(runs)).sort_values(["pair", "repetition"], ignore_index=True),
+        "latency": wan.latency_curves(data),
         "cities": cities_of(data, runs),
     }
 
@@ -94,25 +91,22 @@ def draw(tables: FigureTables) -> Drawing:
     flips = tables["flips"]
     _draw_latency(axes[0], tables["latency"])
     _draw_cities(axes[1], tables["cities"])
-    draw_flips(axes[2], [(words, _look(*one), flips[flips.pair == pair]) for pair, one, _, words in PAIRS])
+    wan.draw_flips(axes[2], [(words, _look(*one), flips[flips.pair == pair]) for pair, one, _, words in PAIRS])
     _draw_bytes(axes[3], tables["runs"])
     legend_above(drawing, [key(_look(*series)) for series in SERIES])
     return drawing
 
 
 def _look(name: str, testbed: str) -> Style:
-    look = look_of(name, testbed)
+    look = wan.look_of(name, testbed)
     return look._replace(label=style_of(name).label) if name == REDIS else look
 
 
 def _of(frame: Frame, name: str, testbed: str) -> Frame:
-    """The rows of one series."""
-    live = frame.testbed != VIRTUAL
-    return frame[(frame.name == name) & (live if is_live(testbed) else ~live)]
+    return frame[(frame.name == name) & ((frame.testbed == VIRTUAL) == (testbed == VIRTUAL))]
 
 
 def _draw_latency(axes: Axes, latency: Frame) -> None:
-    """Distribution functions: stairs, a step a city."""
     most = 1.0
     for series in SERIES:
         line = _of(latency, *series)
@@ -144,10 +138,10 @@ def _draw_bytes(axes: Axes, runs: Frame) -> None:
         if group.empty:
             continue
         x, y = t_interval(samples(group.bytes_per_request)), floored(t_interval(samples(100 * group.error_share)))
-        size = 6 if is_live(series[1]) else 10
+        size = 10 if series[1] == VIRTUAL else 6
         interval_points(axes, [y.mean], [x], look, lying=True, size=size)
         interval_points(axes, [x.mean], [y], look, size=size)
-    from_zero(axes, 0.4)
+    wan.from_zero(axes, 0.4)
     axes.set_xlim(0, 1.3 * max(1.0, axes.dataLim.x1))
     axes.set(xlabel="sent by all nodes (bytes a request)", ylabel="of all requests (%)")
 
@@ -163,8 +157,8 @@ def measure_w5(tables: Tables) -> Evidence:
     runs = tables["redis-wan/runs"]
     live = runs[runs.testbed != VIRTUAL]
     ratio = by_repetition(live, "p50_ms", name=REDIS) / by_repetition(live, "p50_ms", name=MODEL)
-    low, high = 1 - LATENCY_TOLERANCE, 1 + LATENCY_TOLERANCE
-    return Evidence((Check("median decision latency, Redis over centralised", tuple(samples(ratio)), low, high),))
+    tolerated = 1 - LATENCY_TOLERANCE, 1 + LATENCY_TOLERANCE
+    return Evidence((Check("median decision latency, Redis over centralised", tuple(samples(ratio)), *tolerated),))
 
 
 W4 = "A real Redis over five cities decides as its model does: at most 5 % of the decisions differ, request by request."

@@ -5,16 +5,14 @@ drawn anew in every run, and errors with it, so a real run is held against the s
 pair.  A real agent's error is against the round trip that was measured before its run, not against the one asked for.
 """
 
-import msgspec
-
 from analysis.spark import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_least
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
-from paper_figs.beyond.wan_runs import LIVE, LIVE_CLAIM, VIRTUAL
+from paper_figs.beyond.wan import LIVE, LIVE_CLAIM, VIRTUAL, on_both
 from paper_figs.drawing import INK, curve, log_axis, marks, panels, rule
-from paper_figs.epulsar.estimates import point
+from paper_figs.epulsar.runs import idle
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
@@ -46,8 +44,7 @@ class Mixed(Experiment):
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """One point, on both testbeds; nothing is offered, so system and workload are idle."""
     nodes, rounds, every = (3, 4, 2) if scale.name == "tiny" else (NODES, ROUNDS, EVERY)
-    spec = point("wan", {"nodes": nodes}, rounds=rounds, every=every)
-    return [msgspec.structs.replace(spec, testbed=testbed) for testbed in (VIRTUAL, LIVE)]
+    return on_both([idle("coordinates", "wan", {"nodes": nodes}, {"rounds": rounds, "every": every})])
 
 
 def tables(data: Data) -> FigureTables:

@@ -45,8 +45,8 @@ SWEEPS = (
 def node_counts(scale: Scale, nodes: int) -> tuple[int, ...]:
     """Other numbers of nodes: half and half as many more, at the paper scale double and three times too."""
     half = max(1, nodes // 2)
-    more = half + nodes
-    counts: tuple[int, ...] = scale.pick(tiny=(half,), quick=(half, more), paper=(half, more, 2 * nodes, 3 * nodes))
+    quick = half, half + nodes
+    counts: tuple[int, ...] = scale.pick(tiny=quick[:1], quick=quick, paper=(*quick, 2 * nodes, 3 * nodes))
     return counts
 
 

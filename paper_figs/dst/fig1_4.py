@@ -17,7 +17,7 @@ from paper_figs.style import SERIES
 from systems.parts.laplacian import phi_cr, phi_ss_identical, phi_ss_short_cycles, spectrum, spread_matrix
 from systems.parts.throttling_graphs import DST_1, Graph, graph_named, laplacian
 
-SIX = "0-1 1-2 2-3 3-4 4-5 0-5 1-4"  # Fig. 1: ours
+SIX = {"six": "0-1 1-2 2-3 3-4 4-5 0-5 1-4"}  # Fig. 1: ours
 GRAPHS = {  # name -> what it is called
     "six": "Fig. 1: six servers (drawing ours)",
     "complete-5": "Fig. 2: K5",
@@ -33,7 +33,7 @@ def tables(data: Data) -> FigureTables:
     """``spectra``; ``links``; ``servers`` with c_ii of Eq. (23) at g = 0.02; ``short_cycles``: (24) against (25)."""
     spectra, links, servers, short = [], [], [], []
     for name in GRAPHS:
-        graph = _graph(name)
+        graph = graph_named(SIX.get(name, name))
         matrix = laplacian(graph)
         added = set(graph.links) - set(DST_1.links) if name == "dst-2" else set()
         values = spectrum(matrix)
@@ -53,7 +53,7 @@ def draw(tables: FigureTables) -> Drawing:
     links, servers = tables["links"], tables["servers"]
     tree = places(graph_named("dst-2"))
     for panel, name in zip(axes, GRAPHS, strict=False):
-        graph = _graph(name)
+        graph = graph_named(SIX.get(name, name))
         extra = links[(links.graph == name) & links.added]
         dotted = frozenset(zip(extra.a, extra.b, strict=True))
         weight = servers[servers.graph == name].c_ii.to_numpy()
@@ -61,10 +61,6 @@ def draw(tables: FigureTables) -> Drawing:
         draw_graph(panel, graph, at, COLOURS.get(name, SERIES[0]), dotted, sizes=60 + 90 * weight / weight.mean())
     _draw_spectra(axes[5], tables["spectra"])
     return sheet
-
-
-def _graph(name: str) -> Graph:
-    return graph_named(SIX if name == "six" else name)
 
 
 def _regular(name: str, graph: Graph) -> Places:

@@ -15,10 +15,9 @@ from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.drawing import LOOKS
-from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, totals, workload
+from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, reaction, totals, workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
-from paper_figs.dst.reaction import reaction
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style
@@ -33,7 +32,7 @@ RESTART = {"kind": "restart", "at": "45002ms", "node": "n1"}
 CRASHED: Json = {"faults": [CRASH, RESTART]}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The load curves on all contenders, other placements of the tree, and trouble on the tree."""
     specs = []
     for load in (load for load in LOADS if load != "log" or options["log"]):
@@ -93,8 +92,6 @@ def _trouble(row: Any) -> str:
     late = f"late {row.delay}" if row.delay != "0ms" else "none"
     return f"{late}, latest" if row.pairing == "latest" else late
 
-
-# --- drawing ---------------------------------------------------------------------------------------------
 
 WHO = {
     **LOOKS,
@@ -178,9 +175,6 @@ def _draw_late(axes: Axes, runs: Frame) -> None:
         drawing.interval_points(axes, [place], [t_interval(list(parts[row]))], WHO[row[0]], lying=True)
     axes.set_xlabel("over-throttling (%)")
     axes.set_xlim(left=0)
-
-
-# --- claims ----------------------------------------------------------------------------------------------
 
 
 def _over(tables: Tables, **values: object) -> Series:

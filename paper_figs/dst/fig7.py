@@ -5,17 +5,15 @@ the same amount, which Section 7 names and does not print; (d) Algorithm 2 as pr
 than the server's limit.  The run is Example 2's: 1,000 clients assigned at random to 10 servers, 100 each.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.dst.loads import point
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import samples, where, with_point
+from paper_figs.series import frame_of, samples, where, with_point
 from paper_figs.style import Style
 
 AT = 60  # the cycle that is shown
@@ -29,7 +27,7 @@ ADMITTED, THROTTLED = Style("admitted", "#0072B2", "", "--"), Style("throttled",
 EXACT = 1e-9  # relative: rounding
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Graph #1 under each rule, told of each client's demand in one cycle."""
     told = {"clients_at": [AT]}
     return [point({"kind": "ar1"}, "dst-1", cycles=AT + 1, study=told, rule=rule) for rule in RULES]
@@ -87,46 +85,33 @@ def _draw_rule(axes: Axes, clients: Frame, limit: float, rule: str) -> None:
 
 def measure_s14(tables: Tables) -> Evidence:
     """The worst server of each repetition: what it admits, how equal its ratios are, who is cut though not largest."""
-    clients, servers = tables["dst-fig7/clients"], tables["dst-fig7/servers"]
-    exact = []
-    for rule in ("equal-ratio", "water-filling"):
-        off = _worst(clients, servers, rule, _off_the_sum)
-        exact.append(at_most(f"{RULES[rule]}: admitted against min(x, r), relative", off, EXACT))
-    uneven, unfair = (
-        _worst(clients, servers, "equal-ratio", _uneven),
-        _worst(clients, servers, "water-filling", _unfair),
-    )
-    exact.append(at_most("Algorithm 1: spread of admitted over demand", uneven, EXACT))
-    exact.append(at_most("Algorithm 2, corrected: a client is cut below the largest share, relative", unfair, EXACT))
-    ratios = where(servers, rule="equal-ratio")
+    worst = _worst_servers(tables)
+    ratio, level = worst.loc["equal-ratio"], worst.loc["water-filling"]
+    ratios = where(tables["dst-fig7/servers"], rule="equal-ratio")
     throttling = (ratios.limit < ratios.demand).groupby(ratios.repetition).sum()  # without any, the rules say nothing
-    exact.append(above("servers that throttle", samples(throttling), 0.0))
-    return Evidence(tuple(exact))
+    off, unfair = "admitted against min(x, r), relative", "a client is cut below the largest share, relative"
+    checks = (
+        at_most(f"{RULES['equal-ratio']}: {off}", samples(ratio.off), EXACT),
+        at_most(f"{RULES['water-filling']}: {off}", samples(level.off), EXACT),
+        at_most("Algorithm 1: spread of admitted over demand", samples(ratio.uneven), EXACT),
+        at_most(f"Algorithm 2, corrected: {unfair}", samples(level.unfair), EXACT),
+        above("servers that throttle", samples(throttling), 0.0),
+    )
+    return Evidence(checks)
 
 
-def _worst(clients: Frame, servers: Frame, rule: str, measure: Callable[[Frame, float], float]) -> list[float]:
-    """The largest value over the servers of each repetition."""
-    limits = where(servers, rule=rule).set_index(["repetition", "server"]).limit
-    groups = where(clients, rule=rule).groupby(["repetition", "server"])
-    values = {key: measure(each, float(limits[key])) for key, each in groups}
-    repetitions = sorted({repetition for repetition, _ in values})
-    return [max(value for (n, _), value in values.items() if n == repetition) for repetition in repetitions]
-
-
-def _off_the_sum(clients: Frame, limit: float) -> float:
-    wanted = min(max(0.0, limit), clients.demand.sum())
-    return float(abs(clients.admitted.sum() - wanted) / max(wanted, 1.0))
-
-
-def _uneven(clients: Frame, limit: float) -> float:
-    ratio = (clients.admitted / clients.demand)[clients.demand > 0]
-    return float(ratio.max() - ratio.min()) if len(ratio) else 0.0
-
-
-def _unfair(clients: Frame, limit: float) -> float:
-    cut = clients.admitted[clients.admitted < clients.demand * (1 - EXACT)]
-    largest = float(clients.admitted.max())
-    return float(((largest - cut) / largest).max()) if len(cut) and largest > 0 else 0.0
+def _worst_servers(tables: Tables) -> Frame:
+    """By rule and repetition, over the servers: the largest off (the sum), uneven (ratios), unfair (cuts)."""
+    key = ["rule", "repetition", "server"]
+    limits, rows = tables["dst-fig7/servers"].set_index(key).limit, []
+    for server, clients in tables["dst-fig7/clients"].groupby(key):
+        admitted, demand = clients.admitted, clients.demand
+        wanted, largest = min(max(0.0, limits[server]), demand.sum()), admitted.max()
+        ratio, cut = (admitted / demand)[demand > 0], admitted[admitted < demand * (1 - EXACT)]
+        off = abs(admitted.sum() - wanted) / max(wanted, 1.0)
+        rows.append((*server, off, ratio.max() - ratio.min(), ((largest - cut) / largest).max()))
+    each = frame_of(rows, [*key, "off", "uneven", "unfair"]).fillna(0.0)  # null: nobody wants anything, or is cut
+    return each.drop(columns="server").groupby(key[:2]).max()
 
 
 S14 = (

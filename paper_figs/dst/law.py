@@ -35,7 +35,12 @@ STARTS = 10  # of Case IV, on each graph
 ROUNDING = 1e-9
 ONE_STEP = 0.1  # of the mean load: how far a cycle at g = 0.02 may carry a limit beyond its bound
 FROZEN_CYCLES = 500  # of Case IV
-DIRECTED = {"two-way tree": True, "one-way ring": True, "chain of followers": False}  # is it balanced?
+TREE = laplacian(graph_named("dst-1"))
+DIRECTED: dict[str, Array] = {  # who reads whom
+    "two-way tree": np.diag(np.diag(TREE)) - TREE,
+    "one-way ring": np.roll(np.eye(SERVERS), 1, axis=1),
+    "chain of followers": np.eye(SERVERS, k=1),  # the last one reads nobody
+}
 
 
 def tables(data: Data) -> FigureTables:
@@ -72,22 +77,14 @@ def sum_drifts() -> Iterator[Row]:
             yield {"graph": number, "measure": measure, "drift": drift(trajectory(matrix, start, requests, measure, g))}
 
 
-def _directed_matrix(kind: str) -> Array:
-    # Rows sum to zero; columns do only if every node is read as much as it reads.
-    if kind == "two-way tree":
-        return laplacian(graph_named("dst-1"))
-    reads = np.roll(np.eye(SERVERS), 1, axis=1)  # node i reads node i + 1, the last one the first
-    if kind == "chain of followers":
-        reads[-1, 0] = 0.0  # the last one reads nobody
-    return np.diag(reads.sum(axis=1)) - reads
-
-
 def directed_drifts() -> Iterator[Row]:
     """S20: Case I over directed graphs."""
     rng = generator(1, "dst-law", "directed")
     requests, start = LOAD * rng.uniform(0.5, 1.5, SERVERS), LOAD * rng.uniform(0.5, 1.5, SERVERS)
-    for kind, balanced in DIRECTED.items():
-        limits = trajectory(_directed_matrix(kind), start, [requests] * 500, "throttled", CYCLE)
+    for kind, reads in DIRECTED.items():
+        matrix = np.diag(reads.sum(axis=1)) - reads
+        limits = trajectory(matrix, start, [requests] * 500, "throttled", CYCLE)
+        balanced = bool((reads.sum(axis=0) == reads.sum(axis=1)).all())  # every node is read as much as it reads
         end = float(limits[-1].sum() / limits[0].sum())
         yield {"graph": kind, "balanced": balanced, "drift": drift(limits), "sum_at_end": end}
 
@@ -188,7 +185,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_contraction(axes: Axes, contraction: Frame, measure: str, x: str) -> None:
-    """Measured as points, Phi_cr as a line."""
     for name, look in LOOKS.items():
         part = contraction[(contraction.measure == measure) & (contraction.graph == name)].sort_values(x)
         drawing.curve(axes, part[x], part.phi_cr, look)

@@ -8,20 +8,12 @@ import numpy as np
 
 from analysis.verdicts import Claim, Evidence, Tables
 from paper_figs import drawing, keys
+from paper_figs.drawing import draw_table
 from paper_figs.dst.drawing import LABELS, LOOKS, analytic, as_printed, frame
 from paper_figs.dst.published import OPTIMAL_CYCLE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Drawing
-from paper_figs.tables import draw_table
-from systems.parts.laplacian import (
-    largest_cycle,
-    most_robust_cycle,
-    optimal_cycle,
-    phi_cr,
-    phi_ss,
-    phi_ss_identical,
-    spectrum,
-)
+from systems.parts import laplacian as algebra
 from systems.parts.throttling_graphs import graph_named, laplacian
 
 STEPS = 200  # points of a curve
@@ -37,13 +29,24 @@ def tables(data: Data) -> FigureTables:
     rows, curves = [], []
     for name in OPTIMAL_CYCLE:
         matrix = laplacian(graph_named(name))
-        values, robust, best = spectrum(matrix), most_robust_cycle(matrix), optimal_cycle(matrix)
-        row = {"graph": name, "optimal_cycle": best, "optimal_phi_cr": phi_cr(matrix, best)}
+        values, robust, best = (
+            algebra.spectrum(matrix),
+            algebra.most_robust_cycle(matrix),
+            algebra.optimal_cycle(matrix),
+        )
+        row = {"graph": name, "optimal_cycle": best, "optimal_phi_cr": algebra.phi_cr(matrix, best)}
         row |= {"robust_cycle": robust, "lower_bound": 1 / values[-1], "upper_bound": 1 / values[1]}
-        rows.append({**row, "robust_phi_ss": phi_ss(matrix, robust), "largest_cycle": largest_cycle(matrix)})
-        for g in largest_cycle(matrix) * np.arange(1, STEPS) / STEPS:
-            point = {"graph": name, "g": float(g), "phi_cr": phi_cr(matrix, g), "phi_ss": phi_ss(matrix, g)}
-            curves.append({**point, "phi_ss_by_cycle": phi_ss_identical(matrix, g)})
+        rows.append(
+            {**row, "robust_phi_ss": algebra.phi_ss(matrix, robust), "largest_cycle": algebra.largest_cycle(matrix)}
+        )
+        for g in algebra.largest_cycle(matrix) * np.arange(1, STEPS) / STEPS:
+            point = {
+                "graph": name,
+                "g": float(g),
+                "phi_cr": algebra.phi_cr(matrix, g),
+                "phi_ss": algebra.phi_ss(matrix, g),
+            }
+            curves.append({**point, "phi_ss_by_cycle": algebra.phi_ss_identical(matrix, g)})
     return {"cycles": frame(rows), "curves": frame(curves)}
 
 

@@ -59,12 +59,11 @@ def _row(graph: Graph) -> Row:
 
 def kind_of(graph: Graph) -> str:
     """Whether a "path", a "star" or "complete", by its degrees; else "".  The star of three nodes is a path."""
-    degrees = sorted(np.bincount(np.array(graph.links).ravel(), minlength=graph.n))
     if len(graph.edges) == graph.n * (graph.n - 1) // 2:
         return "complete"
-    if len(graph.edges) == graph.n - 1 and degrees[-1] <= 2:
-        return "path"
-    return "star" if len(graph.edges) == graph.n - 1 and degrees[-1] == graph.n - 1 else ""
+    most = np.bincount(np.array(graph.links).ravel()).max()
+    kind = "path" if most <= 2 else "star" if most == graph.n - 1 else ""
+    return kind if len(graph.edges) == graph.n - 1 else ""
 
 
 @cache

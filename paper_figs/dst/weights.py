@@ -10,19 +10,14 @@ from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Drawing, Frame
 from systems.parts.laplacian import fastest_phi_cr, most_robust_cycle, optimal_cycle, phi_cr, phi_ss
-from systems.parts.throttling_graphs import Graph, graph_named, laplacian, parse_links
+from systems.parts.throttling_graphs import graph_named, laplacian
 
-CUBE = "0-1 1-2 2-3 0-3 4-5 5-6 6-7 4-7 0-4 1-5 2-6 3-7"
+CUBE = {"cube": "0-1 1-2 2-3 0-3 4-5 5-6 6-7 4-7 0-4 1-5 2-6 3-7"}
 ALIKE = ("complete-5", "star-5", "ring-8", "cube")  # edge-transitive: no link differs from another
 OTHERS = ("dst-1", "dst-2", "path-10")
 SOLVED = 1e-6  # how near the solver comes to an optimum
 WIDEST = 6.0  # points, of the heaviest link drawn
 PROBLEMS = {"fastest": "fastest (33)", "robust": "most robust (35)"}
-
-
-def named(name: str) -> Graph:
-    """A graph of this figure."""
-    return parse_links(CUBE) if name == "cube" else graph_named(name)
 
 
 def tables(data: Data) -> FigureTables:
@@ -34,7 +29,7 @@ def tables(data: Data) -> FigureTables:
 
     optima, weights, constants = [], [], []
     for name in (*OTHERS, *ALIKE):
-        graph = named(name)
+        graph = graph_named(CUBE.get(name, name))
         matrix = laplacian(graph)
         fast, robust = fastest(graph), most_robust(graph)
         row = {"graph": name, "alike": name in ALIKE, "uniform_phi_cr": fastest_phi_cr(matrix)}

@@ -1,28 +1,14 @@
-"""Runs of coordinate agents: their points, the errors of their estimates, curves over repetitions."""
+"""Runs of coordinate agents: the errors of their estimates, curves over repetitions."""
 
 from collections.abc import Mapping
 
-from core.records import Json
 from core.units import MILLISECOND_NS
-from harness.experiment import RunSpec
 from paper_figs.drawing import curve, mean_lines
 from paper_figs.epulsar.published import SETTLED_MIN
 from paper_figs.light import Axes, Data, Frame, SparkFrame
 from paper_figs.style import Style
 
 SETTLED_S = 60.0 * SETTLED_MIN
-
-
-def point(topology: str, topology_options: Json, **study: object) -> RunSpec:
-    """Agents alone: nothing is offered, so system and workload are idle."""
-    return RunSpec(
-        system="static-split",
-        workload="requests",
-        topology=topology,
-        topology_options=topology_options,
-        study="coordinates",
-        study_options=study,
-    )
 
 
 def errors(data: Data) -> SparkFrame:

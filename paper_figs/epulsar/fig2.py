@@ -12,7 +12,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.style import Style, series, style_of
 
@@ -23,8 +23,6 @@ WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
 TEXT_AT = {"Released": 0.82}  # shares of long arrows: beside "acquire topic" there is no room
 BEFORE_HEAD = 0.15  # of a step's circle, in distances between lifelines
-
-
 KINDS = {  # of messages: the paper's step (0: it has none), and what is written at the arrow
     "Release": (1, "release topic"),
     "Delete": (2, "give up ownership"),
@@ -40,7 +38,7 @@ KINDS = {  # of messages: the paper's step (0: it has none), and what is written
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """One topic with one client (5.7), moved once, every message kept."""
     load = {"topics": 1, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 10.0}
     systems: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}  # one topic to a bundle, as ePulsar has them
@@ -107,9 +105,6 @@ def _arrows(messages: Frame) -> Frame:
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
-# --- drawing -------------------------------------------------------------------------------------
-
-
 def draw(tables: FigureTables) -> Drawing:
     """Lifelines from left to right, time downwards, a panel a system."""
     arrows = tables["arrows"]
@@ -134,7 +129,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _boxed(axes: Axes, text: str, at: tuple[float, float], size: float, colour: str, box: Json) -> None:
-    """Words in a box about a point."""
     middle: Json = {"ha": "center", "va": "center", "zorder": 6, "bbox": {"pad": 2.5, **box}}
     axes.annotate(text, at, fontsize=size, color=colour, **middle)
 

@@ -9,12 +9,13 @@ import numpy as np
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, TEXT, curve, label, log_axis, marks, panels, rule
-from paper_figs.epulsar.estimates import SETTLED_S, draw_columns, errors, point
+from paper_figs.epulsar.estimates import SETTLED_S, draw_columns, errors
 from paper_figs.epulsar.published import ERROR_MS, ERROR_PERCENT, FEWEST_NODES, MOST_NODES, STABLE_MIN
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.epulsar.runs import idle
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, samples, steps, where, with_point
+from paper_figs.series import at_each, steps, where, with_point
 from paper_figs.style import Style, series
 
 COUNTS = {  # the span is that of 5.3's measurement of overhead
@@ -38,7 +39,7 @@ LOOKS = {
 GREYS = ("#000000", "#777777", "#bbbbbb")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Node counts at one round trip, round trips at one count; at the scale small few nodes and three minutes."""
     if scale.physics == "small":
         grid = [(4, RTT_MS), *((8, rtt_ms) for rtt_ms in (20, RTT_MS, 100))]
@@ -52,7 +53,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
 
 def _star(nodes: int, rtt_ms: float, **study: object) -> RunSpec:
     """So many nodes around a switch, each link a quarter of the round trip one way."""
-    return point("tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, **study)
+    return idle("coordinates", "tree", {"depth": 1, "fanout": nodes, "delay": f"{rtt_ms / 4:g}ms"}, study)
 
 
 def tables(data: Data) -> FigureTables:
@@ -166,10 +167,7 @@ def _draw_shares(axes: Axes, shares: Frame) -> None:
 def measure_e1(tables: Tables) -> Evidence:
     """Mean over pairs at each node count; and the change from 8 nodes to the most, over their mean."""
     last = where(settled(tables["epulsar-fig3/errors"]), rtt_ms=RTT_MS)
-    bounds = tuple(
-        below(f"{nodes} nodes", samples(by_repetition(last, "mean_ms", nodes=nodes)), ERROR_MS, "ms")
-        for nodes in sorted(set(last.nodes))
-    )
+    bounds = tuple(at_each(below, "{} nodes", last, "mean_ms", "nodes", ERROR_MS, "ms"))
     wide = last[last.nodes >= FEWEST].pivot(index="repetition", columns="nodes", values="mean_ms").dropna()
     if len(wide.columns) < 3:
         raise KeyError(f"three node counts from {FEWEST} on")
@@ -186,10 +184,7 @@ def measure_e2(tables: Tables) -> Evidence:
     growth = steps(last, "mean_ms", "rtt_ms", unit="ms")
     if not growth:
         raise KeyError("two round trips")
-    bounds = [
-        below(f"{rtt_ms:g} ms", samples(by_repetition(last, "percent", rtt_ms=rtt_ms)), ERROR_PERCENT, "%")
-        for rtt_ms in sorted(set(last.rtt_ms))
-    ]
+    bounds = at_each(below, "{:g} ms", last, "percent", "rtt_ms", ERROR_PERCENT, "%")
     return Evidence((*bounds, *growth), tuple(growth))
 
 

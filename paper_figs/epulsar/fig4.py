@@ -11,18 +11,17 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import panels
 from paper_figs.epulsar import policies
 from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
-from paper_figs.epulsar.policies import GAME, gap
-from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.policies import GAME, TITLES, draw_four, gap, policy_key
 from paper_figs.epulsar.published import GAME_BOUND_MS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, samples, where
+from paper_figs.series import by_repetition, samples
 
 CITIES = (2, 4, 8, 12, 16, 20)  # ours: the paper's numbers are not in its text
 FACTORS = {"cities": "topology.cities", "sites": "topology.sites"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """A run a number of cities, the largest ones first; those of ``--latency-table`` as far as it has as many."""
     table = measured(options)
     counts = scale.pick(tiny=(2, 8), quick=CITIES)
@@ -66,15 +65,11 @@ def measure_e4(tables: Tables) -> Evidence:
     """At every number of cities: Pulsar's worst delay above both others', ePulsar's within 15 % of AllPairs'."""
     runs = tables["epulsar-fig4/runs"]
     order, close = [], []
-    for cities in sorted(set(runs.cities)):
-        for measure, how in (("estimated_worst_ms", "estimated"), ("true_worst_ms", "true")):
-            for other in ("all-pairs", "epulsar"):
-                more_ms = samples(gap(runs, measure, "pulsar", other, cities=cities))
-                order.append(above(f"{cities} cities, {how}: pulsar minus {other}", more_ms, 0.0, "ms"))
-        ours, theirs = (
-            by_repetition(where(runs, cities=cities), "estimated_worst_ms", policy=policy)
-            for policy in ("epulsar", "all-pairs")
-        )
+    for cities, here in runs.groupby("cities"):
+        for how, other in product(("estimated", "true"), ("all-pairs", "epulsar")):
+            more_ms = samples(gap(here, f"{how}_worst_ms", "pulsar", other))
+            order.append(above(f"{cities} cities, {how}: pulsar minus {other}", more_ms, 0.0, "ms"))
+        ours, theirs = (by_repetition(here, "estimated_worst_ms", policy=name) for name in ("epulsar", "all-pairs"))
         label = f"{cities} cities, estimated: epulsar over all-pairs"
         close.append(within(label, samples(ours / theirs), 1.0, RATIO_TOLERANCE))
     return Evidence(tuple(close), tuple(order))
@@ -87,8 +82,8 @@ def measure_e5(tables: Tables) -> Evidence:
     """
     runs = tables["epulsar-fig4/runs"]
     order, close = [], []
-    for cities, how in product(sorted(set(runs.cities)), ("estimated", "printed", "true")):
-        here, measure = where(runs, cities=cities), f"{how}_violation_ratio"
+    for (cities, here), how in product(runs.groupby("cities"), ("estimated", "printed", "true")):
+        measure = f"{how}_violation_ratio"
         if not (here[here.policy != "optimal"][measure] > 0).any():
             continue
         for other in ("all-pairs", "epulsar"):

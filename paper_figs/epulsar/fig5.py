@@ -8,10 +8,9 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, at_most, below
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, panels
 from paper_figs.epulsar import policies
-from paper_figs.epulsar.policies import ACCESS, UAVS
-from paper_figs.epulsar.policy_drawing import TITLES, draw_four, policy_key
+from paper_figs.epulsar.policies import ACCESS, TITLES, UAVS, draw_four, policy_key
 from paper_figs.epulsar.published import SWARM_BOUND_MS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import by_repetition, samples, where
 
@@ -19,7 +18,7 @@ ZONES = (2, 4, 8, 16, 32)  # ours: the paper's numbers are not in its text
 FACTORS = {"zones": "topology.sites", "in_height": "study.access_in_height"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """A run a number of zones, with the access delay in the heights and without."""
     return [
         policies.point(scale, "city-mec", {"sites": zones}, access=ACCESS, access_in_height=in_height, **UAVS)
@@ -52,8 +51,7 @@ def measure_e6(tables: Tables) -> Evidence:
     runs = where(tables["epulsar-fig5/runs"], in_height=True, policy="epulsar")
     exact: list[Check] = []
     direction: list[Check] = []
-    for zones in sorted(set(runs.zones)):
-        here = where(runs, zones=zones)
+    for zones, here in runs.groupby("zones"):
         for checks, how in ((exact, "estimated"), (direction, "true")):
             worst = samples(by_repetition(here, f"{how}_worst_max_ms"))
             checks.append(below(f"{zones} zones, {how}: worst delay of all placements", worst, SWARM_BOUND_MS, "ms"))

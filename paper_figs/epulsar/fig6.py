@@ -10,7 +10,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import label, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import CODE_CENTROID_BYTES, CODE_PAIRS_8_KB, CODE_PAIRS_16_KB, REPORT_S
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, steps, where, with_point
@@ -26,7 +26,7 @@ CODE_BYTES: dict[str, dict[int, float]] = {
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
     topics = scale.pick(tiny=(2, 4, 8), quick=TOPICS, paper=(*TOPICS, 32))
     clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)
@@ -76,14 +76,17 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_lines(axes: Axes, rates: Frame, x: str, line: str, unit: str) -> None:
-    """The lines of both systems, named at their ends; beside the longest, what the public code's records weigh."""
+    """The lines of both systems, named at their ends; open, beside the longest, what the public code writes."""
     for system in SYSTEMS:
         look, part = style_of(system), rates[rates.system == system]
         values = sorted(set(part[line]))
         mean_lines(axes, part, x, "kBps", line, dict.fromkeys(values, look))
         if not values:
             continue
-        _draw_code(axes, system, x, sorted(set(part[x])), values[-1])
+        for at in part[part[line] == values[-1]].drop_duplicates(x).itertuples():
+            if at.clients in CODE_BYTES[system]:
+                kBps = at.topics * CODE_BYTES[system][at.clients] / (1_000 * REPORT_S)
+                marks(axes, [getattr(at, x)], [kBps], _of_code(system), size=5.5)
         last = part[part[x] == part[x].max()].groupby(line).kBps.mean()
         if system == "epulsar" and line == "clients":  # they coincide
             words = f"{look.label}: {values[0]} to {values[-1]} {unit}"
@@ -96,18 +99,6 @@ def _draw_lines(axes: Axes, rates: Frame, x: str, line: str, unit: str) -> None:
 def _of_code(system: str) -> Style:
     look = style_of(system)
     return look._replace(label=f"{look.label}, the public code's records", is_open=True)
-
-
-def _draw_code(axes: Axes, system: str, x: str, values: list[int], other: int) -> None:
-    """Open marks, in the system's colour; ``other``: clients where ``x`` is topics, topics where it is clients."""
-    for value in values:
-        topics, clients = (value, other) if x == "topics" else (other, value)
-        if clients in CODE_BYTES[system]:
-            kBps = topics * CODE_BYTES[system][clients] / (1_000 * REPORT_S)
-            marks(axes, [value], [kBps], _of_code(system), size=5.5)
-
-
-# --- the claim -----------------------------------------------------------------------------------
 
 
 def measure_e7(tables: Tables) -> Evidence:

@@ -12,7 +12,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
@@ -23,7 +23,7 @@ DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migratio
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
@@ -116,8 +116,7 @@ def measure_e8(tables: Tables) -> Evidence:
     rows = where(tables["epulsar-fig7/migrations"], metric=DOWNTIME)
     rows = rows[rows.topics == rows.topics.max()]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
-    checks = []
-    gains = []
+    checks, gains = [], []
     for wan_ms in sorted(set(rows.wan_ms)):
         ours, theirs = (by_repetition(rows, "p50_ms", system=system, wan_ms=wan_ms) for system in ("epulsar", "pulsar"))
         checks.append(below(f"WAN {wan_ms:g} ms: ePulsar's median over Pulsar's", samples(ours / theirs), 1.0))

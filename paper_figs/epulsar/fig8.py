@@ -12,7 +12,7 @@ from paper_figs.drawing import categories, curve, interval_bars, label, log_axis
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import clients, ends_after, excursions, in_bound, owned, starts_at, windows
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where
@@ -32,7 +32,7 @@ CHANGES = {
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Swarms over a city of four zones; at scale small two zones, two swarms of three."""
     duration = scale.pick(tiny="60s", small="180s", quick="120s", paper=f"{60 * paper.SWARM_RUN_MIN}s")
     small = scale.physics == "small"

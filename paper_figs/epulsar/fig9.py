@@ -13,7 +13,7 @@ from paper_figs.epulsar.latency_table import ACCESS, OPTION, measured
 from paper_figs.epulsar.published import GAME_BOUND_MS, GAME_CITIES, GAME_RUN_MIN
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import clients, in_bound, owned, windows
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import style_of
@@ -28,7 +28,7 @@ VARIANTS: dict[str, tuple[str, Json]] = {
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """64 avatars in 5 cities; at scale small 6 avatars in 2."""
     duration = scale.pick(tiny="40s", small="120s", quick="60s", paper=f"{60 * GAME_RUN_MIN}s")
     small = scale.physics == "small"

@@ -7,7 +7,7 @@ from core.errors import SpecError
 from core.records import Json
 from harness.experiment import Option
 from paper_figs.epulsar.published import GAME_ACCESS_MS
-from paper_figs.figure import Given
+from paper_figs.figure import Options
 
 OPTION = Option(
     "latency-table",
@@ -35,7 +35,7 @@ class DelayTable(NamedTuple):
         return "us-cities", {**mended, "cities": names, "control": names[0]}
 
 
-def measured(options: Given) -> DelayTable | None:
+def measured(options: Options) -> DelayTable | None:
     """The table that was asked for, None without one; the shipped US cities in it, or all its places if under two.
 
     SpecError for a file that cannot be read or has fewer than two places.

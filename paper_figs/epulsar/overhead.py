@@ -11,12 +11,13 @@ from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
-from paper_figs.epulsar.estimates import draw_columns, point
+from paper_figs.epulsar.estimates import draw_columns
 from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.epulsar.runs import idle
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Column, Data, Drawing, SparkFrame
-from paper_figs.series import by_repetition, plain, samples, where
+from paper_figs.series import at_each, plain, where
 from paper_figs.style import series
 
 COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the processes that measure links
@@ -40,14 +41,14 @@ DRAWN = {  # a panel's label -> the column of the agents' own marks, and the mea
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Node counts on a star."""
     grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
-    stars = [
-        point("tree", {"depth": 1, "fanout": nodes, "delay": DELAY}, rounds=rounds, every=min(QUERY_S, rounds))
-        for nodes, rounds in grid
+    star, every = {"depth": 1, "delay": DELAY}, {"every": QUERY_S}
+    specs = [
+        idle("coordinates", "tree", {**star, "fanout": nodes}, {**every, "rounds": rounds}) for nodes, rounds in grid
     ]
-    return [msgspec.structs.replace(star, testbed="mininet") for star in stars]
+    return [msgspec.structs.replace(spec, testbed="mininet") for spec in specs]
 
 
 def tables(data: Data) -> FigureTables:
@@ -117,12 +118,12 @@ def measure_e3(tables: Tables) -> Evidence:
     Direction: the same, with the memory in units of 2^20 bytes.
     """
     runs = where(tables["epulsar-overhead/runs"])
-    cpu, memory, lenient = [], [], []
-    for nodes in sorted(set(runs.nodes)):
-        percent, mb = (by_repetition(runs, column, nodes=nodes) for column in ("cpu_percent", "memory_mb"))
-        cpu.append(below(f"processor time, {nodes} agents", samples(percent), AGENT_CPU_PERCENT, "%"))
-        memory.append(below(f"resident memory, {nodes} agents", samples(mb), AGENT_MEMORY_MB, "MB"))
-        lenient.append(below(f"resident memory, {nodes} agents", samples(mb / MEBI), AGENT_MEMORY_MB, "MiB"))
+    in_mib = runs.assign(memory_mb=runs.memory_mb / MEBI)
+    cpu = at_each(below, "processor time, {} agents", runs, "cpu_percent", "nodes", AGENT_CPU_PERCENT, "%")
+    memory, lenient = (
+        at_each(below, "resident memory, {} agents", frame, "memory_mb", "nodes", AGENT_MEMORY_MB, unit)
+        for frame, unit in ((runs, "MB"), (in_mib, "MiB"))
+    )
     return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 

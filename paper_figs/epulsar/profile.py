@@ -17,10 +17,10 @@ from core.records import Json
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, in_ms, samples, with_point
+from paper_figs.series import by_repetition, frame_of, in_ms, samples, with_point
 from paper_figs.style import SERIES, Style, series
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
@@ -52,7 +52,7 @@ COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The design; its two ends at scale tiny."""
     if scale.name == "tiny":
         return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]
@@ -99,7 +99,6 @@ def correlations(runs: Frame) -> Frame:
     NaN where a parameter has one value only, and where too many runs of a repetition are missing, or left out because
     they are invalid: of few runs any parameter orders the latencies.
     """
-    import pandas as pd
     from scipy.stats import spearmanr
 
     rows, wanted = [], WHOLE * len(runs[POINT].drop_duplicates())
@@ -108,7 +107,7 @@ def correlations(runs: Frame) -> Frame:
             varies = group[parameter].nunique() > 1 and group.p95_ms.nunique() > 1 and len(group) >= wanted
             rho = float(spearmanr(group[parameter], group.p95_ms).statistic) if varies else np.nan
             rows.append((int(repetition), parameter, rho))
-    return pd.DataFrame(rows, columns=["repetition", "parameter", "rho"])
+    return frame_of(rows, ["repetition", "parameter", "rho"])
 
 
 def over_repetitions(runs: Frame) -> Frame:
@@ -119,12 +118,10 @@ def over_repetitions(runs: Frame) -> Frame:
 
 def knee(runs: Frame) -> Frame:
     """idle_p95_ms, knee_rps, most_rps: a row; ``most_rps`` is the largest output rate, the knee where there is none."""
-    import pandas as pd
-
     means = over_repetitions(runs)
     idle_ms = float(means.p95_ms.iloc[0])
     knee_rps = float(means[means.p95_ms < KNEE * idle_ms].out_rps.max())
-    return pd.DataFrame({"idle_p95_ms": [idle_ms], "knee_rps": [knee_rps], "most_rps": [float(means.out_rps.max())]})
+    return frame_of([(idle_ms, knee_rps, float(means.out_rps.max()))], ["idle_p95_ms", "knee_rps", "most_rps"])
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -175,9 +172,7 @@ def _draw_correlations(axes: Axes, rhos: Frame) -> None:
 
 
 def _draw_processor(axes: Axes, runs: Frame) -> None:
-    """The broker's and, all together, its clients'."""
-    clients = Style("all clients", "#999999", "^", "-")
-    looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": clients}
+    looks = {"broker_cores": series("broker", 0, "o"), "clients_cores": Style("all clients", "#999999", "^", "-")}
     for column, look in looks.items():
         marks(axes, runs.out_rps, runs[column], look, size=3)
     rule(axes, float(runs.core_share.max()), text="broker's share")

@@ -9,11 +9,12 @@ from analysis.spark import computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
-from paper_figs.epulsar.estimates import draw_each, errors, point
+from paper_figs.epulsar.estimates import draw_each, errors
 from paper_figs.epulsar.published import REPORT_S
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.epulsar.runs import idle
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above, rule_key
-from paper_figs.light import Axes, Data, Drawing, Frame, Series
+from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
 from paper_figs.series import by_repetition, samples, with_point
 from paper_figs.style import Style
 
@@ -32,7 +33,7 @@ SIDES = {  # proxied, mobile
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """In the cluster and behind proxies, standing and mobile; then more clients, fewer, and other handovers."""
     if scale.physics == "small":
         pairs = [(proxied, handover) for proxied in (False, True) for handover in ("", "30s")]
@@ -47,7 +48,8 @@ def _point(
     proxied: bool, handover: str, clients: int, still: int = STILL_S, rounds: int = STILL_S + MOBILE_S, sites: int = 4
 ) -> RunSpec:
     study = {"clients": clients, "proxied": proxied, "handover": handover, "still": still, "rounds": rounds}
-    return point("city-mec", {"sites": sites}, **study, first=min(SHOWN_FROM_S, still // 2), every=EVERY_S)
+    reads = {"first": min(SHOWN_FROM_S, still // 2), "every": EVERY_S}
+    return idle("coordinates", "city-mec", {"sites": sites}, {**study, **reads})
 
 
 def tables(data: Data) -> FigureTables:
@@ -58,22 +60,19 @@ def tables(data: Data) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
     still = data.runs.select("run_id", f.col("factors")["study.still"].cast("double").alias("from_s"))
     static = data.table("agents").where(~f.col("agent").startswith("client"))
-    shifts = static.select(
-        "run_id", (f.col("at_ns") / 1e9).alias("at_s"), (f.col("shift_ns") / 1e6 / EVERY_S).alias("shift_ms_per_s")
-    )
-    moved = shifts.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
-    of_shifts = shifts.groupBy("run_id", "at_s").agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s"))
+    shifts = static.selectExpr("run_id", "at_ns / 1e9 as at_s", f"shift_ns / 1e6 / {EVERY_S} as shift_ms_per_s")
+    error, shift = (f.mean(name).alias(name) for name in ("error_ms", "shift_ms_per_s"))
     with computed_once(errors(data)) as pairs:
-        moving = pairs.join(still, "run_id").where("at_s > from_s").groupBy("run_id")
-        late = moving.agg(f.mean("error_ms").alias("error_ms"), f.percentile("error_ms", 0.95).alias("p95_ms"))
-        late = late.join(moved.agg(f.mean("shift_ms_per_s").alias("shift_ms_per_s")), "run_id")
-        runs = with_point(data, late, factors)
-        of_pairs = pairs.groupBy("run_id", "at_s").agg(f.mean("error_ms").alias("error_ms"))
-        curves = with_point(data, of_pairs.join(of_shifts, ["run_id", "at_s"]), factors)
-    runs, curves = _told(runs), _judged(_told(curves), "clients", CLIENTS)
+        of_pairs, of_shifts = (
+            rows.join(still, "run_id").where("at_s > from_s").groupBy("run_id") for rows in (pairs, shifts)
+        )
+        late = of_pairs.agg(error, f.percentile("error_ms", 0.95).alias("p95_ms"))
+        runs = _told(data, late.join(of_shifts.agg(shift), "run_id"))
+        read = ["run_id", "at_s"]
+        curves = _told(data, pairs.groupBy(read).agg(error).join(shifts.groupBy(read).agg(shift), read))
+    curves = _judged(curves, "clients", CLIENTS)
     mobile = _judged(curves, "handover_s", HANDOVER_S)
     return {"runs": runs, "curves": curves[~curves.mobile | curves.index.isin(mobile.index)].reset_index(drop=True)}
 
@@ -85,12 +84,13 @@ def _judged(runs: Frame, column: str, judged: object) -> Frame:
     return runs[runs[column] == judged]
 
 
-def _told(frame: Frame) -> Frame:
-    """Without what all figures' points have; handovers as seconds, 0 where there are none."""
-    told = frame.drop(columns=["arrivals", "system", "outcome", "run_id"], errors="ignore").copy()
+def _told(data: Data, measured: SparkFrame) -> Frame:
+    """With what names the points; handovers as seconds, 0 where there are none."""
+    factors = {name: f"study.{name}" for name in ("proxied", "clients", "handover", "still")}
+    told = with_point(data, measured, factors, ["repetition"])
     told["handover_s"] = [float(str(text).removesuffix("s") or 0) for text in told.handover]
     told["mobile"] = told.handover_s > 0
-    return told.drop(columns="handover").reset_index(drop=True)
+    return told.drop(columns=["handover", "run_id"])
 
 
 def draw(tables: FigureTables) -> Drawing:

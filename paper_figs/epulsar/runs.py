@@ -1,4 +1,4 @@
-"""What the figures of the placement family have in common: points of the study ``placement``."""
+"""Points of the ePulsar studies: ``placement``, and those in which nothing is offered."""
 
 from core.records import Options
 from harness.experiment import RunSpec
@@ -23,5 +23,20 @@ def placed(
         calibration="bucket-only",
         study="placement",
         study_options=dict(study),
+        inputs=inputs,
+    )
+
+
+def idle(
+    study: str, topology: str, topology_options: Options, options: Options, inputs: tuple[str, ...] = ()
+) -> RunSpec:
+    """A point at which nothing is offered, so that system and workload are idle; ``options`` are the study's."""
+    return RunSpec(
+        system="static-split",
+        workload="requests",
+        topology=topology,
+        topology_options=dict(topology_options),
+        study=study,
+        study_options=dict(options),
         inputs=inputs,
     )

@@ -5,6 +5,7 @@ anew at the origin, round trips that are longer for half a minute, round trips w
 and brokers are not disturbed, so that whatever happens to them comes from where topics are placed.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above
@@ -13,10 +14,10 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import INK, curve, panels, title
 from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, samples, with_point
+from paper_figs.series import by_repetition, frame_of, samples, with_point
 from paper_figs.style import Style, style_of
 
 SITES, TOPICS = 4, 8
@@ -62,7 +63,7 @@ DISTURBED = tuple(key for key in DISTURBANCES if key != CALM)
 MUST_DIP = ("cold", "detour")  # whose errors turn the order of brokers around for certain
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(DISTURBANCES))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
@@ -112,8 +113,6 @@ def recovery(curves: Frame) -> Frame:
     undisturbed run's; back_s, from the disturbance's end until it stays at ``BACK`` of the undisturbed one (null: not
     by the end).  last_in_bound: as last, of the messages.
     """
-    import pandas as pd
-
     columns = ["scenario", "repetition", "dip", "last", "last_in_bound", "back_s"]
     rows = []
     calm = curves[curves.scenario == CALM].set_index(["repetition", "t_s"])
@@ -128,10 +127,7 @@ def recovery(curves: Frame) -> Frame:
         back_s = None if never else (low.max() + STEP_S - since_s if len(low) else 0)
         shares = [here[name][late].mean() / usual[name][late].mean() for name in ("best", "in_bound")]
         rows.append([scenario, repetition, (usual.best - here.best).max(), *shares, back_s])
-    return pd.DataFrame(rows, columns=columns).astype({"back_s": float})
-
-
-# --- drawing -------------------------------------------------------------------------------------
+    return frame_of(rows, columns).astype({"back_s": float})
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -157,7 +153,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_share(axes: Axes, part: Frame, usual: Frame, value: str, span_s: tuple[int, int]) -> None:
-    """Each repetition thin, their mean thick."""
     if span_s[1]:
         axes.axvspan(*span_s, color="#dddddd", linewidth=0, zorder=0)
     for _, run in part.groupby("repetition"):
@@ -179,31 +174,24 @@ def _words(back: Frame) -> str:
     return text + (f",\n{late} of {len(back)} not by the end" if late else "")
 
 
-# --- the claim -----------------------------------------------------------------------------------
-
-
 def measure_e14(tables: Tables) -> Evidence:
     """Dips where they must be, and that everything is back over the last seconds, beside the undisturbed run."""
     back, curves = tables["epulsar-transient/recovery"], tables["epulsar-transient/curves"]
     early = curves[curves.t_s < FIRST_S].groupby(["scenario", "repetition"], as_index=False).best.mean()
     dips, returns = [], []
     for scenario in sorted(set(back.scenario), key=DISTURBED.index):
-        title = DISTURBANCES[scenario].title.replace("\n", " ")
+        title, of = DISTURBANCES[scenario].title.replace("\n", " "), partial(by_repetition, back, scenario=scenario)
         if scenario == "cold":
             lost = by_repetition(early, "best", scenario=CALM) - by_repetition(early, "best", scenario=scenario)
             dips.append(above(f"{title}: topics that are misplaced in the first {FIRST_S} s, more", samples(lost)))
         elif scenario in MUST_DIP:
-            dips.append(above(f"{title}: topics that are misplaced, at most", _of(back, "dip", scenario)))
+            dips.append(above(f"{title}: topics that are misplaced, at most", samples(of("dip"))))
         for value, what in (("last", "topics on their best broker"), ("last_in_bound", "messages within the bound")):
             label = f"{title}: {what} in the last {LAST_S} s, over undisturbed"
-            returns.append(Check(label, tuple(_of(back, value, scenario)), low=BACK, published=1.0))
+            returns.append(Check(label, tuple(samples(of(value))), low=BACK, published=1.0))
     if not returns:
         raise KeyError("a disturbed run and an undisturbed one")
     return Evidence((*dips, *returns), tuple(dips))
-
-
-def _of(back: Frame, value: str, scenario: str) -> list[float]:
-    return samples(by_repetition(back, value, scenario=scenario))
 
 
 E14 = (

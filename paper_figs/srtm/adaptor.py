@@ -5,15 +5,18 @@ half's share of the traffic rises from 50 %, the topic as a whole stays what it 
 sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used); (b) to 80 %, beyond it: a backlog without end.
 """
 
+from itertools import product
+
 from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
+from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
-from paper_figs.srtm.grids import CONFORMANT, SMALL_PUBLISHERS, at
+from paper_figs.srtm.grids import CONFORMANT, FEWER, at, split
 from paper_figs.srtm.published import PUBLISHERS
 from paper_figs.style import series, style_of
 
@@ -28,22 +31,15 @@ TOKENS = {broker: series(f"tokens, broker {broker[-1]}", n, dashes="--") for n, 
 WITHOUT = style_of("off")._replace(label="tokens of either, without")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Two shifts, each with and without the adaptor; both cases are offered the very same messages."""
-    specs = [
-        RunSpec(
-            system="tb-adaptor",
-            system_options={"enabled": enabled},
-            workload="shifting",
-            workload_options={"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share},
-            topology_options={"brokers": len(BROKERS)},
-            study="control",
-            study_options={**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"},
-        )
-        for share in SHARES
-        for enabled in LOOKS
-    ]
-    return at(scale, specs, PUBLISHERS // SMALL_PUBLISHERS)
+    control = {**CONFORMANT, "duration": f"{DURATION_S}s", "window": f"{WINDOW_S}s"}
+    run: Json = {"system": "tb-adaptor", "study": "control", "study_options": control}
+    specs = []
+    for share, enabled in product(SHARES, LOOKS):
+        workload = {"publishers": PUBLISHERS, "shift_at": f"{SHIFT_AT_S}s", "share_after": share}
+        specs.append(split(len(BROKERS), workload, "shifting", system_options={"enabled": enabled}, **run))
+    return at(scale, specs, FEWER)
 
 
 def tables(data: Data) -> FigureTables:

@@ -11,12 +11,12 @@ from analysis.verdicts import Claim, Evidence, Tables, above, within
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, steps, where, with_point
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
+from paper_figs.srtm.p99 import slo_of
 from paper_figs.srtm.published import BROKERS, FIG4_PUBLISHERS, PUBLISHERS, REPORT_FIG6A_P99_MS
-from paper_figs.srtm.series import slo_of
 from paper_figs.style import series
 
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
@@ -27,7 +27,7 @@ LOOKS = {name: series(label, n, "o^D"[n]) for n, (name, label) in enumerate(LABE
 
 
 def points(
-    scale: Scale, options: Given, publishers: int = FIG4_PUBLISHERS, calibrations: tuple[str, ...] = ("srtm-paper",)
+    scale: Scale, options: Options, publishers: int = FIG4_PUBLISHERS, calibrations: tuple[str, ...] = ("srtm-paper",)
 ) -> list[RunSpec]:
     """One point a calibration and k."""
     every = list(range(1, most_brokers(scale) + 1))
@@ -38,21 +38,20 @@ def points(
 
 
 def tables(data: Data) -> FigureTables:
-    """``runs``: one row a run; ``latency``: over the repetitions; of token buckets alone, access delay."""
+    """``runs``: one row a run, percentiles and SLO in ms; ``latency``: over the repetitions.
+
+    Of token buckets alone, access delay; those runs come last.
+    """
     import pandas as pd
 
-    whole, alone = _part(_by_k(data), alone=False), _part(_by_k(data, "access_delay"), alone=True)
-    runs = pd.concat([whole, alone], ignore_index=True) if len(alone) else whole
+    of_runs = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
+    judged = f"metric = if(calibration = '{ALONE}', 'access_delay', 'end_to_end_latency')"
+    percentiles = in_ms(data.latency_histogram.join(of_runs, "run_id").where(judged), QUANTILES, "run_id")
+    frame = with_point(data, percentiles.join(of_runs, "run_id"), {"k": "topology.brokers"})
+    frame = frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"])
+    runs = pd.concat([_part(frame, alone) for alone in (False, True)], ignore_index=True)
     over = _long(runs).groupby(["calibration", "percentile", "k"])["ms"].agg(["mean", "std"]).fillna(0.0)
     return {"runs": runs, "latency": over.reset_index()}
-
-
-def _by_k(data: Data, metric: str = "end_to_end_latency") -> Frame:
-    """One row a run: calibration, k, repetition, the three percentiles and the SLO in ms."""
-    percentiles = in_ms(data.latency_histogram.where(f"metric = '{metric}'"), QUANTILES, "run_id")
-    slo_and_calibration = data.runs.selectExpr("run_id", "calibration", f"slo_ns / {MILLISECOND_NS} as slo_ms")
-    frame = with_point(data, percentiles.join(slo_and_calibration, "run_id"), {"k": "topology.brokers"})
-    return frame[frame.system == "lb"].sort_values(["calibration", "k", "repetition"], ignore_index=True)
 
 
 def _part(frame: Frame, alone: bool) -> Frame:
@@ -67,8 +66,7 @@ def _long(runs: Frame) -> Frame:
 def draw(tables: FigureTables) -> Drawing:
     """Fig. 4: one panel."""
     sheet, [panel] = drawing.panels(1, 1, inches=(3.8, 3.0))
-    marks = _draw_latency(panel, tables["runs"])
-    keys.legend_above(sheet, [*marks, keys.rule_key("SLO (line ours)")], columns=2)
+    keys.legend_above(sheet, _draw_latency(panel, tables["runs"]), columns=2)
     return sheet
 
 
@@ -79,7 +77,7 @@ def draw_1000(tables: FigureTables) -> Drawing:
     marks = _draw_latency(whole, runs)
     if (runs.k == BROKERS).any():
         drawing.published(whole, [BROKERS], [REPORT_FIG6A_P99_MS])
-    keys.legend_above(sheet, [*marks, keys.published_key(), keys.rule_key("SLO (line ours)")])
+    keys.legend_above(sheet, [*marks[:-1], keys.published_key(), marks[-1]])
     drawing.log_axis(alone, at=(0, 0.1, 0.3, 1, 3, 10), linear_below=0.1)  # zero is a value here
     _draw_percentiles(alone, _part(tables["runs"], alone=True), "access delay (ms)")
     alone.set_ylim(bottom=0)
@@ -87,11 +85,11 @@ def draw_1000(tables: FigureTables) -> Drawing:
 
 
 def _draw_latency(axes: Axes, runs: Frame) -> list[Artist]:
-    """The percentiles and the SLO; returns the keys of the former."""
+    """The percentiles and the SLO; returns their keys."""
     drawing.log_axis(axes)
     _draw_percentiles(axes, runs, "end-to-end latency (ms)")
     drawing.rule(axes, slo_of(runs))
-    return [keys.key(look) for look in LOOKS.values()]
+    return [*(keys.key(look) for look in LOOKS.values()), keys.rule_key("SLO (line ours)")]
 
 
 def _draw_percentiles(axes: Axes, runs: Frame, label: str) -> None:
@@ -120,36 +118,26 @@ def measure_r4(tables: Tables) -> Evidence:
     return Evidence((published, *growth), (*growth, penalty))
 
 
-R3 = Claim(
-    "R3",
-    "Fig. 4, VI-A",
-    "6,000 publishers: the 99th percentile is very large at k = 1 (one broker is saturated), "
-    "lowest at k = 2, and grows from there as the DRL penalty does.",
-    ("srtm-fig4",),
-    measure_r3,
-    why="The figure's values are not printed in the text; where one broker saturates is a fit of the broker model.",
+SATURATED = (
+    "6,000 publishers: the 99th percentile is very large at k = 1 (one broker is saturated), lowest at k = 2, and "
+    "grows from there as the DRL penalty does."
 )
-R4 = Claim(
-    "R4",
-    "report, Fig. 6a",
-    "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6.",
-    ("srtm-fig4-1000",),
-    measure_r4,
-    why="With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
+WHY_R3 = "The figure's values are not printed in the text; where one broker saturates is a fit of the broker model."
+R3 = Claim("R3", "Fig. 4, VI-A", SATURATED, ("srtm-fig4",), measure_r3, why=WHY_R3)
+PENALTY = "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6."
+WHY_R4 = (
+    "With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
     "(26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token rate less than "
-    "1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise.",
+    "1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise."
 )
-CLAIMS = (R3, R4)
+R4 = Claim("R4", "report, Fig. 6a", PENALTY, ("srtm-fig4-1000",), measure_r4, why=WHY_R4)
 BUCKET_NOTE = (
     "Means and 95 % intervals over repetitions, on a fresh minute of traffic. The bucket (r, b) is the paper's: "
     "smallest b on a 70 s trace recorded before."
 )
-NOTES = (
-    f"{BUCKET_NOTE} At k = 1 the queue of one broker grows throughout the minute, so its latency measures the length "
-    "of the run."
-)
+NOTES = "At k = 1 the queue of one broker grows throughout the minute, so its latency measures the length of the run."
 EXPERIMENT = Experiment("srtm-fig4", "The DRL penalty, 6,000 publishers", "SRTM, Fig. 4; report, Fig. 6b", points)
-FIGURE = Figure(EXPERIMENT, tables, draw, (R3,), NOTES)
+FIGURE = Figure(EXPERIMENT, tables, draw, (R3,), f"{BUCKET_NOTE} {NOTES}")
 POINTS_1000 = partial(points, publishers=PUBLISHERS, calibrations=("srtm-paper", ALONE))
 TITLE_1000, NOTES_1000 = "The DRL penalty, 1,000 publishers", "The cross is the one value that the report prints."
 EXPERIMENT_1000 = Experiment("srtm-fig4-1000", TITLE_1000, "SRTM report, Fig. 6a", POINTS_1000)

@@ -31,6 +31,7 @@ from paper_figs.srtm.published import BATCH, BROKERS, LARGEST_GROUP, PUBLISHERS
 CONFORMANT: Json = {"envelope": "conformant", "margin": 1.02}
 ARRIVALS = ("poisson", "periodic")
 SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
+FEWER = PUBLISHERS // SMALL_PUBLISHERS
 
 
 def at(scale: Scale, specs: Sequence[RunSpec], fewer: int = 1) -> list[RunSpec]:
@@ -63,27 +64,23 @@ def arrivals(scale: Scale) -> Sequence[str]:
     return ARRIVALS[:1] if scale.physics == "small" else ARRIVALS
 
 
-def group_sizes(scale: Scale) -> list[int]:
-    """Publishers of a synchronised group, Fig. 7, Fig. 8 and Table I."""
-    sizes: list[int] = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
-    return sizes
+def group_searches(scale: Scale, systems: Sequence[str], brokers: int = 0) -> list[RunSpec]:
+    """Kinds of arrivals x sizes of synchronised groups x systems, Fig. 7, Fig. 8 and Table I."""
+    sizes = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
+    cases = [(system, kind, size) for kind in arrivals(scale) for size in sizes for system in systems]
+    return at(scale, [grouped(*case, brokers=brokers) for case in cases], FEWER)
 
 
-def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", **system_options: object) -> RunSpec:
-    """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D).
+def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", brokers: int = 0) -> RunSpec:
+    """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D); with ``brokers``, forced to so many.
 
     1,000 is no multiple of 15 or 30: the last group is smaller.
     """
     workload: Json = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
     if spread != "0ms":  # left out where it is the default, so that Fig. 7 and Fig. 9 share runs
         workload["spread"] = spread
-    return RunSpec(
-        system=system,
-        system_options=system_options,
-        workload=arrivals,
-        workload_options=workload,
-        study_options=CONFORMANT,
-    )
+    axes: Json = {"system": system, "system_options": {"brokers": brokers} if brokers else {}, "workload": arrivals}
+    return RunSpec(**axes, workload_options=workload, study_options=CONFORMANT)
 
 
 def topic(
@@ -95,30 +92,20 @@ def topic(
     return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
 
 
-def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
-    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
-    return RunSpec(
-        system="lb",
-        workload="poisson",
-        workload_options=workload,
-        topology_options={"brokers": 1},
-        testbed="mininet",
-        calibration="small",
-        slo=CALIBRATED,
-        round=length,
-        study_options={"envelope": "conformant", **study},
-    )
-
-
 def split(brokers: int, workload: Json, arrivals: str = "poisson", **spec: Any) -> RunSpec:
     """A topic spread evenly over all of ``brokers`` idle brokers, with the literal envelope (II-A, VI-A).
 
     ``spec``: further fields of the run, ``calibration="bucket-only"`` for token buckets alone.
     """
-    return RunSpec(
-        system=spec.pop("system", "lb"),
-        workload=arrivals,
-        workload_options=workload,
-        topology_options={"brokers": brokers},
-        **spec,
-    )
+    point: Json = {"workload": arrivals, "workload_options": workload, "topology_options": {"brokers": brokers}}
+    return RunSpec(**{"system": "lb", **point, **spec})
+
+
+LIVE: Json = {"needs": "mininet or local", "testbed": "mininet", "minimum_repetitions": 3}  # claims on live brokers
+
+
+def live_broker(workload: Json, length: str, **study: object) -> RunSpec:
+    """Poisson publishers on one live broker that stands alone (V-B, V-C)."""
+    options = {"envelope": "conformant", **study}
+    place = {"testbed": "mininet", "calibration": "small", "slo": CALIBRATED}
+    return split(1, workload, round=length, study_options=options, **place)

@@ -11,9 +11,9 @@ from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
-from paper_figs.series import frame_of, with_point
+from paper_figs.series import frame_of, where, with_point
 from paper_figs.srtm.grids import at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
 from paper_figs.style import series
@@ -31,16 +31,12 @@ ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
 ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Kinds of arrivals x k."""
     most = most_brokers(scale)
     ks = scale.pick(tiny=[1, 2, most], quick=[1, 2, 3, most], paper=list(range(1, most + 1)))
-    specs = [
-        split(k, workload, arrivals, calibration="bucket-only", round="10s", keep=("messages",))
-        for arrivals, workload in KINDS.values()
-        for k in ks
-    ]
-    return at(scale, specs)
+    run: Json = {"calibration": "bucket-only", "round": "10s", "keep": ("messages",)}
+    return at(scale, [split(k, workload, arrivals, **run) for arrivals, workload in KINDS.values() for k in ks])
 
 
 def tables(data: Data) -> FigureTables:
@@ -61,10 +57,8 @@ def tables(data: Data) -> FigureTables:
 
 def kind_of(frame: Frame) -> list[str]:
     """The name in ``KINDS`` of each row's workload: they differ in arrivals, publishers and groups."""
-    names = {
-        (arrivals, options["publishers"], options.get("group_size", 1)): name
-        for name, (arrivals, options) in KINDS.items()
-    }
+    kinds = KINDS.items()
+    names = {(arrivals, of["publishers"], of.get("group_size", 1)): name for name, (arrivals, of) in kinds}
     sizes = frame["group_size"].astype(float).fillna(1)
     return [names[point] for point in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)]
 
@@ -126,28 +120,22 @@ def draw(tables: FigureTables) -> Drawing:
 
 def measure_r1(tables: Tables) -> Evidence:
     """The least of S^(k)(t) - S(t) over all t; at the largest k also that it is no zero everywhere."""
-    gaps = tables["srtm-prop1/gaps"]
-    checks = []
+    gaps, checks = where(tables["srtm-prop1/gaps"]), []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
         least = in_every_run(part.least_s.min(), part)
         checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
         if k == gaps.k.max():
             last = [float(part.last_s.max())] * part.repetition.nunique()
             checks.append(above(f"{kind}, k = {k}: largest difference at the end", last, 0.0, "message s"))
-    if not checks:
-        raise KeyError("gaps")
     return Evidence(tuple(checks))
 
 
 def measure_r23(tables: Tables) -> Evidence:
     """The most messages in any interval of length D, less b + r D: of each sub-bucket, and of the topic."""
-    output = tables["srtm-prop1/output"]
-    checks = []
+    output, checks = where(tables["srtm-prop1/output"]), []
     for (whose, interval), part in output.groupby(["of", "interval_ms"], sort=False):
         most = in_every_run(part.excess_count.max(), part)
         checks.append(at_most(f"{whose}, D = {interval:g} ms: output minus b + r D", most, ROUNDING, "messages"))
-    if not checks:
-        raise KeyError("output")
     return Evidence(tuple(checks))
 
 

@@ -11,23 +11,21 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most,
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.drawing import draw_table
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, SparkFrame
 from paper_figs.series import by_repetition, samples, where, whole, with_point
-from paper_figs.srtm.grids import ARRIVALS, arrivals, at, group_sizes, grouped
-from paper_figs.srtm.grouped import FEWER
+from paper_figs.srtm.grids import ARRIVALS, group_searches
+from paper_figs.srtm.p99 import ENVELOPE_NOTE, by_arrivals
 from paper_figs.srtm.published import BROKERS, OVERHEAD_S, ROUND_S, TABLE_1
-from paper_figs.srtm.series import ENVELOPE_NOTE
-from paper_figs.tables import draw_table
 
 Rows = Mapping[int, tuple[Sequence[float], float]]  # by group size: rounds of each iteration, seconds
 ROUNDS_TOLERANCE = 0.30  # set with the claim: rounds are small whole numbers
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """SRTM's points of Fig. 7."""
-    specs = [grouped("srtm", kind, size) for kind in arrivals(scale) for size in group_sizes(scale)]
-    return at(scale, specs, FEWER)
+    return group_searches(scale, ["srtm"])
 
 
 def tables(data: Data) -> FigureTables:
@@ -53,10 +51,7 @@ def iterations(decisions: SparkFrame) -> SparkFrame:
 
 
 def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
-    """A row a run: rounds in all and in the last iteration, brokers of the first one and the most that one added, time.
-
-    And the publishers that moved back.
-    """
+    """A row a run: rounds, of all and the last iteration; brokers, of the first and most added; time; moves back."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -76,9 +71,8 @@ def searches(decisions: SparkFrame, steps: SparkFrame) -> SparkFrame:
 def moved_back(decisions: SparkFrame) -> SparkFrame:
     """A row a run, ``moved_back_count``: publishers that came to a broker at the start of a later iteration.
 
-    Compared are an iteration's first round and the last one before it: within an iteration a binary
-    search changes the numbers.  Growth counts at every broker up to the last one in use before, that
-    is, at all that are earlier than the iteration's first new broker, full or not.
+    Compared are an iteration's first round and the last one before it: within an iteration a binary search changes
+    the numbers.  Growth counts at every broker that is earlier than the iteration's first new one, full or not.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -150,8 +144,7 @@ def measure_r18(tables: Tables) -> Evidence:
     """Mean over a repetition's searches: rounds of the last iteration, brokers of the first one."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
     exact, direction = [], []
-    for kind in sorted(set(runs.arrivals), reverse=True):
-        part = where(runs, arrivals=kind)
+    for kind, part in by_arrivals(runs):
         means = part.groupby("repetition")[["last_round_count", "first_reach"]].mean()
         last, first = samples(means.last_round_count), samples(means.first_reach)
         exact.append(at_most(f"{kind}: rounds of the last iteration", last, 1.0, "rounds"))
@@ -168,8 +161,8 @@ def measure_r26(tables: Tables) -> Evidence:
     """Sums over a repetition's searches: publishers moved back; largest number of brokers added at once."""
     runs = where(tables["srtm-table1/searches"], system="srtm")
     exact = []
-    for kind in sorted(set(runs.arrivals), reverse=True):
-        groups = where(runs, arrivals=kind).groupby("repetition")
+    for kind, part in by_arrivals(runs):
+        groups = part.groupby("repetition")
         back, step = samples(groups["moved_back_count"].sum()), samples(groups["reach_step"].max())
         exact.append(at_most(f"{kind}: publishers moved back", back, 0.0, "publishers"))
         exact.append(at_most(f"{kind}: brokers added by one iteration", step, 1.0, "brokers"))

@@ -8,14 +8,16 @@ Ever more connections; the rate of each stays the same (as in the paper, where a
 messages), or that of the topic does.  A message *conforms* if it finds a token when it arrives, by the kernel's stamps.
 """
 
+import numpy as np
+
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MICROSECOND_NS, MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
-from paper_figs.light import Data, Drawing, Frame, Series
-from paper_figs.series import by_repetition, doublings, samples, where, with_point
-from paper_figs.srtm.grids import live_broker
+from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.light import Data, Drawing, Frame
+from paper_figs.series import doublings, samples, where, with_point
+from paper_figs.srtm.grids import LIVE, live_broker
 from paper_figs.style import series
 
 CONNECTIONS = (100, 300, 1_000)
@@ -24,7 +26,6 @@ TOTAL_RPS = 1_500.0  # of the topic, where that stays the same; both meet at 300
 STAMPS = ("kernel", "read")
 ROUND = "12s"
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
-MINIMUM_REPETITIONS = 3
 CAUSES = {"each": f"{EACH_RPS:g} msg/s a connection", "total": f"{TOTAL_RPS:,.0f} msg/s in all"}
 UNDUE = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 FLOOR_MS = 0.001  # below it the axis is linear, so that it has a zero
@@ -42,16 +43,16 @@ KEPT = {  # metric, and stamps of the runs
 }
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Both series with both stamps; what they share is run once."""
-    if scale.name == "tiny":
-        return [_spec(connections, EACH_RPS, stamps, "2s") for connections, stamps in ((20, "kernel"), (60, "read"))]
     loads = {(connections, rate) for connections in CONNECTIONS for rate in (EACH_RPS, TOTAL_RPS / connections)}
-    return [_spec(connections, rate, stamps, ROUND) for connections, rate in sorted(loads) for stamps in STAMPS]
-
-
-def _spec(connections: int, rate_rps: float, stamps: str, length: str) -> RunSpec:
-    return live_broker({"publishers": connections, "rate_rps": rate_rps}, length, stamps=stamps)
+    cases, length = [(*load, stamps) for load in sorted(loads) for stamps in STAMPS], ROUND
+    if scale.name == "tiny":
+        cases, length = [(20, EACH_RPS, "kernel"), (60, EACH_RPS, "read")], "2s"
+    return [
+        live_broker({"publishers": connections, "rate_rps": rate}, length, stamps=stamps)
+        for connections, rate, stamps in cases
+    ]
 
 
 def tables(data: Data) -> FigureTables:
@@ -107,12 +108,10 @@ def _errors_by_line(errors: Frame) -> Frame:
     """A row a line of ``ERRORS``, connections and repetition, ``ms``: runs with either stamps show it, their mean."""
     import pandas as pd
 
-    parts = []
-    for line in ERRORS:
-        column, cause = line.split()
-        ms = series_of(errors, cause).groupby(["connections", "repetition"])[column].mean()
-        parts.append((ms * MICROSECOND_NS / MILLISECOND_NS).rename("ms").reset_index().assign(line=line))
-    return pd.concat(parts, ignore_index=True)
+    lines = [(line, *line.split()) for line in ERRORS]
+    groups = {line: series_of(errors, cause).groupby(["connections", "repetition"])[us] for line, us, cause in lines}
+    means = pd.concat({line: group.mean() for line, group in groups.items()}, names=["line"])
+    return (means * MICROSECOND_NS / MILLISECOND_NS).rename("ms").reset_index()
 
 
 def measure_r25(tables: Tables) -> Evidence:
@@ -127,12 +126,8 @@ def measure_r25(tables: Tables) -> Evidence:
         few, many = runs.connections.min(), runs.connections.max()
         if not few < many:
             raise KeyError(f"one number of connections, {label}")
-        ends = [
-            [by_repetition(runs, "p99_us", connections=count, stamps=stamps) for count in (many, few)]
-            for stamps in sorted(set(runs.stamps))
-        ]
-        sides = [doublings(*pair) for pair in ends]
-        growth = sum(sides[1:], sides[0]) / len(sides)
+        ends = runs.pivot(index="repetition", columns=["connections", "stamps"], values="p99_us")
+        growth = np.log2(ends[many] / ends[few]).mean(axis=1, skipna=False)
         name = f"doublings of the error's p99 from {few} to {many:,} connections, {label}"
         checks[cause] = above(name, samples(growth))
     return Evidence((checks["each"], checks["total"]), (checks["each"],))
@@ -145,12 +140,9 @@ def measure_r19(tables: Tables) -> Evidence:
     """
     runs = series_of(tables["srtm-timestamps/runs"], "each")
     most = where(runs, connections=runs.connections.max())
-
-    def mean_us(metric: str, stamps: str) -> Series:
-        return by_repetition(most, "mean_us", metric=metric, stamps=stamps).clip(lower=LEAST_US)
-
-    read, instead = mean_us("undue_delay", "read"), mean_us("undue_delay_kernel", "read")
-    kernel, otherwise = mean_us("undue_delay", "kernel"), mean_us("undue_delay_read", "kernel")
+    mean_us = most.pivot(index="repetition", columns=["metric", "stamps"], values="mean_us").clip(lower=LEAST_US)
+    read, instead = mean_us["undue_delay", "read"], mean_us["undue_delay_kernel", "read"]
+    kernel, otherwise = mean_us["undue_delay", "kernel"], mean_us["undue_delay_read", "kernel"]
     label = "doublings of the mean delay: stamps at reading"
     caused = above(f"{label} over the kernel's, computed", samples(doublings(read, instead)))
     saved = above(f"{label}, computed, over the kernel's", samples(doublings(otherwise, kernel)))
@@ -161,23 +153,20 @@ def measure_r19(tables: Tables) -> Evidence:
 CLAIMS = (
     Claim(
         "R19", "V-B", "Time stamps of the kernel remove the delay of conformant messages that stamps taken at reading "
-        "cause.", ("srtm-timestamps",), measure_r19, needs="mininet or local", testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
+        "cause.", ("srtm-timestamps",), measure_r19, **LIVE,
         why="With kernel stamps, too, messages take their tokens in the order in which they are read. After a stall "
         "that is not the order of arrival: a late stamp fills the bucket to the brim, and what it could not hold is "
         "lost for those that came before and are read after.",
     ),
     Claim(
         "R25", "V-B", "The error of time stamps taken at reading grows with the number of connections.",
-        ("srtm-timestamps",), measure_r25, needs="mininet or local", testbed="mininet",
-        minimum_repetitions=MINIMUM_REPETITIONS,
+        ("srtm-timestamps",), measure_r25, **LIVE,
         why="A connection that is silent costs Go's scheduler nothing: what counts is how many have something to read "
         "at once. At the same rate in all, more connections alone need not matter.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment(
-    "srtm-timestamps", "Time stamps of the kernel, or taken at reading", "SRTM, V-B", points, repetitions=REPETITIONS
-)
+TITLE = "Time stamps of the kernel, or taken at reading"
+EXPERIMENT = Experiment("srtm-timestamps", TITLE, "SRTM, V-B", points, repetitions=REPETITIONS)
 NOTES = (
     "Live brokers only. Means and 95 % intervals over repetitions. Error: from the kernel's receive stamp to the read. "
     "Conformant: a token was there when the message arrived, by kernel stamps in their order. Its delay counts from "

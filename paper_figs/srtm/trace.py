@@ -11,12 +11,11 @@ from pathlib import Path
 from core.errors import SpecError
 from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing
 from paper_figs.series import with_others
 from paper_figs.srtm.grids import CONFORMANT, at
-from paper_figs.srtm.series import ENVELOPE_NOTE, per_run, summary
-from paper_figs.srtm.strips import MEAN_NOTE, STRIPS, STRIPS_NOTE, p99_sheet
+from paper_figs.srtm.p99 import ENVELOPE_NOTE, MEAN_NOTE, STRIPS, STRIPS_NOTE, p99_sheet, per_run, summary
 from paper_figs.style import style_of
 
 SYSTEMS = ("lb", "conc", "max-min", "srtm")
@@ -34,7 +33,7 @@ OPTIONS = (
 )
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The four systems on the trace; none without a trace."""
     if not options["trace"]:
         return []
@@ -52,7 +51,7 @@ def points(scale: Scale, options: Given) -> list[RunSpec]:
     return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
 
 
-def csv_options(options: Given) -> Json:
+def csv_options(options: Options) -> Json:
     """The workload's options of a CSV's looks; SpecError where ``--header`` is neither yes nor no."""
     header = {"yes": True, "no": False}.get(options["header"])
     if header is None:
@@ -61,7 +60,7 @@ def csv_options(options: Given) -> Json:
     return {"separator": separator, "decimal": options["decimal"], "header": header}
 
 
-def skip_reason(options: Given) -> str:
+def skip_reason(options: Options) -> str:
     """Why there are no points."""
     return "no trace given: pass --trace FILE"
 

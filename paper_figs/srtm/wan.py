@@ -7,10 +7,11 @@ latency is the network's: which broker a publisher has decides over more than it
 from math import isfinite
 
 from analysis.spark import collect
+from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.figure import Figure, FigureTables, Given
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import in_ms
@@ -39,27 +40,16 @@ WHOLE = Style("", drawing.INK, "o", "-")
 EMULATED = Style("filled: emulated", drawing.GREY, "o", "-")
 
 
-def points(scale: Scale, options: Given) -> list[RunSpec]:
+def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each system on both testbeds; the physics is small at every scale: that is what a live machine carries."""
     tiny = scale.name == "tiny"
     cities = {"brokers": BROKER_CITIES, "publishers": PUBLISHER_CITIES, "subscribers": SUBSCRIBER_CITIES}
-    return [
-        RunSpec(
-            system=system,
-            workload="poisson",
-            workload_options={"publishers": PUBLISHERS, "rate_rps": RATE_RPS},
-            topology="wan",
-            topology_options=cities,
-            testbed=testbed,
-            calibration="small",
-            slo=f"{SLO_MS}ms",
-            round="2s" if tiny else ROUND,
-            study_options=CONFORMANT,
-            keep=("messages",),
-        )
-        for system in (SYSTEMS[:1] if tiny else SYSTEMS)
-        for testbed in TESTBEDS
-    ]
+    workload = {"publishers": PUBLISHERS, "rate_rps": RATE_RPS}
+    topic: Json = {"workload": "poisson", "workload_options": workload, "study_options": CONFORMANT}
+    place: Json = {"topology": "wan", "topology_options": cities, "calibration": "small", "slo": f"{SLO_MS}ms"}
+    run: Json = {**topic, **place, "round": "2s" if tiny else ROUND, "keep": ("messages",)}
+    systems = SYSTEMS[:1] if tiny else SYSTEMS
+    return [RunSpec(system=system, testbed=testbed, **run) for system in systems for testbed in TESTBEDS]
 
 
 def tables(data: Data) -> FigureTables:

@@ -50,12 +50,7 @@ class Brokers:
     """
 
     def __init__(
-        self,
-        site: Site,
-        names: Sequence[str],
-        stamps: str = "kernel",
-        gc: str = "friendly",
-        cores: Sequence[int] = (),
+        self, site: Site, names: Sequence[str], stamps: str = "kernel", gc: str = "friendly", cores: Sequence[int] = ()
     ):
         self._site, self._names, self.token = site, list(names), secrets.token_hex(16)
         self._switches, self._cores = ("-stamps", stamps, "-gc", gc), cores

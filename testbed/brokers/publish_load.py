@@ -3,18 +3,18 @@
 from array import array
 from collections.abc import Collection
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.records import Block
+from core.records import Block, Int32, Int64
 from testbed.brokers import nsq
 from testbed.trust.accounts import ABSENT
 
 BODY_BYTES_MINIMUM = nsq.HEADER.size
-_MARK = b"\xff" * nsq.HEADER.size  # stands for a header
+_AT_ONCE = 8_192  # emissions: NumPy keeps the interpreter while it fills them: short, for the pacing thread's sake
+_HEADER = np.dtype([("message", ">i8"), ("publisher", ">i4"), ("tag", ">i4"), ("at_ns", ">i8")])  # nsq.HEADER
 
 
 def save_block(path: Path, block: Block) -> None:
@@ -45,11 +45,7 @@ class PreparedLoad:
         sizes = np.broadcast_to(np.asarray(block.size_bytes, np.int64), block.at_ns.shape)
         self._first, self._messages = first[chosen], block.count[chosen].astype(np.int64)
         at_ns, publisher = block.at_ns[chosen] + epoch_ns, block.publisher[chosen]
-        columns = (self._first, self._messages, publisher, at_ns, sizes[chosen])
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        self.frames = [_command(topic, tag, *row) for row in rows]
-        self.count = len(self.frames)
-        self.message_count = int(self._messages.sum())
+        self.count, self.message_count = len(at_ns), int(self._messages.sum())
         # Arrays of the standard library: a single entry of a NumPy array is several times slower to reach.
         self.at_ns, self.publisher = array("q", at_ns.tobytes()), array("i", publisher.tobytes())
         absent = array("q", [ABSENT]) * self.count
@@ -58,8 +54,13 @@ class PreparedLoad:
         self.next = 0  # the first emission that is not due yet
         self.waiting_count = self.in_flight_count = 0  # emissions that are due, not written; written, not answered
         self.ended = False  # nothing of it will be sent any more
+        self._fill(topic, at_ns, publisher, np.maximum(sizes[chosen], BODY_BYTES_MINIMUM))
 
-    def columns(self) -> dict[str, NDArray[np.int64]]:
+    def frame(self, index: int) -> bytes:
+        """An emission's command: its messages, each a header and zeros."""
+        return bytes(self._commands[self._group_of[index]][self._row_of[index]])
+
+    def columns(self) -> dict[str, Int64]:
         """One row a message, in canonical order: what was intended and what happened; ``ABSENT`` where it did not."""
         count = self._messages
         ends = np.cumsum(count)
@@ -75,18 +76,24 @@ class PreparedLoad:
         rows = {name: np.repeat(column, count) for name, column in per_emission.items()}
         return {"message": np.repeat(self._first, count) + within, **rows}
 
-
-def _command(topic: str, tag: int, first: int, count: int, publisher: int, at_ns: int, size_bytes: int) -> bytes:
-    """An emission: message ``first`` and those after it, each a header and zeros."""
-    command, *others = _between_headers(topic, count, max(size_bytes, BODY_BYTES_MINIMUM))
-    for message, piece in enumerate(others, first):
-        command += nsq.HEADER.pack(message, publisher, tag, at_ns) + piece
-    return command
-
-
-@lru_cache(maxsize=64)
-def _between_headers(topic: str, count: int, size_bytes: int) -> list[bytes]:
-    """A command, cut at the headers of its messages: commands of one shape are alike but for those."""
-    body = _MARK.ljust(size_bytes, b"\0")
-    command = nsq.pub(topic, body) if count == 1 else nsq.mpub(topic, [body] * count)
-    return command.split(_MARK)
+    def _fill(self, topic: str, at_ns: Int64, publisher: Int32, size_bytes: Int64) -> None:
+        """Make all commands, some of one shape (messages, size) at a time: they are alike but for their headers."""
+        shape = self._messages << 32 | size_bytes
+        order = np.argsort(shape, kind="stable")
+        group_of, row_of = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
+        self._commands: list[NDArray[np.uint8]] = []  # of some emissions of one shape: a row each
+        edges = np.union1d(np.flatnonzero(np.diff(shape[order])) + 1, np.arange(_AT_ONCE, self.count, _AT_ONCE))
+        for alike in np.split(order, edges) if self.count else ():
+            count, size = int(self._messages[alike[0]]), int(size_bytes[alike[0]])
+            body = bytes(size)
+            command = nsq.pub(topic, body) if count == 1 else nsq.mpub(topic, [body] * count)
+            rows = np.empty((len(alike), len(command)), np.uint8)
+            rows[:] = np.frombuffer(command, np.uint8)
+            strides, first_at = (len(command), size + 4), len(command) - count * (size + 4) + 4
+            headers = np.ndarray((len(alike), count), _HEADER, rows, first_at, strides)
+            headers["message"] = self._first[alike, None] + np.arange(count)
+            headers["publisher"], headers["tag"] = publisher[alike, None], self.tag
+            headers["at_ns"] = at_ns[alike, None]
+            group_of[alike], row_of[alike] = len(self._commands), np.arange(len(alike))
+            self._commands.append(rows)
+        self._group_of, self._row_of = array("q", group_of.tobytes()), array("q", row_of.tobytes())

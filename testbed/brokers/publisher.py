@@ -64,7 +64,7 @@ class Publisher:
             if load.ended:
                 load.waiting_count -= 1
                 self._waiting.popleft()
-            elif self.connection.write(load.frames[index]):
+            elif self.connection.write(load.frame(index)):
                 self._first_sent()
             else:
                 self.is_partial = True

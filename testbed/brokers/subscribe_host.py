@@ -23,7 +23,7 @@ from testbed.brokers.connection import DIAL_NS, Connection, Retries
 from testbed.brokers.publish_host import allow_descriptors, write_columns
 from testbed.hosts.agent import serve
 from testbed.hosts.loop import Loop, LoopThread
-from testbed.trust.accounts import sequence
+from testbed.trust.accounts import out_of_order_count
 
 ROWS = 1_000_000
 SUBSCRIBE_WAIT_S = 10.0
@@ -174,7 +174,7 @@ class SubscribeHost:
         return {
             "delivery_count": delivery_count,
             "dropped_rows": delivery_count - len(columns["message"]),
-            "out_of_order_count": _out_of_order_count(columns),
+            "out_of_order_count": _out_of_order_in(columns),
         }
 
     def stop(self) -> None:
@@ -184,12 +184,12 @@ class SubscribeHost:
             subscription.connection.close()
 
 
-def _out_of_order_count(columns: Mapping[str, Int64]) -> int:
+def _out_of_order_in(columns: Mapping[str, Int64]) -> int:
     """Over all loads: those of one tag, of one topic."""
     count, ours = 0, columns["publisher"] >= 0
     for topic, tag in set(zip(columns["topic"][ours].tolist(), columns["tag"][ours].tolist(), strict=True)):
         chosen = ours & (columns["topic"] == topic) & (columns["tag"] == tag)
-        count += sequence(columns["message"][chosen], columns["publisher"][chosen]).out_of_order_count
+        count += out_of_order_count(columns["message"][chosen], columns["publisher"][chosen])
     return count
 
 

@@ -23,34 +23,27 @@ class Process(Protocol):
     @property
     def exit_code(self) -> int | None:
         """As of ``Popen``: negative = the signal that ended it; None while it lives."""
-        ...
 
     def send(self, data: bytes, until_s: float) -> None:
         """Write to its standard input; TimeoutError from the monotonic instant on, BrokenPipeError: it has closed."""
-        ...
 
     def receive(self, until_s: float) -> bytes:
         """Some bytes of its standard output, at least one; empty at the end; TimeoutError as for ``send``."""
-        ...
 
     def terminate(self) -> None:
         """SIGTERM."""
-        ...
 
     def kill(self) -> None:
         """SIGKILL."""
-        ...
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; returns the exit code.  subprocess.TimeoutExpired."""
-        ...
 
     def end(self, timeout_s: float) -> int:
         """End its standard input, and so an agent; after a while by SIGKILL; and what it has left of its session.
 
         Returns the exit code, at a second call too.  subprocess.TimeoutExpired where it lives on for ``KILL_S``.
         """
-        ...
 
 
 class PipedProcess(subprocess.Popen[bytes]):

@@ -21,7 +21,7 @@ from core.records import Options
 from testbed.faults import Fault
 from testbed.hosts.agent import COMMENT, Agent
 from testbed.hosts.cleaning import kill_marked
-from testbed.hosts.pipes import PipedProcess, scheduling
+from testbed.hosts.pipes import PipedProcess, Process, scheduling
 from testbed.hosts.state import RunState, start_time
 from testbed.topologies.topology import Topology
 
@@ -162,14 +162,21 @@ class Site(ABC):
 
     def start(self, host: str, program: Program) -> Agent:
         """Start a process on a host; its standard error goes to ``folder/logs/<name>.log``."""
-        host, name, fifo_priority = self.topology.host_of(host), program.name, program.fifo_priority
+        host, name = self.topology.host_of(host), program.name
         if name in self.agents:
             self.forget(name)
-        wishes, refused = scheduling(tuple(program.cores), fifo_priority)
+        log = self.folder / "logs" / f"{name}.log"
+        process, refused = self._process(host, program, log)
         self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
+        self.agents[name] = Agent(name, process, log, host)
+        return self.agents[name]
+
+    def _process(self, host: str, program: Program, log: Path) -> tuple[Process, list[str]]:
+        """Start a program's process; also returns which of its wishes are refused."""
+        name, fifo_priority = program.name, program.fifo_priority
+        wishes, refused = scheduling(tuple(program.cores), fifo_priority)
         # What has real-time priority offers the load: it is not what is measured, and no limited group permits it.
         words = [*self._prefix(host, not fifo_priority), *wishes, *program.command]
-        log = self.folder / "logs" / f"{name}.log"
         number = self.state.making("process", name=name)
         try:
             with log.open("a", buffering=1) as file:
@@ -180,10 +187,9 @@ class Site(ABC):
             self.state.gone(number)
             fix = "free space there, or write elsewhere (--out)" if error.filename in (None, str(log)) else "install it"
             raise MachineError(f"cannot start {name}: {error.filename or log}: {error.strerror}", fix) from None
-        agent = Agent(name, process, log, host)
-        self.agents[name], self._records[name] = agent, number
+        self._records[name] = number
         self.state.made(number, pid=process.pid, started=start_time(process.pid))
-        return agent
+        return process, refused
 
     def forget(self, name: str) -> int:
         """Stop an agent, if it has not ended, so that another may take its name; returns its exit code."""

@@ -101,11 +101,8 @@ class NodeFleet:
             place.agent.ask("connect", **self._introduction(name))
         until_s, others = monotonic() + _CONNECT_S, len(self.names) - 1
         while True:
-            alone = [
-                name
-                for name, status in self.statuses().items()
-                if status["connected_count"] < others or not status["ready"]
-            ]
+            statuses = self.statuses().items()
+            alone = [name for name, its in statuses if its["connected_count"] < others or not its["ready"]]
             if not alone:
                 return
             if monotonic() > until_s:
@@ -137,7 +134,9 @@ class NodeFleet:
         """Let the process that waits for this restart take the node's place; it keeps address and clock."""
         place = self._places[restart.node]
         agent, records = self._waiting.pop(restart)[2:]
-        snapshot = self._copy(restart)
+        path, snapshot = self.folder / f"{restart.node}.copied.{restart.at_ns}", ""
+        if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
+            snapshot = self._site.put(restart.node, path)
         if restart.node == self._server_node:
             self._start_servers()
         agent.ask("listen", port=place.port)
@@ -256,13 +255,6 @@ class NodeFleet:
             script=self._site.put(name, self.script) if self.script else "",
         )
         return {"token": self.token, "addresses": addresses, "around": msgspec.to_builtins(around)}
-
-    def _copy(self, restart: Restart) -> str:
-        """The file with the state of the peer to copy from; "" where there is none, or it is down."""
-        path = self.folder / f"{restart.node}.copied.{restart.at_ns}"
-        if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
-            return self._site.put(restart.node, path)
-        return ""
 
     def _snapshot(self, name: str, path: Path, counted: bool) -> bool:
         """Bring a node's state home, if it runs and gives it; ``counted`` as sent by the node."""

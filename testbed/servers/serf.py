@@ -32,10 +32,8 @@ class SerfServer(RunningServer):
         if profile not in PROBE_EVERY_S:
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
         self.node, self._profile = node, profile
-        host, address = (
-            site.topology.host_of(node),
-            site.address(node),
-        )  # several agents may share a host, and several hosts a machine
+        host, address = site.topology.host_of(node), site.address(node)
+        # Several agents may share a host, and several hosts a machine.
         number = [name for name in site.topology.node_names() if site.address(name) == address].index(node)
         self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
         self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)

@@ -163,8 +163,10 @@ class ServerProcess:
     def start(self) -> None:
         """Start it; when it answers is for its owner to find out."""
         assert not self.alive, f"{self.name} runs"
+        setpriv = tool("setpriv")  # the kernel ends it when the harness dies: it has no pipe that would tell it
+        dying_with_us = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
         # A shell that becomes the program: standard output is the log, and the process keeps its id.
-        words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *_dying_with_us(), *self._command()]
+        words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *dying_with_us, *self._command()]
         self._agent = self.site.start(self.host, Program(self.name, words))
 
     def terminate(self) -> None:
@@ -203,12 +205,6 @@ class ServerProcess:
         if self._agent is not None:
             self._agent = None
             self.site.forget(self.name)
-
-
-def _dying_with_us() -> list[str]:
-    """Words that make the kernel end a program when the harness dies: it has no pipe that would tell it."""
-    program = tool("setpriv")
-    return [program, "--pdeathsig", "KILL"] if program else []
 
 
 def program_of(capability: str) -> str:

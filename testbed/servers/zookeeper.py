@@ -99,15 +99,13 @@ def kazoo_client(at: tuple[str, int], session_s: float) -> "KazooClient":
     return KazooClient(f"{host}:{port}", timeout=session_s, connection_retry=again, logger=quiet)
 
 
-def _jar() -> str | None:
-    return str(JAR) if JAR.is_file() and find_capability("java") else None
-
-
 class ZooKeeper(Server):
     """ZooKeeper without a quorum; nodes are clients of kazoo's (``kazoo_client``)."""
 
     name = "zookeeper"
-    capability = Capability("ZooKeeper", _jar, _PROGRAM.fix, "java")  # Debian's jars, and a Java
+    capability = Capability(  # Debian's jars, and a Java
+        "ZooKeeper", lambda: find_capability("java") and JAR.is_file() and str(JAR), _PROGRAM.fix, "java"
+    )
 
     def beside(self, site: Site, node: str, secret: str) -> ZooKeeperServer:
         """See ``Server``."""

@@ -49,9 +49,7 @@ class _Watching:
     folder: str
     stem: str
     on_children: "Callable[[WatchedEvent], None]"
-    on_entry: "dict[str, Callable[[WatchedEvent], None]]" = field(
-        default_factory=dict
-    )  # name -> of the entry that is there
+    on_entry: "dict[str, Callable[[WatchedEvent], None]]" = field(default_factory=dict)  # by name, of what is there
 
 
 class Session:

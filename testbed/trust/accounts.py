@@ -103,46 +103,13 @@ def account(
     )
 
 
-@dataclass(frozen=True)
-class SequenceAccount:
-    """What one subscriber's rows say by themselves, without the sender's."""
-
-    row_count: int
-    distinct_count: int
-    duplicate_count: int  # rows beyond each message's first
-    gap_count: int  # numbers below the highest one that never came
-    out_of_order_count: int  # first deliveries that came after a later message of the same publisher
-
-
-def sequence(message: Int64, publisher: Int64) -> SequenceAccount:
-    """The account of one window's rows in the order of their arrival; numbers start at 0."""
-    distinct, first_row = np.unique(message, return_index=True)
-    rows = np.sort(first_row)
-    # Ranks instead of numbers: a stranger's message may have any number, and sums of those would overflow.
-    numbers, senders = np.searchsorted(distinct, message[rows]), publisher[rows]
+def out_of_order_count(message: Int64, publisher: Int64) -> int:
+    """First deliveries that came after a later message of the same publisher; rows in the order of their arrival."""
+    rows = np.sort(np.unique(message, return_index=True)[1])
+    numbers, senders = message[rows], publisher[rows]
     order = np.argsort(senders, kind="stable")
-    numbers, senders = numbers[order], senders[order]
-    late = numbers < _highest_before(numbers, senders)
-    return SequenceAccount(
-        row_count=len(message),
-        distinct_count=len(distinct),
-        duplicate_count=len(message) - len(distinct),
-        gap_count=int(distinct[-1]) + 1 - len(distinct) if len(distinct) else 0,
-        out_of_order_count=_count(late),
-    )
-
-
-def _highest_before(numbers: Int64, senders: Int64) -> Int64:
-    """For each row the highest number before it of its sender (-1 for the first); senders are contiguous."""
-    if not len(numbers):
-        return numbers
-    # Each sender's numbers are lifted above all of the sender's before: then one running maximum does for all.
-    span = len(numbers) + 1
-    lift = np.cumsum(np.concatenate([[0], senders[1:] != senders[:-1]])) * span
-    highest = np.maximum.accumulate(numbers + lift)
-    before = np.concatenate([[-1], highest[:-1]]) - lift
-    reached: Int64 = np.maximum(before, -1)
-    return reached
+    of_each = np.split(numbers[order], np.flatnonzero(np.diff(senders[order])) + 1)
+    return sum(_count(part < np.maximum.accumulate(part)) for part in of_each)
 
 
 def _count(mask: Bools) -> int:

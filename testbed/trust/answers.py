@@ -4,6 +4,7 @@ While a declared fault lasts, and until the questions of that time have run into
 does: counted, and shown.  At all other times they are a server that is not there: the run shows nothing of the system.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -88,8 +89,5 @@ def unanswered_rows(unanswered: Iterable[tuple[int, str]]) -> list[tuple[int, st
 
     A row's instant is the end of its second.
     """
-    counts: dict[tuple[int, str], int] = {}
-    for at_ns, node in unanswered:
-        second = (at_ns // SECOND_NS + 1) * SECOND_NS, node
-        counts[second] = counts.get(second, 0) + 1
+    counts = Counter(((at_ns // SECOND_NS + 1) * SECOND_NS, node) for at_ns, node in unanswered)
     return [(at_ns, node, "unanswered_count", float(count)) for (at_ns, node), count in sorted(counts.items())]

@@ -91,10 +91,8 @@ def _measure(
             ahead_ns = site.clock_offset_ns(b) - site.clock_offset_ns(a)
             there = [delay_ns - ahead_ns for delay_ns in result["there_ns"]]
             back = [delay_ns + ahead_ns for delay_ns in result["back_ns"]]
-            measures += [
-                judged(site, a, b, there, count, count - heard),
-                judged(site, b, a, back, heard, heard - len(back)),
-            ]
+            measures.append(judged(site, a, b, there, count, count - heard))
+            measures.append(judged(site, b, a, back, heard, heard - len(back)))
     return measures
 
 
@@ -103,21 +101,9 @@ def judged(site: Site, source: str, target: str, delays_ns: list[int], sent: int
     path = site.topology.path(source, target)
     delays_ns = sorted(delays_ns)
     p05, p50, p95 = (delays_ns[int(share * (len(delays_ns) - 1))] if delays_ns else 0 for share in (0.05, 0.5, 0.95))
-    return PathMeasure(
-        source,
-        target,
-        path.one_way_delay_ns,
-        p50,
-        path.loss_probability,
-        lost,
-        sent,
-        path.jitter_ns,
-        p05,
-        p95,
-        problem_of(
-            path.one_way_delay_ns, path.jitter_ns, path.loss_probability, p50 if delays_ns else None, sent, lost
-        ),
-    )
+    delay_ns, jitter_ns, loss = path.one_way_delay_ns, path.jitter_ns, path.loss_probability
+    problem = problem_of(delay_ns, jitter_ns, loss, p50 if delays_ns else None, sent, lost)
+    return PathMeasure(source, target, delay_ns, p50, loss, lost, sent, jitter_ns, p05, p95, problem)
 
 
 def problem_of(delay_ns: int, jitter_ns: int, loss: float, median_ns: int | None, sent: int, lost: int) -> str:

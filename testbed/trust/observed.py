@@ -80,6 +80,8 @@ class Findings:
         merged = sum(stats.get("merged_read_count", 0) for stats in self.broker_stats.values())
         lateness = np.concatenate(self.lateness_ns) if self.lateness_ns else np.empty(0, np.int64)
         drops, packets = self._packets(probes)
+        doubts_ns = sorted(self._counted(CLOCK_DOUBT))  # none where all hosts share a clock
+        dead_helpers = [node for node, metric, value in self.site_counters if metric == "alive_count" and not value]
         return Observation(
             scale_ns=self.slo_ns,
             lateness=spread_of(np.maximum(lateness, 0)),
@@ -89,9 +91,9 @@ class Findings:
             queue_drop_count=drops,
             packet_count=packets,
             clock_step_ns=probes.clock_step_ns,
-            clock_doubt_ns=self._clock_doubt_ns(),
+            clock_doubt_ns=int(sum(doubts_ns[-2:])) if doubts_ns else None,  # of two hosts, at worst
             merged_read_share=merged / reads if reads else None,
-            lost_agents=(*self.lost_agents, *self._dead_helpers()),
+            lost_agents=(*self.lost_agents, *dead_helpers),
             killed_hosts=tuple(self._killed_hosts()),
             account=self.account,
             answers=self.answers,
@@ -103,15 +105,6 @@ class Findings:
     def _counted(self, *metrics: str) -> list[float]:
         """What the site has counted under these names."""
         return [value for _, metric, value in self.site_counters if metric in metrics]
-
-    def _clock_doubt_ns(self) -> int | None:
-        """How well the instants of two hosts can be compared, at worst; None where all share a clock."""
-        doubts_ns = sorted(self._counted(CLOCK_DOUBT))
-        return int(sum(doubts_ns[-2:])) if doubts_ns else None
-
-    def _dead_helpers(self) -> list[str]:
-        """What the site needs for its links, and was not there at the end."""
-        return [node for node, metric, value in self.site_counters if metric == "alive_count" and not value]
 
     def _killed_hosts(self) -> list[str]:
         """Hosts that were over their memory limit, with it."""

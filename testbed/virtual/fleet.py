@@ -119,7 +119,8 @@ class Fleet:
         """Carry everything that is sent before ``until_ns``."""
         while self.now_ns < until_ns:
             end_ns = min(until_ns, self.now_ns + CHUNK_NS)
-            self._carry(self.schedule.block(self.now_ns, end_ns), self._other_blocks(end_ns), end_ns)
+            others = [_EMPTY if other is None else other.block(self.now_ns, end_ns) for other in self.others]
+            self._carry(self.schedule.block(self.now_ns, end_ns), others)
             self.now_ns = end_ns
 
     def report(self) -> list[TopicReport]:
@@ -154,10 +155,7 @@ class Fleet:
             "received_at_ns": received,
         }
 
-    def _other_blocks(self, end_ns: int) -> list[Block]:
-        return [_EMPTY if other is None else other.block(self.now_ns, end_ns) for other in self.others]
-
-    def _carry(self, block: Block, others: list[Block], end_ns: int) -> None:
+    def _carry(self, block: Block, others: list[Block]) -> None:
         """One chunk through the kernel, then what is left of the other topics' emissions."""
         ends = np.cumsum([len(other.at_ns) for other in others])
         begins = ends - [len(other.at_ns) for other in others]

@@ -101,7 +101,8 @@ class Network:
             route.last_arrival_ns = at_ns
         elif route.reorderings:
             at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
-        return [at_ns, at_ns] if route.duplications and self._is_doubled(route) else [at_ns]
+        doubled = [bool(route.disorder.random() < chance) for chance in route.duplications]  # each link draws
+        return [at_ns, at_ns] if any(doubled) else [at_ns]
 
     def apply(self, fault: Fault) -> list[Parcel]:
         """Change the links, as ``testbed.links`` says; returns the held parcels that are to be sent again.
@@ -110,7 +111,8 @@ class Network:
         """
         self._links.apply(fault)
         for (source, target), route in self._routes.items():
-            if not isinstance(fault, Handover) or self._is_of(fault.host, source, target):
+            ends = self.topology.host_of(source), self.topology.host_of(target)
+            if not isinstance(fault, Handover) or fault.host in ends:
                 route.lead(self._links.state(source, target))
         if not isinstance(fault, Heal):
             return []
@@ -139,9 +141,6 @@ class Network:
             self._routes[source, target] = route
         return route
 
-    def _is_of(self, host: str, *nodes: str) -> bool:
-        return any(self.topology.host_of(node) == host for node in nodes)
-
     @staticmethod
     def _tries(route: _Route, again_maximum: int) -> int | None:
         """How often the parcel is lost before it comes through; None if that is too often."""
@@ -151,10 +150,6 @@ class Network:
             if route.loss.random() < route.through:
                 return tries
         return None
-
-    @staticmethod
-    def _is_doubled(route: _Route) -> bool:
-        return any([bool(route.disorder.random() < chance) for chance in route.duplications])
 
     @staticmethod
     def _delay_ns(route: _Route, size_bytes: int) -> int:

@@ -34,6 +34,11 @@ class TopicSpans:
     subscribed: dict[str, list[Span]] = field(default_factory=dict)  # consumer -> served by a broker
     wanted: dict[tuple[str, Role], list[Span]] = field(default_factory=dict)  # client and role -> in use
 
+    def leave(self, broker: str, now_ns: int) -> None:
+        """The broker accepts and serves it no more."""
+        for spans in (self.open, *self.subscribed.values()):
+            _end(spans, now_ns, broker)
+
 
 class VirtualTopicPlane:
     """The spans of a run; ``happenings``: what clients do, in order, all of it known in advance."""
@@ -76,9 +81,7 @@ class VirtualTopicPlane:
             case Open():
                 topic.open.append(Span(now_ns, broker=node))
             case Fence():
-                _end([span for span in topic.open if span.broker == node], now_ns)
-                for spans in topic.subscribed.values():
-                    _end([span for span in spans if span.broker == node], now_ns)
+                topic.leave(node, now_ns)
             case Attach(_, broker):
                 _end(topic.attached.setdefault(node, []), now_ns)
                 topic.attached[node].append(Span(now_ns, broker=broker))
@@ -88,7 +91,7 @@ class VirtualTopicPlane:
                 _end(topic.subscribed.setdefault(client, []), now_ns)
                 topic.subscribed[client].append(Span(now_ns, broker=node))
             case Unsubscribed(_, client):
-                _end([span for span in topic.subscribed.get(client, []) if span.broker == node], now_ns)
+                _end(topic.subscribed.get(client, []), now_ns, node)
             case Follow() | Unfollow():
                 pass  # brokers deliver of their own accord
             case _:
@@ -97,17 +100,16 @@ class VirtualTopicPlane:
     def crash(self, node: str, now_ns: int) -> None:
         """What the node accepted, sent or served ends."""
         for topic in self.topics.values():
-            _end([span for span in topic.open if span.broker == node], now_ns)
+            topic.leave(node, now_ns)
             _end(topic.attached.get(node, []), now_ns)
             _end(topic.subscribed.get(node, []), now_ns)
-            for spans in topic.subscribed.values():
-                _end([span for span in spans if span.broker == node], now_ns)
 
 
 def _lasts(spans: list[Span]) -> bool:
     return bool(spans) and spans[-1].end_ns == EVER_NS
 
 
-def _end(spans: list[Span], now_ns: int) -> None:
-    if _lasts(spans):
+def _end(spans: list[Span], now_ns: int, broker: str = "") -> None:
+    """End what lasts, if it is of that broker (or of any)."""
+    if _lasts(spans) and broker in ("", spans[-1].broker):
         spans[-1].end_ns = now_ns

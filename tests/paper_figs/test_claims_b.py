@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import Judgement, judge
-from paper_figs.srtm import adaptor, fig7, fig8, fig9, table1
+from paper_figs import load_figure
+from paper_figs.srtm import adaptor, groups, table1
 from paper_figs.srtm.grids import ARRIVALS
 from tests.paper_figs.tables import (
     Case,
@@ -23,6 +24,7 @@ from tests.paper_figs.tables import (
     swapped,
 )
 
+KEYS = ("srtm-fig7", "srtm-fig8", "srtm-fig9", "srtm-table1", "srtm-adaptor")
 SIZES = (5, 10, 15, 20, 25, 30)
 BROKERS = dict(zip(SIZES, (1, 2, 3, 4, 5, 6), strict=True))  # SRTM's; of 25 and less in Table I's iterations
 BLIND = dict(zip(SIZES, (1, 1, 2, 2, 3, 3), strict=True))  # Max-Min's: fewer
@@ -42,7 +44,7 @@ def fig8_runs() -> Frames:
     """As Fig. 7, and Max-Min with SRTM's number of brokers: worse wherever that differs."""
     free = fig7_runs()["srtm-fig7/runs"]
     forced = free[free.system == "max-min"].copy()
-    forced["system"] = fig8.FORCED
+    forced["system"] = groups.FORCED
     forced["broker_count"] = forced.group_size.map(BROKERS).astype(float)
     forced["p99_ms"] *= np.where(forced.group_size > 5, 3.0, 1.0)
     return {"srtm-fig8/runs": pd.concat([free, forced], ignore_index=True)}
@@ -108,10 +110,10 @@ CASES = [
         "order reversed": on("srtm-fig7/runs", reversed_over, "group_size"),
     }),
     Case("R14", fig8_runs, {
-        "forced and free swapped": on("srtm-fig8/runs", swapped, "system", "max-min", fig8.FORCED),
-        "forced as good as SRTM": on("srtm-fig8/runs", scaled, "p99_ms", 0.1, system=fig8.FORCED),
+        "forced and free swapped": on("srtm-fig8/runs", swapped, "system", "max-min", groups.FORCED),
+        "forced as good as SRTM": on("srtm-fig8/runs", scaled, "p99_ms", 0.1, system=groups.FORCED),
         "forced better for periodic": on(
-            "srtm-fig8/runs", scaled, "p99_ms", 0.2, system=fig8.FORCED, arrivals="periodic"
+            "srtm-fig8/runs", scaled, "p99_ms", 0.2, system=groups.FORCED, arrivals="periodic"
         ),
     }),
     Case("R15", fig9_runs, {
@@ -167,10 +169,8 @@ def test_the_opposite_is_a_contradiction(claim: str, perturbation: str) -> None:
 
 
 def _claim(name: str) -> Any:
-    every = [claim for module in (fig7, fig8, fig9, table1, adaptor) for claim in module.CLAIMS]
-    return next(claim for claim in every if claim.id == name)
+    return next(claim for key in KEYS for claim in load_figure(key).claims if claim.id == name)
 
 
 def test_every_claim_of_these_figures_has_a_case() -> None:
-    modules = (fig7, fig8, fig9, table1, adaptor)
-    assert {claim.id for module in modules for claim in module.CLAIMS} == {case.claim for case in CASES}
+    assert {claim.id for key in KEYS for claim in load_figure(key).claims} == {case.claim for case in CASES}

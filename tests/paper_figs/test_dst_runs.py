@@ -11,7 +11,7 @@ from analysis.verdicts import Judgement
 from harness.experiment import SCALES
 from harness.run import check_point, resolve
 from paper_figs import load_figure
-from paper_figs.dst import fig5, fig7, loads, reaction
+from paper_figs.dst import fig5, fig7, loads
 from systems.parts.throttling_graphs import graph_named, laplacian, placements
 from systems.parts.water_filling import divide
 from tests.paper_figs.tables import (
@@ -166,16 +166,16 @@ def test_the_lag_is_found_where_there_is_one() -> None:
     shares = 1000 * demand / demand.sum(axis=1, keepdims=True)
     for lag in (1, 3):
         limit = np.vstack([np.full((lag, 10), 100.0), shares[:-lag]])
-        assert reaction._centralised(demand, limit) == lag
-    assert np.isnan(reaction._centralised(demand, np.full((80, 10), 100.0)))
+        assert loads._centralised(demand, limit) == lag
+    assert np.isnan(loads._centralised(demand, np.full((80, 10), 100.0)))
     weights = np.diag(np.diag(laplacian(graph_named("dst-1")))) - laplacian(graph_named("dst-1"))
     for own, neighbours in ((0, 0), (0, 1), (1, 1), (2, 2)):
         limit = np.full((80, 10), 100.0)
         for k in range(2, 79):
             p, q = (demand[k - late] - limit[k - late] for late in (own, neighbours))
             limit[k + 1] = limit[k] + 0.02 * (p * weights.sum(axis=1) - weights @ q)
-        assert reaction._graph(demand, limit, "dst-1") == own + 1
-    assert np.isnan(reaction._graph(demand, rng.uniform(0, 200, (80, 10)), "dst-1"))
+        assert loads._graph(demand, limit, "dst-1") == own + 1
+    assert np.isnan(loads._graph(demand, rng.uniform(0, 200, (80, 10)), "dst-1"))
 
 
 # --- drawings ---------------------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ from harness.experiment import SCALES
 from harness.run import resolve
 from paper_figs import load_figure
 from paper_figs.series import plain
-from paper_figs.srtm import adaptor, fig7, fig8, fig9, table1, trace
-from tests.paper_figs.test_claims_b import fig7_runs, fig8_runs, fig9_runs, table1_searches
+from paper_figs.srtm import adaptor, groups, table1, trace
+from tests.paper_figs.test_claims_b import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
 
-KEYS = ("srtm-fig7", "srtm-fig8", "srtm-fig9", "srtm-table1", "srtm-adaptor")
 NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
 
 
@@ -31,7 +30,7 @@ def test_every_point_is_a_run_that_can_be_made(key: str) -> None:
 @pytest.mark.parametrize("scale", SCALES.values(), ids=lambda scale: scale.name)
 def test_figures_share_their_runs(scale: Any) -> None:
     grids = {key: {spec.to_json() for spec in load_figure(key).experiment.points(scale, {})} for key in KEYS}
-    literal = {spec.to_json() for spec in fig7.literal_points(scale)}
+    literal = {spec.to_json() for spec in groups.literal_points(scale)}
     assert grids["srtm-fig7"] - literal < grids["srtm-fig8"] and not literal & grids["srtm-fig8"]
     assert literal < grids["srtm-fig7"] and (literal or scale.name == "small")
     assert grids["srtm-table1"] < grids["srtm-fig7"]
@@ -47,8 +46,8 @@ def test_forced_runs_are_those_with_srtms_number_of_brokers() -> None:
         for system, forced, count in [("srtm", None, taken), ("max-min", None, 1)]
         + [("max-min", k, k) for k in range(1, 7)]
     ]
-    found = fig8.chosen(pd.DataFrame(rows))
-    forced = found[found.system == fig8.FORCED]
+    found = groups.chosen(pd.DataFrame(rows))
+    forced = found[found.system == groups.FORCED]
     assert list(forced.repetition) == [0, 1]
     assert list(forced.broker_count) == [2, 4]
     assert len(found) == 6
@@ -196,21 +195,24 @@ def drawn(figure: Any, tables: dict[str, pd.DataFrame]) -> None:
     pyplot.close(drawing)
 
 
-@pytest.mark.parametrize(("module", "tables"), [(fig7, fig7_runs), (fig8, fig8_runs), (fig9, fig9_runs)])
-def test_p99_is_drawn(module: Any, tables: Any) -> None:
+DRAWN = [(groups.FIG7, fig7_runs), (groups.FIG8, fig8_runs), (groups.FIG9, fig9_runs)]
+
+
+@pytest.mark.parametrize(("figure", "tables"), DRAWN)
+def test_p99_is_drawn(figure: Any, tables: Any) -> None:
     (runs,) = tables().values()
     rows = with_strips(runs)
-    drawn(module.FIGURE, {"runs": rows, "literal_runs": rows[rows.arrivals == "poisson"]})
+    drawn(figure, {"runs": rows, "literal_runs": rows[rows.arrivals == "poisson"]})
 
 
-@pytest.mark.parametrize(("module", "tables"), [(fig7, fig7_runs), (fig8, fig8_runs), (fig9, fig9_runs)])
+@pytest.mark.parametrize(("figure", "tables"), DRAWN)
 @pytest.mark.parametrize(("column", "value"), [("system", "srtm"), ("arrivals", "periodic"), ("arrivals", "poisson")])
-def test_what_is_there_is_drawn(module: Any, tables: Any, column: str, value: str) -> None:
+def test_what_is_there_is_drawn(figure: Any, tables: Any, column: str, value: str) -> None:
     from matplotlib import pyplot
 
     (runs,) = tables().values()
     rows = with_strips(runs[runs[column] != value])
-    drawing = module.FIGURE.draw({"runs": rows, "literal_runs": rows[rows.arrivals == "poisson"]})
+    drawing = figure.draw({"runs": rows, "literal_runs": rows[rows.arrivals == "poisson"]})
     drawing.canvas.draw()
     pyplot.close(drawing)
 
@@ -221,7 +223,7 @@ def test_a_foreign_system_is_drawn_beside_the_figures_own(missing: str) -> None:
 
     runs = fig9_runs()["srtm-fig9/runs"]
     more = runs[runs.system == "max-min"].assign(system="mine.py:SYSTEM")
-    drawing = fig9.FIGURE.draw({"runs": with_strips(pd.concat([runs[runs.system != missing], more]))})
+    drawing = groups.FIG9.draw({"runs": with_strips(pd.concat([runs[runs.system != missing], more]))})
     (legend,) = drawing.legends
     assert "mine.py:SYSTEM" in {text.get_text() for text in legend.texts}
     pyplot.close(drawing)

@@ -17,10 +17,10 @@ from systems.parts.throttling_graphs import (
     graph_named,
     laplacian,
     neighbours,
+    overlaid,
     parse_links,
     path,
     placements,
-    ring,
     star,
     weighted,
 )
@@ -72,7 +72,7 @@ def test_known_spectra(n: int) -> None:
     assert spectrum(laplacian(star(n))) == pytest.approx([0, *[1] * (n - 2), n], abs=1e-12)
     if n > 2:
         circle = np.sort(2 - 2 * np.cos(2 * np.pi * np.arange(n) / n))
-        assert spectrum(laplacian(ring(n))) == pytest.approx(circle, abs=1e-12)
+        assert spectrum(laplacian(overlaid("ring", n))) == pytest.approx(circle, abs=1e-12)
 
 
 def test_weights_and_neighbours() -> None:

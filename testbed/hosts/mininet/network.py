@@ -40,15 +40,12 @@ class MininetNode(Protocol):
 
     def IP(self) -> str:
         """IPv4, of its only interface."""
-        ...
 
     def MAC(self) -> str:
         """The hardware address of that."""
-        ...
 
     def defaultIntf(self) -> object:
         """That interface; as text its name."""
-        ...
 
 
 def load_mininet() -> ModuleType:

@@ -13,13 +13,13 @@ from typing import cast
 from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
-from testbed.hosts.agent import COMMENT, Agent
+from testbed.hosts.agent import COMMENT
 from testbed.hosts.mininet.shaping import host_lines, is_limited
+from testbed.hosts.pipes import Process
 from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
 from testbed.links import LinkStates
-from testbed.topologies.topology import Topology
 from testbed.trust.link_check import TOLERANCE_NS, check_links, raise_problems
 from testbed.trust.observed import CLOCK_DOUBT
 
@@ -40,7 +40,9 @@ class SshSite(Site):
         self._machine_of = {name: self.machines[i % len(self.machines)].name for i, name in enumerate(names)}
         self.hosts: dict[str, RemoteHost] = {}  # by the machine's name
         used = [machine for machine in self.machines if machine.name in self._machine_of.values()]
-        self._shaped = [machine for machine in used if machine.shape and _is_shaping(self.topology)]
+        paths = LinkStates(self.topology).states().values()
+        has_shape = any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
+        self._shaped = [machine for machine in used if machine.shape and has_shape]
         if self._shaped and len(names) > len(self.machines):  # tc tells paths by address
             what = f"{len(names)} hosts of {self.topology.name} on {len(self.machines)} machines"
             raise SpecError(f"{what}: paths inside of a machine cannot be shaped", "add machines, or leave out shape")
@@ -64,23 +66,17 @@ class SshSite(Site):
         """The machine that carries a host of the topology."""
         return self.hosts[self._machine_of[self.topology.host_of(host)]]
 
-    def start(self, host: str, program: Program) -> Agent:
-        """See ``testbed.hosts.site.Site.start``."""
-        host, remote, name, command = self.topology.host_of(host), self.remote(host), program.name, program.command
-        if name in self.agents:
-            self.forget(name)
-        log = self.folder / "logs" / f"{name}.log"
+    def _process(self, host: str, program: Program, log: Path) -> tuple[Process, list[str]]:
+        remote, command = self.remote(host), program.command
         own = {sys.executable: remote.shipped.python, str(BINARY): remote.shipped.brokerd}
         words = [own.get(command[0], command[0]), *command[1:]]
         try:
             with log.open("a") as file:
                 file.write(f"{COMMENT}on {host}, {remote.machine.name}: {' '.join(words)}\n")
         except OSError as error:
-            raise MachineError(f"cannot start {name}: {log}: {error.strerror}", "write elsewhere (--out)") from None
-        process, refused = remote.keeping.start(replace(program, command=words), log)
-        self.notes += [f"{name}: {text}" for text in refused if f"{name}: {text}" not in self.notes]
-        self.agents[name] = Agent(name, process, log, host)
-        return self.agents[name]
+            what = f"cannot start {program.name}: {log}: {error.strerror}"
+            raise MachineError(what, "write elsewhere (--out)") from None
+        return remote.keeping.start(replace(program, command=words), log)
 
     def watched(self) -> SiteWatch:
         """Agents are seen by the keepers' probes, where they live."""
@@ -225,11 +221,6 @@ class SshSite(Site):
 
     def _is_shaped(self, host: str) -> bool:
         return self.remote(host).machine in self._shaped
-
-
-def _is_shaping(topology: Topology) -> bool:
-    paths = LinkStates(topology).states().values()
-    return any(path.delay_ns or path.loss_probability or is_limited(path.rate_bps) for path in paths)
 
 
 def _off_ns(measure: PathMeasure) -> int:

@@ -11,7 +11,7 @@ from analysis.verdicts import Interval, Judgement, judge
 from harness.estimate import campaign_seconds
 from harness.experiment import SCALES, repeated
 from harness.run import execute
-from paper_figs.beyond import crdt_wan, redis_wan, wan_drawing, wan_runs
+from paper_figs.beyond import crdt_wan, redis_wan, wan
 from tests.live import needs
 from tests.paper_figs.tables import (
     Case,
@@ -60,7 +60,7 @@ def test_every_limiter_has_a_twin_of_the_same_seed_and_requests_and_redis_has_it
 
 def crdt_tables() -> Frames:
     """Equal replicas, totals within 1 %, 2 % of the decisions flipped."""
-    names = wan_runs.NAMES
+    names = wan.NAMES
     runs = [{"name": name, "testbed": testbed, "replica_count": 5.0, "replica_entry_count": 900.0,
              "replica_gap_count": 0.0} for name in names for testbed in ("virtual", "mininet")]  # fmt: skip
     flips = [{"name": name, "flipped_share": 0.02, "admitted_ratio": 1.01} for name in names]
@@ -164,8 +164,8 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
 
 
 def test_the_interval_of_flips_is_over_repetitions_and_of_one_run_wilson_s():
-    assert wan_runs.REPETITIONS["small"] >= wan_runs.FEWEST
+    assert wan.REPETITIONS["small"] >= wan.FEWEST
     both = pd.DataFrame({"flipped_share": [0.02, 0.04], "flipped_low": 0.01, "flipped_high": 0.05})
-    share = wan_drawing.flipped(both)
+    share = wan.flipped(both)
     assert (share.mean, share.low) == (pytest.approx(0.03), 0.0) and share.high > 0.1, "two runs say little"
-    assert wan_drawing.flipped(both[:1]) == Interval(0.02, 0.01, 0.05, 1)
+    assert wan.flipped(both[:1]) == Interval(0.02, 0.01, 0.05, 1)

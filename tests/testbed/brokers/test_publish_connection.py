@@ -151,7 +151,7 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
             read_at_ns = connection.read_at_ns
             peer.sendall(HEARTBEAT)
             until(lambda: connection.read_at_ns != read_at_ns, "the heartbeat")
-            commands = load.frames
+            commands = [load.frame(index) for index in range(load.count)]
             found = stream.read(sum(map(len, commands)) + len(nsq.NOP))
             assert found.count(b"NOP\n") == 1
             assert found.replace(b"NOP\n", b"") == b"".join(commands)

@@ -1,24 +1,28 @@
-"""Figs. 5 to 9 and the trace: the p99 against x, and in strips below it what it says nothing about.
+"""What Figs. 5 to 9 and the trace have in common: one p99 a run, its summary, and panels of it with strips below.
 
-Brokers in use, the capacity that the distribution leaves (the report's section 2: what "best" means), and the time in
-violation of the SLO while the search ran (report 4.2).
+A panel is the p99 against x; the strips say what it says nothing about: brokers in use, the capacity that the
+distribution leaves (the report's section 2: what "best" means), and the time in violation of the SLO while the search
+ran (report 4.2).
 """
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from analysis.verdicts import t_interval
+from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs import drawing, keys
 from paper_figs.intervals import geometric, intervals_by
-from paper_figs.light import Artist, Axes, Drawing, Frame
-from paper_figs.series import with_others
-from paper_figs.srtm.series import slo_of
+from paper_figs.light import Artist, Axes, Data, Drawing, Frame
+from paper_figs.series import in_ms, with_others, with_point
+from paper_figs.srtm import published
+from paper_figs.srtm.grids import ARRIVALS, CONFORMANT
 from paper_figs.style import Style, looks_of
 
 # A sheet's cases: titles of panels, and rows of runs: one a run.
 Cases = Sequence[tuple[str, Frame]]
 Looks = dict[str, Style]
-
 
 STRIPS: dict[str, tuple[str, float]] = {  # bars below a panel: a column of the runs, what it is, its factor
     "broker_count": ("brokers in use", 1.0),
@@ -32,9 +36,68 @@ STRIPS_NOTE = (
 MEAN_NOTE = "Mean and 95 % interval over repetitions, each judged on a fresh minute of traffic."
 TAIL_NOTE = (
     "p99 has a long tail: small marks are repetitions, each judged on a fresh minute of traffic, large ones their "
-    "geometric mean with its 95 % interval (that of the logarithms)."
+    f"geometric mean with its 95 % interval (that of the logarithms). {STRIPS_NOTE}"
 )
 REPETITION = Style("one repetition", drawing.GREY, "o", "-", is_open=True)
+SLO_MARGIN = 1.05  # "meets the SLO": the interval of the mean p99 is not above 1.05 x SLO
+
+ENVELOPE_NOTE = (
+    "The bucket's size b is the smallest for the very minute that is offered (ours): a b from a recorded trace is off "
+    "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds. "
+    f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
+)
+
+
+def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
+    """One row a run, judged on its fresh round.
+
+    Columns: arrivals, system, repetition, outcome, the ``factors`` (column -> factor's name), p99_ms,
+    broker_count, round_count and violation_s (of the search), residual_rps, slo_ms.
+    """
+    from analysis import metrics
+
+    latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
+    rounds = metrics.search_rounds(data.decisions).selectExpr("run_id", "total_round_count as round_count").distinct()
+    runs = (
+        in_ms(latency, {0.99: "p99_ms"}, "run_id")
+        .join(metrics.brokers_used(data.decisions), "run_id")
+        .join(metrics.time_in_violation(data.decisions, data.runs), "run_id")
+        .selectExpr("*", f"violation_ns / {SECOND_NS} as violation_s")
+        .join(metrics.residual_capacity(data.decisions), "run_id")
+        .join(rounds, "run_id", "left")
+        .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
+        .fillna(0, ["round_count"])
+    )
+    return with_point(data, runs.drop("violation_ns", "search_ns", "untouched_count"), factors)
+
+
+def by_arrivals(runs: Frame) -> list[tuple[str, Frame]]:
+    """The kinds of arrivals that were run, Poisson first, and their rows."""
+    every = [(kind, runs[runs.arrivals == kind]) for kind in ARRIVALS]
+    return [(kind, part) for kind, part in every if len(part)]
+
+
+def slopes(wide: Frame) -> list[float]:
+    """Least-squares slope of each row (a repetition) over its columns' names; none for fewer than two columns."""
+    wide = wide.dropna()
+    if wide.empty or wide.shape[1] < 2:
+        return []
+    return [float(slope) for slope in np.polyfit(wide.columns.to_numpy(float), wide.to_numpy(float).T, 1)[0]]
+
+
+def slo_of(runs: Frame) -> float:
+    """The SLO of a figure's runs in ms: the paper's but for the scale small."""
+    return float(runs["slo_ms"].iloc[0]) if "slo_ms" in runs and len(runs) else published.SLO_MS
+
+
+def summary(runs: Frame, by: list[str]) -> Frame:
+    """Over the repetitions of each point: mean, std and count of the p99, and means of what is drawn beside it."""
+    columns = ("broker_count", "residual_rps", "violation_s", "round_count", "slo_ms")
+    p99, beside = {how: ("p99_ms", how) for how in ("mean", "std", "count")}, {name: (name, "mean") for name in columns}
+    return runs.groupby(by, sort=False).agg(**p99, **beside).fillna({"std": 0.0}).reset_index()
+
+
+# --- panels and strips -----------------------------------------------------------------------------
 
 
 def p99_sheet(

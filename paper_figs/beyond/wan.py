@@ -1,4 +1,4 @@
-"""Limiters as real processes over five cities: the points, and what all their figures measure.
+"""Limiters as real processes over five cities: the points, and what all their figures measure and draw.
 
 A run and its twin in virtual time are offered the same requests at the same instants, and their nodes have the same
 seeds: what differs is the testbed.  The load is the first minute of data set A (thesis 4.3.4) at its own size, ten
@@ -14,11 +14,15 @@ from collections.abc import Sequence
 import msgspec
 
 from analysis.spark import collect
+from analysis.verdicts import Interval, t_interval
 from core.records import Json, Options
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, Limiter, named
-from paper_figs.light import Data, Frame, SparkFrame
-from paper_figs.series import frame_of, joined
+from paper_figs.drawing import SMALL, categories, interval_points, label, marks
+from paper_figs.intervals import floored
+from paper_figs.light import Axes, Data, Frame
+from paper_figs.series import frame_of, in_ms, joined, samples
+from paper_figs.style import Style, style_of
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
@@ -32,15 +36,10 @@ REDIS = "redis-gcra"
 REPLICA_COUNTS = ("replica_count", "replica_entry_count", "replica_gap_count")
 
 
-def is_live(testbed: str) -> bool:
-    """Whether a run had real processes."""
-    return testbed != VIRTUAL
-
-
-def point(name: str, scale: Scale, testbed: str) -> RunSpec:
-    """One limiter (of ``limiters.LIMITERS``, or Redis) on the WAN, with the thesis' gossip and limit."""
+def point(name: str, scale: Scale) -> RunSpec:
+    """One limiter (of ``limiters.LIMITERS``, or Redis) on the emulated WAN, with the thesis' gossip and limit."""
     limiter = LIMITERS.get(name, Limiter(name))
-    return _point(limiter.system, limiter.options, scale, "wan", {"cities": ", ".join(CITIES)}, testbed)
+    return _point(limiter.system, limiter.options, scale, "wan", {"cities": ", ".join(CITIES)}, LIVE)
 
 
 def oracle(scale: Scale) -> RunSpec:
@@ -89,17 +88,18 @@ def runs_of(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     from analysis import limiting, usage
-    from analysis.metrics import percentiles
 
-    latency = percentiles(data.latency_histogram.where("metric = 'decision_latency'"), ["run_id"], (0.5, 0.95, 0.99))
+    latency = data.latency_histogram.where("metric = 'decision_latency'")
     convergence = usage.convergence(data.samples, data.table("usage"), data.runs)
+    of_run = data.samples.where("node = ''").groupBy("run_id")
+    replicas = [f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS]
     runs = joined(
         points_of(data),
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
-        latency.selectExpr("run_id", *(f"{q}_ns / 1e6 as {q}_ms" for q in ("p50", "p95", "p99"))),
+        in_ms(latency, {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}, "run_id"),
         data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
-        _replicas(data.samples),
+        of_run.agg(*replicas),
         convergence.selectExpr("run_id", "convergence_ns / 1e9 as convergence_s"),
     )
     runs["error_share"] = runs.false_admit_share + runs.false_reject_share
@@ -108,19 +108,11 @@ def runs_of(data: Data) -> Frame:
     return runs.sort_values(["name", "testbed", "repetition", "run_id"], ignore_index=True)
 
 
-def _replicas(samples: SparkFrame) -> SparkFrame:
-    """run_id, REPLICA_COUNTS."""
-    from pyspark.sql import functions as f
-
-    of_run = samples.where(f.col("node") == "").groupBy("run_id")
-    return of_run.agg(*(f.max(f.when(f.col("metric") == name, f.col("value"))).alias(name) for name in REPLICA_COUNTS))
-
-
 def flips_of(data: Data, pairs: Frame) -> Frame:
     """``analysis.fidelity.flips`` of pairs of runs, with what else ``pairs`` says of them.
 
-    ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are), testbed, and more.
-    admitted_ratio: the other's admitted total over the one's.
+    ``pairs``: virtual_run_id and live_run_id (one and another, whatever they are; left out of what is returned),
+    testbed, and more.  admitted_ratio: the other's admitted total over the one's.
     """
     from analysis import fidelity
 
@@ -130,17 +122,16 @@ def flips_of(data: Data, pairs: Frame) -> Frame:
     frame = data.spark.createDataFrame(rows, ", ".join(f"{key} string" for key in keys))
     flips = collect(fidelity.flips(data.requests, frame), keys).merge(pairs, on=keys)
     flips["admitted_ratio"] = flips.live_admitted_count / flips.virtual_admitted_count
-    return flips
+    return flips.drop(columns=keys[:2])
 
 
-def twins(data: Data) -> Frame:
-    """The pairs of a run and its twin in virtual time: what ``flips_of`` takes, name, repetition, validity."""
+def flips_of_twins(data: Data) -> Frame:
+    """``flips_of`` each run and its twin in virtual time, with name, repetition and validity."""
     from analysis.fidelity import pairs_of
 
-    columns = ["virtual_run_id", "live_run_id", "testbed"]
-    pairs = frame_of([pair[:3] for pair in pairs_of(data.folders)], columns)
-    named = points_of(data).drop(columns="testbed").rename(columns={"run_id": "live_run_id"})
-    return pairs.merge(named, on="live_run_id")
+    pairs = frame_of([pair[:3] for pair in pairs_of(data.folders)], ["virtual_run_id", "live_run_id", "testbed"])
+    names = points_of(data).drop(columns="testbed").rename(columns={"run_id": "live_run_id"})
+    return flips_of(data, pairs.merge(names, on="live_run_id")).sort_values(["name", "repetition"], ignore_index=True)
 
 
 def latency_curves(data: Data) -> Frame:
@@ -154,3 +145,41 @@ def latency_curves(data: Data) -> Frame:
     counts["share"] = by.cumsum() / by.transform("sum")
     counts["value_ms"] = counts.high_ns / 1e6
     return counts[["name", "testbed", "value_ms", "share"]]
+
+
+def look_of(name: str, testbed: str) -> Style:
+    """A limiter's look on a testbed: virtual time open and dashed, emulated runs filled."""
+    look, live = style_of(name), testbed != VIRTUAL
+    words = f"{look.label}, {'emulated' if live else 'virtual time'}"
+    return look._replace(label=words, dashes="-" if live else "--", is_open=not live)
+
+
+def flipped(flips: Frame) -> Interval:
+    """The share of flipped decisions and its 95 % interval: over repetitions; of one run alone, Wilson's."""
+    if len(flips) == 1:
+        run = flips.iloc[0]
+        return Interval(run.flipped_share, run.flipped_low, run.flipped_high, 1)
+    return floored(t_interval(samples(flips.flipped_share)))
+
+
+def draw_flips(axes: Axes, groups: Sequence[tuple[str, Style, Frame]]) -> None:
+    """Of each (name, look, flips) the share with its interval, runs as dots beside it, the admitted total as text."""
+    for place, (_, look, flips) in enumerate(groups):
+        if flips.empty:
+            continue
+        share = flipped(flips)
+        percent = Interval(100 * share.mean, 100 * share.low, 100 * share.high, share.count)
+        marks(axes, [place - 0.22] * len(flips), 100 * flips.flipped_share, look, size=2.5, alpha=0.5)
+        interval_points(axes, [place], [percent], look)
+        change = f"{flips.live_admitted_count.sum() / flips.virtual_admitted_count.sum() - 1:+.2%}"
+        change = "±0" if float(change[:-1]) == 0 else change.replace("-", "−")
+        label(axes, f"admitted {change}", (place, percent.high), look.colour, (0, 4))
+    categories(axes, [name for name, _, _ in groups], size=SMALL)
+    from_zero(axes, 0.3)
+    axes.set_ylabel("of all decisions (%)")
+
+
+def from_zero(axes: Axes, room: float) -> None:
+    """A y axis from 0, a marker at which is still whole, to the largest value and ``room`` above it."""
+    top = max(0.1, axes.dataLim.y1) * (1 + room)
+    axes.set_ylim(-0.03 * top, top)
