@@ -121,7 +121,6 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:
-    """The tables of a journal, and what the testbed adds to them."""
     tables = dict(journal.tables)
     if journal.evidence.paths:
         tables["paths"] = journal.evidence.path_columns()
@@ -132,7 +131,6 @@ def _with_evidence(journal: Journal) -> dict[str, Columns]:
 
 
 def _run_row(point: Point, journal: Journal) -> Columns:
-    """The run's line in the ``runs`` table."""
     spec = point.spec
     as_asked = ("workload", "topology", "testbed", "calibration", "seed", "repetition")
     row = {

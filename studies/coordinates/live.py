@@ -71,8 +71,6 @@ def locate_live(site: Site, locating: Locating) -> Located:
 
 @dataclass
 class _Reader:
-    """Asks the agents where they are."""
-
     cluster: SerfCluster
     play: Play
     lateness_ns: list[int] = field(default_factory=list)

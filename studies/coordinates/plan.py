@@ -29,7 +29,6 @@ class Config:
     proxied: bool = False  # clients run no agent, but stand behind their site's proxy (ePulsar, Section 4)
 
     def __post_init__(self) -> None:
-        """SpecError for numbers and spans that make no sense."""
         check_least("coordinates", self, rounds=1, every=0, first=0, clients=0, still=0)
         for option in ("interval", "access", "handover"):
             if getattr(self, option) or option != "handover":

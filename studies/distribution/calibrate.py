@@ -134,7 +134,6 @@ def timer_overshoot_ns() -> Int64:
 
 @contextmanager
 def _bench(testbed: Testbed, batch: int, rate_rps: int, seed: int) -> Iterator[Bench]:
-    """One broker, and publishers for the largest rate."""
     topology = srtm_lan(brokers=1)
     schedule = poisson_topic(round(rate_rps / PUBLISHER_RPS), PUBLISHER_RPS, batch, seed)
     asked = Deployed(topology, schedule, DeploymentConfig(), "small", seed, SECOND_NS, SECOND_NS)

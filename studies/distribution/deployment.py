@@ -154,7 +154,6 @@ class FarDeployment(Deployment):
         return self._columns
 
     def _far_messages(self, shifted: Shifted) -> dict[str, np.ndarray]:
-        """Columns of ``messages`` with the paths at both ends, in the canonical order."""
         table = self.fleet.messages()
         here = table["message"]  # a number in the order of arrival
         intended_ns = table["intended_at_ns"] - shifted.delay_ns[here]

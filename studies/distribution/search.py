@@ -53,7 +53,6 @@ def _search(asked: Searching, deployment: TopicWindows) -> tuple[list[Round], li
 
 
 def _check(key: str, assignment: Int32, problem: Problem) -> None:
-    """An assignment names a broker, or none, for every publisher."""
     wrong = not isinstance(assignment, np.ndarray) or assignment.shape != (problem.publishers.count,)
     if wrong or assignment.min() < UNASSIGNED or assignment.max() >= len(problem.brokers):
         raise SystemFault(f"{key}: bad assignment", "give one broker index, or -1, for each publisher")

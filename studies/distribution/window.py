@@ -122,6 +122,5 @@ def put_together(
 
 
 def _ours(rows: Mapping[str, Int64], count: int) -> dict[str, Int64]:
-    """The rows of messages that the window has."""
     mask = (rows["message"] >= 0) & (rows["message"] < count)
     return {name: column[mask] for name, column in rows.items()}

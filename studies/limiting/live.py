@@ -82,8 +82,6 @@ class _Users(Crew):
 
 
 class _Run:
-    """One run: its play, and what becomes of the journal."""
-
     def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
         self.journal = NodeJournal()
         self._site, self._fleet, self._users, self._asked = site, fleet, users, asked

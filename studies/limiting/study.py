@@ -35,7 +35,6 @@ class Config:
     draw: int = 0  # ours: one more name in the seed of nodes and network, for further runs on the same requests
 
     def __post_init__(self) -> None:
-        """SpecError for spans that are none, or faults that cannot be read."""
         read_faults(self.faults)
         check_least("limiting", self, draw=0)
         for name, least in (("duration", "1ns"), ("drain", "0"), ("clock_skew", "0")):

@@ -33,8 +33,6 @@ def write_requests(path: Path, requests: Sequence[Request]) -> None:
 
 @dataclass
 class _Users:
-    """The users of one node."""
-
     address: tuple[str, int]
     frames: list[bytes]
     ids: list[int]

@@ -98,7 +98,6 @@ def accounts(script: Script, records: Records, topics: Sequence[TopicLoad]) -> A
 
 
 def _samples(at_ns: int, records: Records, receipts: dict[tuple[str, str], list[Receipt]]) -> list[Sample]:
-    """Counts of clients, at the end of the run."""
     rows: list[Sample] = []
     for (client, _), parts in receipts.items():
         counts = {

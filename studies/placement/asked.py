@@ -37,7 +37,6 @@ class Config:
     record: bool = False  # keep every message of the control plane
 
     def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
         for name, least in (
             ("duration", "1ns"),

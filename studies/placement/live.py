@@ -84,8 +84,6 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
 
 
 class _Run:
-    """One run: its play, and what has happened."""
-
     def __init__(self, site: Site, servers: Servers, fleet: NodeFleet, asked: PlacementRequest):
         self._site, self._servers, self._fleet, self._asked = site, servers, fleet, asked
         self._faults: list[tuple[int, Fault]] = []

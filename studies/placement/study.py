@@ -75,7 +75,6 @@ def expected_seconds(spec: RunSpec, real_time: bool) -> float:
 
 @lru_cache
 def _clients(key: str, options: bytes) -> tuple[float, float]:
-    """The clients of a workload, and the messages a second of those that publish at first."""
     workload = load_workload(key)
     load = workload.make(workload.configure(msgspec.json.decode(options)), 1)
     rates = {topic.name: topic.rate_rps for topic in load.topics}

@@ -42,7 +42,6 @@ def latency_rows(fates: Mapping[str, Fate], window_ns: int) -> Columns:
 
 
 def _by_topic(names: tuple[str, ...], fates: Mapping[str, Fate], rows: Callable[[Fate], list[Int64]]) -> Columns:
-    """Columns ``topic`` and ``names``, of the rows of each topic."""
     parts = [rows(fate) for fate in fates.values()]
     topics = [topic for topic, part in zip(fates, parts, strict=True) for _ in part[0]]
     joined = (np.concatenate([np.zeros(0, np.int64), *(part[i] for part in parts)]) for i in range(len(names)))

@@ -76,7 +76,6 @@ def _boot(asked: PlacementRequest) -> Callable[[int], Mapping[str, Node]]:
 
 
 def _warmed_agents(asked: PlacementRequest) -> dict[str, Vivaldi]:
-    """Each coordinate agent after the warm-up's probes, by name."""
     from systems.parts.vivaldi_kernel import begin, run_rounds, warmed
 
     names = cast_of(asked.topology.node_names()).agents

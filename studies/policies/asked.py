@@ -40,7 +40,6 @@ class Config:
     shortcut: bool = False
 
     def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense."""
         choice("study policies", "scenario", self.scenario, ("game", "swarms"))
         check_least("policies", self, groups=1, members=2, permutations=1, rounds=0)
         self.setting()

@@ -44,8 +44,6 @@ def run(site: Site, asked: ProfileRequest) -> Profiled:
 
 
 class _Bench:
-    """One run."""
-
     def __init__(self, site: Site, asked: ProfileRequest):
         self._site, self._asked = site, asked
         self._name = broker_of(site.topology)
@@ -143,14 +141,12 @@ class _Bench:
         return {node: after[node] - before[node] for node in after}
 
     def _cpu_ns(self) -> dict[str, float]:
-        """Processor time so far, as each process says."""
         broker_ns = self._broker.client.stats()["cpu_ns"]
         crews = (self._publishers, self._subscribers)
         answers = [answer for crew in crews for answer in crew.ask_all("status", STATUS_S).values()]
         return {self._name: float(broker_ns), CLIENTS: float(sum(answer["cpu_ns"] for answer in answers))}
 
     def _drain(self) -> None:
-        """Until every copy has come, or nothing comes any more."""
         wanted = sum(block.message_count * self._consumer_count[topic] for topic, block in self._blocks.items())
         end_ns = self._timeline.now_ns() + int(DRAIN_S * SECOND_NS)
 
@@ -244,13 +240,11 @@ def _pin(pid: int, cores: Sequence[int]) -> None:
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
-    """The rows of all publishers' hosts."""
     names = ("message", "sent_at_ns", "acknowledged_at_ns")
     return {name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in parts)]) for name in names}
 
 
 def _account(sent: Columns, got: Mapping[str, Int64]) -> DeliveryAccount:
-    """Of one topic and consumer."""
     message = sent["message"]
     was_sent, was_acknowledged = (sent[name] != ABSENT for name in ("sent_at_ns", "acknowledged_at_ns"))
     return account(np.sort(message), message[was_sent], message[was_acknowledged], got["message"])

@@ -35,7 +35,6 @@ class Config:
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
     def __post_init__(self) -> None:
-        """SpecError for numbers that make no sense, or faults that cannot be read."""
         read_faults(self.faults)
         check_least("throttling", self, cycles=1)
         if not 0.0 <= self.load < float("inf"):

@@ -73,11 +73,9 @@ class _Client:
         self._clock: Clock
 
     def _begin(self, connection: Connection) -> None:
-        """The connection is open."""
         raise NotImplementedError
 
     def _take(self, connection: Connection, kind: int, data: bytes) -> None:
-        """A frame has come."""
         raise NotImplementedError
 
     def _broken(self, connection: Connection) -> None:
@@ -225,7 +223,6 @@ class Producer(_Client):
             flight.connection.write(nsq.pub(self._topic, head + self._padding))
 
     def _on(self, connection: Connection) -> _Flight | None:
-        """What was sent on a connection."""
         return next((each for each in (self._flight, self._left) if each and each.connection is connection), None)
 
     def _take(self, connection: Connection, kind: int, data: bytes) -> None:

@@ -72,7 +72,6 @@ class BrokerPlane(Plane):
         raise NotImplementedError
 
     def _look_back(self, client: BrokerClient) -> Iterator[object]:
-        """What is reported of the last second."""
         raise NotImplementedError
 
     def _tell(self, is_wanted: bool = True) -> None:
@@ -104,7 +103,6 @@ class BucketPlane(BrokerPlane):
         self._topic = topic
 
     def _obey(self, client: BrokerClient, command: object) -> None:
-        """Set the broker's sub-bucket, keeping its tokens."""
         if not isinstance(command, SetBucket) or command.topic != self._topic:
             raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
         client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
@@ -205,7 +203,6 @@ class TopicPlane(BrokerPlane):
                 raise SystemFault(f"{self._name} commanded {command}", "see systems.placement.messages")
 
     def _look(self) -> None:
-        """Report the fenced topics that are delivered."""
         if self._client is None or not self._fenced_ns:
             return
         with self._or_gone(self._client) as client:

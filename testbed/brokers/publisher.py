@@ -57,7 +57,6 @@ class Publisher:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what waits, until the socket is full."""
         while self._waiting and self.state is State.OPEN and not self.is_partial:
             assert self.connection is not None
             load, index = self._waiting[0]
@@ -85,7 +84,6 @@ class Publisher:
         load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
 
     def _take(self, kind: int, data: bytes) -> None:
-        """One frame."""
         assert self.connection is not None
         if kind == nsq.RESPONSE and data == nsq.OK and self._in_flight:
             load, index = self._in_flight.popleft()
@@ -132,7 +130,6 @@ class Publisher:
             self._restart()
 
     def _restart(self) -> None:
-        """Connect to the target, if there is one."""
         if self.target is None:
             self._stop()
         else:

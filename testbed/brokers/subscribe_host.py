@@ -99,7 +99,6 @@ class Subscription:
         self.connection.write(nsq.sub(self.topic, self._channel) + nsq.rdy(ready_count))
 
     def _take(self, kind: int, data: bytes) -> None:
-        """One frame."""
         if kind == nsq.MESSAGE:
             message_id = self._rows.add(data, self.connection.read_at_ns, self.broker_number, self.topic_number)
             self.connection.write(nsq.fin(message_id))

@@ -95,7 +95,6 @@ def _go() -> str:
 
 
 def _brokerd() -> str | bool:
-    """The program of the sources that are here."""
     from testbed.brokers.brokerd import build
 
     return build.BINARY.is_file() and str(build.BINARY)
@@ -118,7 +117,6 @@ def _linux() -> str | bool:
 
 
 def _programs(what: str, fix: str, *names: str) -> Capability:
-    """There where all of these programs are."""
     return Capability(what, lambda: all(map(tool, names)) and tool(names[0]), fix)
 
 

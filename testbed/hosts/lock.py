@@ -89,7 +89,6 @@ def _open(path: Path) -> int:
 
 
 def _read(handle: int) -> str:
-    """The holder, in words."""
     try:
         who = json.loads(os.pread(handle, 4096, 0))
         since = time.strftime("%H:%M:%S", time.localtime(who["since_ns"] / 1e9))

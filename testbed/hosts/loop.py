@@ -115,7 +115,6 @@ class Loop:
             action(*arguments)
 
     def _watch(self, descriptor: int) -> None:
-        """Ask epoll for what is wanted of a descriptor now."""
         wanted = select.EPOLLIN if descriptor in self._readers else 0
         wanted |= select.EPOLLOUT if descriptor in self._writers else 0
         if not wanted:
@@ -129,13 +128,11 @@ class Loop:
             self._watched.add(descriptor)
 
     def _until_next_ns(self) -> int:
-        """How long nothing is due."""
         if not self._heap:
             return _LONGEST_SLEEP_NS
         return min(_LONGEST_SLEEP_NS, max(0, self._heap[0][0] - time.monotonic_ns()))
 
     def _sleep(self, span_ns: int) -> None:
-        """So long, or until a socket can be read or written."""
         select.select([self._epoll], (), (), span_ns / 1e9)
 
     def _dispatch(self, most: int = -1) -> bool:

@@ -285,7 +285,6 @@ class Site(ABC):
             raise MachineError(f"the run's end is not clean: {problems[0]}", "ratebed clean removes what is left")
 
     def _own(self, folder: Path) -> None:
-        """A folder that goes with the site."""
         number = self.state.making("folder", path=str(folder.resolve()), whole=True)
         self._undo.callback(self.state.gone, number)
         self._undo.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -246,7 +246,6 @@ class NodeFleet:
         }
 
     def _introduction(self, name: str) -> Json:
-        """What a node is told of the others and of its surroundings."""
         addresses = {name: list(self.address_of(name)) for name in self.names}
         around = msgspec.structs.replace(
             self.surroundings,

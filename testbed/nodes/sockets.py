@@ -80,7 +80,6 @@ class LoopSocket:
             self._socket = None
 
     def _take(self, data: bytes) -> None:
-        """Bytes have come."""
         raise NotImplementedError
 
     def _read(self) -> None:
@@ -98,7 +97,6 @@ class LoopSocket:
             self.fail("closed by the other side")
 
     def _flush(self) -> None:
-        """Write what was kept, as far as the socket takes it."""
         assert self._socket is not None
         self._is_held = False
         try:
@@ -113,7 +111,6 @@ class LoopSocket:
             self.on_drained()
 
     def _watch(self, is_wanted: bool) -> None:
-        """Hear when the socket takes more."""
         if is_wanted != self._is_watched and self._socket is not None:
             self._is_watched = is_wanted
             self._loop.on_writable(self._socket.fileno(), self._flush if is_wanted else None)

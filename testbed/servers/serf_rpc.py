@@ -135,7 +135,6 @@ class SerfRpc:
 
 
 def _read(came: bytes) -> tuple[_Header | None, msgspec.Raw]:
-    """The header and the body, as far as they are there whole."""
     for count in (_ONE, _TWO):
         try:
             head, *bodies = msgspec.msgpack.decode(count + came, type=list[msgspec.Raw])

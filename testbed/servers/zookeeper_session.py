@@ -158,7 +158,6 @@ class Session:
         return messages
 
     def _read(self, watching: _Watching, name: str) -> Operation:
-        """An entry as it is now."""
         path = _path(watching.folder, name)
 
         def on_entry(event: "WatchedEvent") -> None:

@@ -67,7 +67,6 @@ class ZooKeeperStore:
         return session.hear(message)
 
     def _drain(self) -> list[Effect]:
-        """What kazoo's threads have brought since the last time."""
         effects: list[Effect] = []
         while True:
             try:

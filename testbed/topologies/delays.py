@@ -92,7 +92,6 @@ def _directions(delays_ns: Mapping[tuple[str, str], int], a: str, b: str) -> lis
 def _detour(
     table: str, delays_ns: Mapping[tuple[str, str], int], known: Iterable[str], a: str, b: str, repair: str
 ) -> int:
-    """The least sum of two measured legs."""
     if not repair:
         raise SpecError(f"{table}: nothing about {a} and {b}", "leave one of them out, or give repair = detour")
     legs = [(_directions(delays_ns, a, via), _directions(delays_ns, via, b)) for via in known if via not in (a, b)]

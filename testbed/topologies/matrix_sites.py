@@ -52,7 +52,6 @@ def matrix_sites(
 def _chosen(
     table: str, servers: str, sites: int, seed: int | None, repair: str
 ) -> tuple[list[str], dict[Pair, int], Repairs]:
-    """The places that are sites, the delays between them, and what was mended."""
     at_least(NAME, "sites", sites, 1)
     names, delays_ns = _read(table, servers)
     if sites > len(names):

@@ -39,7 +39,6 @@ def city_mec(
 
 
 def _numbers(brokers: int | str | list[int], sites: int) -> list[int]:
-    """The sites that have a broker, in order."""
     wrong = SpecError(f"topology {NAME}: brokers = {brokers!r}", f"name some of the sites 1 to {sites}, each once")
     if brokers == "":
         return list(range(1, sites + 1))

@@ -71,7 +71,6 @@ def _wondernetwork(table: str, header: list[str], rows: _Rows, servers: str) -> 
 
 
 def _titles(servers: str) -> dict[str, str]:
-    """Id -> title of the first server that has it."""
     rows = _rows(servers)
     _, header = next(rows, (1, []))
     if not {"id", "title"} <= set(header):
@@ -111,7 +110,6 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _wide(table: str, rows: _Rows, width: int, fix: str = "") -> _Rows:
-    """The rows, each of so many fields."""
     for number, row in rows:
         if len(row) != width:
             raise SpecError(f"{table}, line {number}: {len(row)} fields", fix or f"the first line has {width}")

@@ -341,7 +341,6 @@ def _links(
     loss_probability: float,
     rate_mbps: float = 0.0,
 ) -> tuple[Link, ...]:
-    """Links that are all alike, as a topology's options say."""
     if not 0 <= rate_mbps < float("inf"):
         raise SpecError(f"topology {topology}: rate_mbps = {rate_mbps}", "give a positive rate, or 0 for none")
     delay_ns, jitter_ns = one_way(topology, "delay", delay), one_way(topology, "jitter", jitter)

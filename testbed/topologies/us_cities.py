@@ -61,7 +61,6 @@ def us_cities(
 
 
 def _chosen(cities: int | str | list[str]) -> list[str]:
-    """The names of the cities."""
     if isinstance(cities, int) or (isinstance(cities, str) and cities.strip().isdigit()):
         shipped = list(known_cities(SHIPPED))
         if not 1 <= int(cities) <= len(shipped):

@@ -59,7 +59,6 @@ class DeliveryAccount:
     foreign_count: int  # deliveries of what was never offered
 
     def __add__(self, other: "DeliveryAccount") -> "DeliveryAccount":
-        """The account of two loads together."""
         return DeliveryAccount(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     @property

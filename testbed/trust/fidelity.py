@@ -162,7 +162,6 @@ def _rules_of_the_account(seen: Observation) -> Sequence[_Rule]:
 
 
 def _beside(seen: Observation) -> dict[str, float]:
-    """Numbers that nobody judges."""
     numbers = dict(seen.more)
     for name, spread in (("lateness", seen.lateness), ("delay_lateness", seen.delay_lateness)):
         if spread and spread.max_ns is not None:

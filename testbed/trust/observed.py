@@ -103,11 +103,9 @@ class Findings:
         )
 
     def _counted(self, *metrics: str) -> list[float]:
-        """What the site has counted under these names."""
         return [value for _, metric, value in self.site_counters if metric in metrics]
 
     def _killed_hosts(self) -> list[str]:
-        """Hosts that were over their memory limit, with it."""
         limits = {host: value for host, metric, value in self.site_counters if metric.endswith("memory_limit_bytes")}
         return [
             f"{host} ({limits.get(host, 0) / 1e6:.0f} MB)"

@@ -71,7 +71,6 @@ def study(placements, roles, hashed, estimated_s, true_s, sites, brokers, bound_
 
 @njit(cache=True)
 def _sites_of(site, members, start, end):
-    """Where the members from ``start`` to ``end`` are."""
     sites = np.empty(end - start, np.int64)
     for i in range(start, end):
         sites[i - start] = site[members[i]]
@@ -80,7 +79,6 @@ def _sites_of(site, members, start, end):
 
 @njit(cache=True)
 def _least(values):
-    """The first of the least values."""
     best = 0
     for i in range(1, len(values)):
         if values[i] < values[best]:
@@ -120,7 +118,6 @@ def _distance(vec, height, adjustment, others, other, shortcut):
 
 @njit(cache=True)
 def _farthest(of, to, delay_s, worst_s):
-    """The worst pair's delay over each broker."""
     for broker in range(len(worst_s)):
         there_s = back_s = 0.0
         for site in of:
@@ -132,7 +129,6 @@ def _farthest(of, to, delay_s, worst_s):
 
 @njit(cache=True)
 def _violations(of, to, delay_s, broker, bound_s):
-    """How many pairs are above the bound."""
     count = 0
     for producer in of:
         for consumer in to:

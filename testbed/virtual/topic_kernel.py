@@ -123,7 +123,6 @@ def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
 
 
 def _sites(plane: VirtualTopicPlane, client: str, at_ns: Int64) -> Int64:
-    """Where the client was at those instants."""
     since_ns, site = (np.array(column) for column in zip(*plane.places[client], strict=True))
     sites: Int64 = site[np.searchsorted(since_ns, at_ns, side="right") - 1]
     return sites

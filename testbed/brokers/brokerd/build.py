@@ -81,7 +81,6 @@ def nsq_bench_path(name: str) -> Path:
 
 
 def _program(name: str) -> Path:
-    """Where a program of the sources as they are lies, or will lie."""
     return CACHE / _key() / name
 
 

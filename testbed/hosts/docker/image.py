@@ -148,7 +148,6 @@ def _libraries(paths: list[Path]) -> Iterator[Path]:
 
 
 def _stream() -> IO[bytes]:
-    """The image's tar, as it is being written."""
     reading, writing = os.pipe()
 
     def write() -> None:

@@ -187,7 +187,6 @@ class MininetSite(Site):
         return {}
 
     def _update(self) -> None:
-        """Bring the network to what the paths are now: only what has changed."""
         wanted = self._links.states()
         changed = {ends: path for ends, path in wanted.items() if self._settings.get(ends) != path}
         self.topology = self._links.topology

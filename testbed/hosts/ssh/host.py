@@ -75,7 +75,6 @@ class RemoteHost:
         return self._keeper("--clean", self._run_folder)
 
     def _keeper(self, *words: str) -> str:
-        """The command of a keeper."""
         command = shlex.join([self.shipped.python, "-m", "testbed.hosts.ssh.keeper", *words])
         code = quote(self.shipped.code)
         return script(f"cd {code}; PYTHONPATH={code} PYTHONDONTWRITEBYTECODE= exec {command}")

@@ -219,7 +219,6 @@ class Keeper:
     # --- pipes ---------------------------------------------------------------------------------------------
 
     def _hear(self, id: int, kind: str, pipe: IO[bytes]) -> None:
-        """Hand on what a process says."""
         with pipe:
             while part := pipe.read(PART_BYTES):
                 self.say(**{kind: id, "text": part.decode(errors="surrogateescape")})

@@ -168,7 +168,6 @@ class SshSite(Site):
     # --- inside ------------------------------------------------------------------------------------------
 
     def _open(self, machine: Machine, brokerd: Path | None) -> None:
-        """Connect, bring what is missing, start the keeper."""
         remote = RemoteHost(machine)
         self._undo.callback(remote.connection.close)
         remote.ship(brokerd, self.state.token)
