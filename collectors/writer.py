@@ -24,13 +24,11 @@ import pyarrow.parquet as pq
 from collectors.rows import with_typed_samples
 from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
 from core.errors import HarnessError, MachineError
-from core.records import Json
+from core.records import Columns, Json
 
 FAILED = ".failed"
 PARTIAL = ".partial-"
 LOG_BYTES = 1 << 20  # of one process' log at most (ours): half from its beginning, half from its end
-
-Columns = Mapping[str, Any]  # column name -> list or NumPy array
 
 
 def write_run(

@@ -11,10 +11,11 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
-# What is open by nature, by the three meanings it has here.
+# What is open by nature, by the meanings it has here.
 Json = dict[str, Any]  # an object of JSON, TOML or MessagePack, as read or about to be written
 Options = Mapping[str, Any]  # settings by name, as somebody wrote them: whoever takes them checks them
 Row = dict[str, Any]  # a row of a table, by column
+Columns = Mapping[str, Any]  # a table: column name -> list or NumPy array
 
 Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
 

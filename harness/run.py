@@ -10,8 +10,9 @@ from time import perf_counter
 import msgspec
 
 from collectors.schema import SCHEMA_VERSION
-from collectors.writer import Columns, write_run
+from collectors.writer import write_run
 from core.errors import SpecError
+from core.records import Columns
 from core.registry import changed, configure
 from harness.code_version import code_hash, commit
 from harness.experiment import RunSpec

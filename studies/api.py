@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, Protocol, TypeVar
 
-from collectors.writer import Columns
 from core.errors import SpecError
+from core.records import Columns
 from core.units import SECOND_NS, duration_ns
 from studies.spec import RunSpec
 from systems.api import System

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index
-from collectors.writer import Columns
-from core.records import Int64, Sample
+from core.records import Columns, Int64, Sample
 from testbed.faults import KINDS, Fault
 
 _FAULT_COLUMNS = ("at_ns", "kind", "target", "peer", "side", "point", "probability", "hold_ns", "offset_ns")

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Envelope, Int32, Int64, Sample
+from core.records import Columns, Envelope, Int32, Int64, Sample
 from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.windows import TopicWindows
 from systems.api import System

@@ -10,9 +10,8 @@ from math import isfinite
 
 import numpy as np
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Float64, Int64
+from core.records import Columns, Float64, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
 from studies.api import SECONDS_PER_NODE, Journal, Point, Study, expected_s

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Envelope, Float64, Int32, Int64, Json, Schedule
+from core.records import Columns, Envelope, Float64, Int32, Int64, Json, Schedule
 from core.seeds import child_seed
 from studies.api import check_least
 from systems.api import Distribution, Measured, System

@@ -15,9 +15,8 @@ from operator import add
 
 import numpy as np
 
-from collectors.writer import Columns
 from core.errors import MachineError, SpecError
-from core.records import Block, Envelope, Int32
+from core.records import Block, Columns, Envelope, Int32
 from core.units import SECOND_NS
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
 from studies.distribution.search import searched

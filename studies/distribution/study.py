@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from collectors.writer import Columns
-from core.records import Row, Sample, Schedule
+from core.records import Columns, Row, Sample, Schedule
 from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study, point_slo_ns, round_ns
 from studies.distribution.asked import Deployed, DeploymentConfig, Round, Searched, Searching

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from collectors.writer import Columns
-from core.records import Block, Envelope, Int32, Int64
+from core.records import Block, Columns, Envelope, Int32, Int64
 from testbed.brokers.counts import Counts, histogram
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns, passage, shifted
 

@@ -14,9 +14,8 @@ from math import ceil
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, quantile
-from collectors.writer import Columns
 from core.errors import SystemFault
-from core.records import Envelope, Float64, Int32, Int64, Schedule
+from core.records import Columns, Envelope, Float64, Int32, Int64, Schedule
 from core.units import duration_ns as duration_of_text
 from studies.distribution.asked import TRIALS_MAXIMUM, Deployed, Round
 from systems.api import Broker, BrokerMeasure, Measured

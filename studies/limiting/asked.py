@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Request
+from core.records import Columns, Request
 from core.registry import hint
 from core.seeds import generator
 from core.units import SECOND_NS

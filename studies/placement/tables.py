@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index
-from collectors.writer import Columns
 from core.clients import Happening, Joined, Moved
-from core.records import Int64
+from core.records import Columns, Int64
 from studies.placement.asked import Recorded
 from studies.tables import columns
 from systems.placement.messages import Create

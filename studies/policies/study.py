@@ -6,9 +6,8 @@ table ``policies`` has a row for each placement and policy; ``coordinates`` has 
 
 import numpy as np
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Float64
+from core.records import Columns, Float64
 from core.units import SECOND_NS
 from studies.api import Journal, Point, Study
 from studies.policies.asked import Config, PolicyResults, PolicyStudy

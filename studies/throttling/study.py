@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from collectors.writer import Columns
 from core.errors import SpecError
-from core.records import Json, Sample
+from core.records import Columns, Json, Sample
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, check_least
 from studies.spec import RunSpec
