@@ -111,7 +111,6 @@ def _draw_parts(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_percentiles(axes: Axes, runs: Frame) -> None:
-    """Means and intervals over repetitions: virtual open, emulated filled."""
     for testbed, part in _places(axes, runs):
         for name, look in PERCENTILES.items():
             shown = look._replace(is_open=testbed == "virtual")
