@@ -96,7 +96,6 @@ def _draw_times(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_collections(axes: Axes, collections: Frame) -> None:
-    """Bars of collections since the broker's start, with the mean pause above each."""
     rows = _places(axes, collections)
     for mode, look in LOOKS.items():
         part = rows[rows["mode"] == mode]
