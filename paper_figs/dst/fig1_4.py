@@ -71,7 +71,6 @@ def _regular(name: str, graph: Graph) -> Places:
 
 
 def _draw_spectra(axes: Axes, spectra: Frame) -> None:
-    """A row of ticks a graph, l_2 and l_n named."""
     drawing.categories(axes, [SHORT[name] for name in GRAPHS], "y")
     for line, name in enumerate(GRAPHS):
         values = spectra[spectra.graph == name].sort_values("index").eigenvalue.to_numpy()

@@ -7,6 +7,7 @@ two graphs stand no links at all (a static split) and the centralised throttler.
 ours: what news that come late, are lost, or die with a server do to the sum of the limits (D8).
 """
 
+from functools import partial
 from typing import Any
 
 from analysis.spark import collect, computed_once
@@ -46,18 +47,13 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def _troubled(few: bool) -> list[RunSpec]:
     """Runs with trouble, and without for comparison; ``few``: one of a kind."""
-    late = f"{LATE_MS[0]}ms"
-    lossy = _short("dst-1", pairing="latest")
+    short = partial(point, {"kind": "ar1"}, cycles=SHORT)
+    late, later = (f"{late}ms" for late in LATE_MS)
+    lossy = short("dst-1", pairing="latest")
     lossy.topology_options["loss_probability"] = LOSS
-    specs = [_short(), _short("", late), _short("dst-1"), _short("dst-1", late, pairing="latest")]
-    if few:
-        return specs
-    specs += [_short("", f"{other}ms") for other in LATE_MS[1:]]
-    return [*specs, _short("dst-1", late, pairing="same-cycle"), lossy, _short("dst-1", study=CRASHED)]
-
-
-def _short(graph: str = "", delay: str = "0ms", **more: Any) -> RunSpec:
-    return point({"kind": "ar1"}, graph, delay, SHORT, **more)
+    specs = [short(), short("", late), short("dst-1"), short("dst-1", late, pairing="latest")]
+    more = [short("", later), short("dst-1", late, pairing="same-cycle"), lossy, short("dst-1", study=CRASHED)]
+    return specs if few else [*specs, *more]
 
 
 def tables(data: Data) -> FigureTables:
@@ -137,7 +133,6 @@ def _draw_curves(axes: Axes, curves: Frame) -> None:
 
 
 def _draw_loads(axes: Axes, runs: Frame) -> None:
-    """Over-throttling of every contender, by load; hollow: other placements of the tree."""
     long = runs[runs.trouble == ""]
     loads = [load for load in LOADS if load in set(long.load)]
     drawing.categories(axes, ["\n".join(LOADS[load].rsplit(" ", 1)) for load in loads])
@@ -153,14 +148,13 @@ def _draw_loads(axes: Axes, runs: Frame) -> None:
 
 def _draw_sums(axes: Axes, curves: Frame) -> None:
     """The sum of the limits, which Lemma 1 keeps, against l_total."""
-    shown = {}
-    for trouble, look in TROUBLES.items():
-        part = curves[(curves.trouble == trouble) & (curves.who == "dst-1")]
-        if not part.empty:
-            shown[trouble] = look
-            drawing.curve(axes, part.cycle, 100 * part.limit / float(part.limit.iloc[0]), look, width=1.0)
+    every = curves[curves.who == "dst-1"]
+    looks = {trouble: look for trouble, look in TROUBLES.items() if (every.trouble == trouble).any()}
+    for trouble, look in looks.items():
+        part = every[every.trouble == trouble]
+        drawing.curve(axes, part.cycle, 100 * part.limit / float(part.limit.iloc[0]), look, width=1.0)
     axes.set(xlabel="cycle", ylabel="sum of limits (% of $l_{total}$)")
-    keys.key_above(axes, [keys.key(look, marker=False) for look in shown.values()])
+    keys.key_above(axes, [keys.key(look, marker=False) for look in looks.values()])
 
 
 def _draw_late(axes: Axes, runs: Frame) -> None:
@@ -199,14 +193,11 @@ def measure_s13(tables: Tables) -> Evidence:
     for load in [load for load in LOADS if load in set(runs.load) and load != "white"]:
         part = runs[runs.load == load]
         placed = sorted(name for name in set(part.who) if name.startswith(PLACED))
-        sparse, tree, *dense = (
-            by_repetition(part, "overthrottling_percent", who=who) for who in ("none", "dst-1", "dst-2", *placed)
-        )
-        checks.append(above(f"{LOADS[load]}: no links minus graph #1", samples(sparse - tree), 0.0, "%"))
-        checks += [
-            above(f"{LOADS[load]}: graph #1 minus {name}", samples(tree - other), 0.0, "%")
-            for name, other in zip(("graph #2", *placed), dense, strict=True)
-        ]
+        names = {"none": "no links", "dst-1": "graph #1", "dst-2": "graph #2", **{name: name for name in placed}}
+        over = {who: by_repetition(part, "overthrottling_percent", who=who) for who in names}
+        for one, other in (("none", "dst-1"), *(("dst-1", denser) for denser in ("dst-2", *placed))):
+            label = f"{LOADS[load]}: {names[one]} minus {names[other]}"
+            checks.append(above(label, samples(over[one] - over[other]), 0.0, "%"))
     return Evidence(tuple(checks))
 
 

@@ -3,7 +3,7 @@
 Ours; the paper has no figure of it.  Loads are constant, so that only the law is at work.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -45,10 +45,10 @@ DIRECTED: dict[str, Array] = {  # who reads whom
 
 def tables(data: Data) -> FigureTables:
     """``sums`` and ``directed``: S1, S20; ``contraction``: S2, S11; ``frozen``, ``limits``: S12; ``logs``: S18."""
-    frozen, limits = frozen_runs()
-    rows: dict[str, Iterable[Row]] = {"sums": sum_drifts(), "directed": directed_drifts()}
-    rows |= {"contraction": contractions(), "frozen": frozen, "limits": limits, "logs": logarithmic_gaps()}
-    return {name: frame(part) for name, part in rows.items()}
+    frozen, limits = map(frame, frozen_runs())
+    of_sums = {"sums": frame(sum_drifts()), "directed": frame(directed_drifts())}
+    of_speed = {"contraction": frame(contractions()), "logs": frame(logarithmic_gaps())}
+    return {**of_sums, **of_speed, "frozen": frozen, "limits": limits}
 
 
 def random_graph(rng: np.random.Generator, n: int = SERVERS) -> Graph:
@@ -222,9 +222,8 @@ def measure_s11(tables: Tables) -> Evidence:
     rows = where(tables["dst-law/contraction"], measure="throttled-ratio")
     off = sure((rows.measured - rows.phi_cr).abs().max())
     close = at_most("measured factor against Phi_cr at g/R, largest difference", off, 1e-6)
-    growth = (
-        rows.sort_values("requests").groupby("graph", sort=False).measured.apply(lambda factor: factor.diff().min())
-    )
+    factors = rows.pivot(index="graph", columns="requests", values="measured")
+    growth = factors.diff(axis=1).min(axis=1)
     label = "least growth of the factor from one R to the next"
     slower = tuple(above(f"{LABELS[name]}: {label}", sure(growth[name])) for name in LABELS if name in growth)
     return Evidence((close, *slower), slower)

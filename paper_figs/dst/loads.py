@@ -18,15 +18,8 @@ LOG = Option("log", "request log whose arrival rate is a third load: a file with
 LOADS = {"ar1": "AR(1), calibrated", "iid": "independent increments", "log": "a log's rate", "white": "no memory"}
 LAGS = range(1, 8)
 EXACT = 1e-6  # of l_total: rounding
-FACTORS = {
-    "load": "workload.kind",
-    "phi": "workload.phi",
-    "graph": "system.graph",
-    "pairing": "system.pairing",
-    "delay": "topology.delay",
-    "faults": "study.faults",
-    "cycles": "study.cycles",
-}
+FACTORS = {"load": "workload.kind", "phi": "workload.phi", "graph": "system.graph", "pairing": "system.pairing"}
+FACTORS |= {"delay": "topology.delay", "faults": "study.faults", "cycles": "study.cycles"}
 
 
 def workload(load: str, options: Options) -> Json:

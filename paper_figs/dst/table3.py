@@ -29,24 +29,14 @@ def tables(data: Data) -> FigureTables:
     rows, curves = [], []
     for name in OPTIMAL_CYCLE:
         matrix = laplacian(graph_named(name))
-        values, robust, best = (
-            algebra.spectrum(matrix),
-            algebra.most_robust_cycle(matrix),
-            algebra.optimal_cycle(matrix),
-        )
+        values, best = algebra.spectrum(matrix), algebra.optimal_cycle(matrix)
+        robust, largest = algebra.most_robust_cycle(matrix), algebra.largest_cycle(matrix)
         row = {"graph": name, "optimal_cycle": best, "optimal_phi_cr": algebra.phi_cr(matrix, best)}
         row |= {"robust_cycle": robust, "lower_bound": 1 / values[-1], "upper_bound": 1 / values[1]}
-        rows.append(
-            {**row, "robust_phi_ss": algebra.phi_ss(matrix, robust), "largest_cycle": algebra.largest_cycle(matrix)}
-        )
-        for g in algebra.largest_cycle(matrix) * np.arange(1, STEPS) / STEPS:
-            point = {
-                "graph": name,
-                "g": float(g),
-                "phi_cr": algebra.phi_cr(matrix, g),
-                "phi_ss": algebra.phi_ss(matrix, g),
-            }
-            curves.append({**point, "phi_ss_by_cycle": algebra.phi_ss_identical(matrix, g)})
+        rows.append({**row, "robust_phi_ss": algebra.phi_ss(matrix, robust), "largest_cycle": largest})
+        for g in map(float, largest * np.arange(1, STEPS) / STEPS):
+            measures = {"phi_cr": algebra.phi_cr(matrix, g), "phi_ss": algebra.phi_ss(matrix, g)}
+            curves.append({"graph": name, "g": g, **measures, "phi_ss_by_cycle": algebra.phi_ss_identical(matrix, g)})
     return {"cycles": frame(rows), "curves": frame(curves)}
 
 

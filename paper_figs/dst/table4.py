@@ -76,7 +76,7 @@ def draw(tables: FigureTables) -> Drawing:
     return sheet
 
 
-def _against(tables: Tables, noises: tuple[str, ...]) -> list[Check]:
+def _against(tables: Tables, *noises: str) -> list[Check]:
     """Simulated over Eq. (20) and Lyapunov over Eq. (20), for both graphs and these kinds of noise."""
     measures, simulated = tables["dst-table4/measures"], tables["dst-table4/simulated"]
     checks = []
@@ -91,24 +91,23 @@ def _against(tables: Tables, noises: tuple[str, ...]) -> list[Check]:
 
 def measure_s3(tables: Tables) -> Evidence:
     """Simulated spread and Lyapunov solution over Eq. (20), for all three kinds of noise."""
-    return Evidence(tuple(_against(tables, tuple(NOISES))))
+    return Evidence(tuple(_against(tables, *NOISES)))
 
 
 def measure_s5(tables: Tables) -> Evidence:
     """Rows 1 and 2 of Table 4, to every printed digit."""
-    measures = tables["dst-table4/measures"]
-    checks = []
-    for row in measures[measures.noise == "identical"].itertuples():
-        for measure, printed in PUBLISHED.items():
-            label = f"{LABELS[row.graph]}: {measure.capitalize()}"
-            checks.append(as_printed(label, getattr(row, measure), printed[row.graph]))
+    checks = (
+        as_printed(f"{LABELS[row.graph]}: {measure.capitalize()}", getattr(row, measure), printed[row.graph])
+        for row in where(tables["dst-table4/measures"], noise="identical").itertuples()
+        for measure, printed in PUBLISHED.items()
+    )
     return Evidence(tuple(checks))
 
 
 def measure_s15(tables: Tables) -> Evidence:
     """Eq. (23) over Eq. (20) and simulation over (20) with unequal variances; c_ii / 2g against noise at i alone."""
     measures, servers = tables["dst-table4/measures"], tables["dst-table4/servers"]
-    checks = _against(tables, ("unequal",))
+    checks = _against(tables, "unequal")
     for row in measures[measures.noise == "unequal"].itertuples():
         label = f"{LABELS[row.graph]}: Eq. (23) over Eq. (20)"
         checks.append(within(label, sure(row.weighted_variance / row.phi_ss), 1.0, ROUNDING))

@@ -124,7 +124,6 @@ NOTES = (
     "paper). Curves: means over placements, then over repetitions, with 95 % intervals. optimal (ours) knows the true "
     "delays. (c) and (d): sums of round trips, as the formulas are printed, against the same bound."
 )
-EXPERIMENT = Experiment(
-    "epulsar-fig4", "Placement policies for a game across cities", "ePulsar, Fig. 4", points, options=(OPTION,)
-)
+TITLE = "Placement policies for a game across cities"
+EXPERIMENT = Experiment("epulsar-fig4", TITLE, "ePulsar, Fig. 4", points, options=(OPTION,))
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -4,6 +4,8 @@ One broker, whose clients do not change.  ePulsar reports two centroids and two 
 coordinate of every client.
 """
 
+from itertools import product
+
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -30,18 +32,12 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x topics x clients per topic, of which one publishes; nothing moves, as there is nowhere to go."""
     topics = scale.pick(tiny=(2, 4, 8), quick=TOPICS, paper=(*TOPICS, 32))
     clients = scale.pick(tiny=(2, 8), quick=CLIENTS, paper=CLIENTS)
-    return [
-        placed(
-            system,
-            ("static-topics", {"topics": count, "consumers": each - 1, "sites": 1, "rate_rps": 1.0}),
-            ("city-mec", {"sites": 1}),
-            {"duration": f"{FROM_S + REPORT_S}s"},
-            report=f"{REPORT_S}s",
-        )
-        for system in SYSTEMS
-        for count in topics
-        for each in clients
-    ]
+    study, period = {"duration": f"{FROM_S + REPORT_S}s"}, f"{REPORT_S}s"
+    specs = []
+    for system, count, each in product(SYSTEMS, topics, clients):
+        load = {"topics": count, "consumers": each - 1, "sites": 1, "rate_rps": 1.0}
+        specs.append(placed(system, ("static-topics", load), ("city-mec", {"sites": 1}), study, report=period))
+    return specs
 
 
 def tables(data: Data) -> FigureTables:
@@ -81,14 +77,12 @@ def _draw_lines(axes: Axes, rates: Frame, x: str, line: str, unit: str) -> None:
         look, part = style_of(system), rates[rates.system == system]
         values = sorted(set(part[line]))
         mean_lines(axes, part, x, "kBps", line, dict.fromkeys(values, look))
-        if not values:
-            continue
-        for at in part[part[line] == values[-1]].drop_duplicates(x).itertuples():
+        for at in part[part[line] == part[line].max()].drop_duplicates(x).itertuples():
             if at.clients in CODE_BYTES[system]:
                 kBps = at.topics * CODE_BYTES[system][at.clients] / (1_000 * REPORT_S)
                 marks(axes, [getattr(at, x)], [kBps], _of_code(system), size=5.5)
         last = part[part[x] == part[x].max()].groupby(line).kBps.mean()
-        if system == "epulsar" and line == "clients":  # they coincide
+        if values and system == "epulsar" and line == "clients":  # they coincide
             words = f"{look.label}: {values[0]} to {values[-1]} {unit}"
             label(axes, words, (part[x].max(), 0.0), look.colour, (0, 5), "right")
             continue
@@ -157,7 +151,6 @@ NOTES = (
     "1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and AllPairs "
     "reports less. Error bars: 95 % intervals over repetitions, of two repetitions only."
 )
-EXPERIMENT = Experiment(
-    "epulsar-fig6", "What brokers report to the store", "ePulsar, Fig. 6", points, repetitions={"quick": 2, "paper": 5}
-)
+TITLE, REPETITIONS = "What brokers report to the store", {"quick": 2, "paper": 5}
+EXPERIMENT = Experiment("epulsar-fig6", TITLE, "ePulsar, Fig. 6", points, repetitions=REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

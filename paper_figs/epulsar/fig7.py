@@ -6,7 +6,6 @@ decision on.  The microbenchmark's load manager moves all topics to the other of
 """
 
 from analysis.verdicts import Claim, Evidence, Tables, above, below
-from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
@@ -18,7 +17,7 @@ from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
-SYSTEMS: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}
+SYSTEMS = ("pulsar", "epulsar")
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
@@ -45,7 +44,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) -> RunSpec:
     """Topics of one producer each, at two brokers of one place, "Each topic has only 1 client"; at small, two."""
-    options = {**SYSTEMS[system], **({"executors": executors} if system == "epulsar" else {})}
+    options: Options = {"executors": executors} if system == "epulsar" else {"bundles": 0}
     load = {"topics": topics, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 1.0, "bound": "10s"}
     if scale.physics == "small":  # somebody who notices what is lost or doubled
         load |= {"consumers": 1, "rate_rps": 20.0}

@@ -155,7 +155,6 @@ def _draw_swarm(axes: Axes, tables: FigureTables, swarm: str) -> None:
 
 
 def _draw_shares(axes: Axes, runs: Frame) -> None:
-    """Shares of topics' seconds without a late message, with intervals over repetitions."""
     for place, system in enumerate(SYSTEMS):
         share = t_interval(list(100 * runs[runs.system == system].in_bound))
         interval_bars(axes, [place], [share], style_of(system), width=0.6)

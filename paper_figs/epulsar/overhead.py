@@ -45,10 +45,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Node counts on a star."""
     grid = [(2, 6)] if scale.name == "tiny" else [(nodes, ROUNDS) for nodes in COUNTS]
     star, every = {"depth": 1, "delay": DELAY}, {"every": QUERY_S}
-    specs = [
-        idle("coordinates", "tree", {**star, "fanout": nodes}, {**every, "rounds": rounds}) for nodes, rounds in grid
-    ]
-    return [msgspec.structs.replace(spec, testbed="mininet") for spec in specs]
+    cases = [({**star, "fanout": nodes}, {**every, "rounds": rounds}) for nodes, rounds in grid]
+    return [msgspec.structs.replace(idle("coordinates", "tree", *case), testbed="mininet") for case in cases]
 
 
 def tables(data: Data) -> FigureTables:
@@ -120,10 +118,8 @@ def measure_e3(tables: Tables) -> Evidence:
     runs = where(tables["epulsar-overhead/runs"])
     in_mib = runs.assign(memory_mb=runs.memory_mb / MEBI)
     cpu = at_each(below, "processor time, {} agents", runs, "cpu_percent", "nodes", AGENT_CPU_PERCENT, "%")
-    memory, lenient = (
-        at_each(below, "resident memory, {} agents", frame, "memory_mb", "nodes", AGENT_MEMORY_MB, unit)
-        for frame, unit in ((runs, "MB"), (in_mib, "MiB"))
-    )
+    label, of_memory = "resident memory, {} agents", ("memory_mb", "nodes", AGENT_MEMORY_MB)
+    memory, lenient = at_each(below, label, runs, *of_memory, "MB"), at_each(below, label, in_mib, *of_memory, "MiB")
     return Evidence((*cpu, *memory), (*cpu, *lenient))
 
 
@@ -133,10 +129,8 @@ WHY_E3 = (
     "there are several agents; in units of 2^20 bytes, as Linux's tools have them, it is below. More than half of it "
     "are pages of the program, which all agents of a machine share."
 )
-LIVE: Json = {"needs": "mininet", "testbed": "mininet"}
-CLAIMS = (
-    Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, minimum_repetitions=FEWEST, why=WHY_E3),
-)
+LIVE: Json = {"needs": "mininet", "testbed": "mininet", "minimum_repetitions": FEWEST}
+CLAIMS = (Claim("E3", "ePulsar, 5.3", E3, ("epulsar-overhead",), measure_e3, **LIVE, why=WHY_E3),)
 NOTES = (
     "Real Serf agents (Debian's 0.9.4, profile lan) around a switch, without delays, each asked for its coordinate "
     "every five seconds, over the second half of 90 seconds. Error bars: 95 % intervals over repetitions. Processor"

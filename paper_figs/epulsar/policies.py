@@ -80,13 +80,7 @@ def look_of(policy: str, is_true: bool = False) -> Style:
 
 
 def draw_policies(
-    axes: Axes,
-    runs: Frame,
-    x: str,
-    y: str,
-    scaled: float = 1.0,
-    is_true: bool = False,
-    policies: Iterable[str] = SHOWN,
+    axes: Axes, runs: Frame, x: str, y: str, scaled: float = 1.0, is_true: bool = False, policies: Iterable[str] = SHOWN
 ) -> None:
     """A curve of ``y`` times ``scaled`` a policy: means over repetitions with 95 % intervals."""
     drawn = runs.assign(drawn=scaled * runs[y])

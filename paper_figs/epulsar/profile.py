@@ -138,7 +138,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
-    """Repetitions are small marks, their geometric mean is a large one."""
     means = over_repetitions(runs)
     log_axis(axes, steps=(1,))
     for frame, size, alpha in ((runs, 2.5, 0.45), (means, 6.0, 1.0)):

@@ -1,6 +1,6 @@
 """Points of the ePulsar studies: ``placement``, and those in which nothing is offered."""
 
-from core.records import Options
+from core.records import Json, Options
 from harness.experiment import RunSpec
 
 
@@ -13,30 +13,15 @@ def placed(
     **system_options: object,
 ) -> RunSpec:
     """A point: who places the topics of which clients, where, for how long."""
-    return RunSpec(
-        system=system,
-        system_options=system_options,
-        workload=workload[0],
-        workload_options=dict(workload[1]),
-        topology=topology[0],
-        topology_options=dict(topology[1]),
-        calibration="bucket-only",
-        study="placement",
-        study_options=dict(study),
-        inputs=inputs,
-    )
+    place: Json = {"topology": topology[0], "topology_options": dict(topology[1]), "inputs": inputs}
+    clients: Json = {"workload": workload[0], "workload_options": dict(workload[1]), "calibration": "bucket-only"}
+    how_long: Json = {"study": "placement", "study_options": dict(study)}
+    return RunSpec(system=system, system_options=system_options, **clients, **place, **how_long)
 
 
 def idle(
     study: str, topology: str, topology_options: Options, options: Options, inputs: tuple[str, ...] = ()
 ) -> RunSpec:
     """A point at which nothing is offered, so that system and workload are idle; ``options`` are the study's."""
-    return RunSpec(
-        system="static-split",
-        workload="requests",
-        topology=topology,
-        topology_options=dict(topology_options),
-        study=study,
-        study_options=dict(options),
-        inputs=inputs,
-    )
+    place: Json = {"topology": topology, "topology_options": dict(topology_options), "inputs": inputs}
+    return RunSpec(system="static-split", workload="requests", study=study, study_options=dict(options), **place)

@@ -35,6 +35,11 @@ class Disturbance(NamedTuple):
     faults: tuple[Json, ...] = ()
     warm_up_rounds: int = 600
 
+    @property
+    def study(self) -> Json:
+        """The study's options that make it."""
+        return {"warm_up_rounds": self.warm_up_rounds, "faults": list(self.faults)}
+
 
 def _at_all_agents(kind: str, at_s: int) -> tuple[Json, ...]:
     return tuple({"kind": kind, "at": f"{at_s}s", "node": f"broker{n}-agent"} for n in range(1, SITES + 1))
@@ -67,11 +72,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The system is ePulsar, in each scenario."""
     chosen = scale.pick(tiny=(CALM, "cold", "detour"), quick=tuple(DISTURBANCES))
     load = {"topics": TOPICS, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
-    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
-    chosen = [DISTURBANCES[key] for key in chosen]
-    studies = [{**times, "warm_up_rounds": one.warm_up_rounds, "faults": list(one.faults)} for one in chosen]
     offered, city = ("static-topics", load), ("city-mec", {"sites": SITES})
-    return [placed("epulsar", offered, city, study) for study in studies]
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
+    return [placed("epulsar", offered, city, {**times, **DISTURBANCES[key].study}) for key in chosen]
 
 
 def tables(data: Data) -> FigureTables:
@@ -93,17 +96,13 @@ def tables(data: Data) -> FigureTables:
     shares = by_step.agg((1 - f.sum("late_pair_count") / f.sum("pair_count")).alias("in_bound"))
     on_best = best.agg((f.count("*") / TOPICS).alias("best"))
     whole = shares.join(on_best, ["run_id", "t_s"], "left").fillna(0.0, ["best"])
-    disturbed = {"faults": "study.faults", "warm_up_rounds": "study.warm_up_rounds"}
+    disturbed = {name: f"study.{name}" for name in ("faults", "warm_up_rounds")}
     shown = with_point(data, whole, disturbed, ["repetition"])
-    shown["scenario"] = [_called(*key) for key in zip(shown.faults, shown.warm_up_rounds, strict=True)]
+    studies = shown[["warm_up_rounds", "faults"]].to_dict("records")
+    shown["scenario"] = [next(key for key, one in DISTURBANCES.items() if one.study == study) for study in studies]
     columns = ["scenario", "repetition", "t_s", "best", "in_bound"]
     curves = shown[columns].sort_values(columns[:3], ignore_index=True)
     return {"curves": curves, "recovery": recovery(curves)}
-
-
-def _called(faults: list[Json], warm_up_rounds: int) -> str:
-    of_run = (faults, warm_up_rounds)
-    return next(key for key, one in DISTURBANCES.items() if (list(one.faults), one.warm_up_rounds) == of_run)
 
 
 def recovery(curves: Frame) -> Frame:
@@ -164,14 +163,11 @@ def _draw_share(axes: Axes, part: Frame, usual: Frame, value: str, span_s: tuple
 
 
 def _words(back: Frame) -> str:
-    """How far down topics on their best broker are, and how long it takes."""
     if back.empty:
         return ""
     late = int(back.back_s.isna().sum())
-    text = (
-        f"topics: down by {100 * back.dip.mean():.0f} points,\nback {back.back_s.median():.0f} s after its end (median)"
-    )
-    return text + (f",\n{late} of {len(back)} not by the end" if late else "")
+    down, again = f"down by {100 * back.dip.mean():.0f} points", f"back {back.back_s.median():.0f} s after its end"
+    return f"topics: {down},\n{again} (median)" + (f",\n{late} of {len(back)} not by the end" if late else "")
 
 
 def measure_e14(tables: Tables) -> Evidence:
@@ -210,7 +206,6 @@ NOTES = (
     "sent again after 200 ms and more, so that probes are late. Messages of the topics are not disturbed. In every run "
     "the first placements are by guess: the load manager knows no broker's place yet. Thin lines are repetitions."
 )
-EXPERIMENT = Experiment(
-    "epulsar-transient", "Placements while estimates are wrong, and afterwards", "ePulsar, Section 5.3", points
-)
+TITLE = "Placements while estimates are wrong, and afterwards"
+EXPERIMENT = Experiment("epulsar-transient", TITLE, "ePulsar, Section 5.3", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

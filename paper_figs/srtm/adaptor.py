@@ -92,7 +92,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_delay(axes: Axes, points: Frame) -> None:
-    """Mean over repetitions and 95 % interval of the mean, a line a case."""
     drawing.log_axis(axes, steps=(1,))
     for enabled, look in LOOKS.items():
         part = points[points.enabled == enabled].sort_values("middle_s")

@@ -9,6 +9,7 @@ violation of the SLO during the search.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, where, with_point
 from paper_figs.srtm import p99 as shared
 from paper_figs.srtm.grids import at, topic
-from paper_figs.srtm.p99 import SLO_MARGIN, by_arrivals, per_run, slo_of, slopes, summary
+from paper_figs.srtm.p99 import SLO_MARGIN, by_arrivals, measured, per_run, slo_of, slopes, summary
 from paper_figs.srtm.published import BROKER_3_P99_MS, FIG6_PUBLISHERS, FITS_ONE, INITIAL_LOADS_RPS
 from paper_figs.style import style_of
 
@@ -77,9 +78,7 @@ def cases(runs: Frame) -> Iterator[tuple[str, Frame]]:
             yield f"{kind.replace('poisson', 'Poisson')}, batch {batch}", part
 
 
-def by_size(part: Frame, system: str) -> Frame:
-    """p99: a row a repetition, a column a number of publishers."""
-    return where(part, system=system).pivot(index="repetition", columns="publishers", values="p99_ms")
+by_size = partial(measured, x="publishers")  # p99 by number of publishers
 
 
 def by_batch(part: Frame, system: str) -> tuple[Frame, Frame]:
@@ -99,9 +98,8 @@ def draw(tables: FigureTables) -> Drawing:
 
 def draw_fig6(tables: FigureTables) -> Drawing:
     """The same; in (a) also broker 3's publishers, of which the text prints the p99."""
-    looks = {
-        name: style_of(name)._replace(label=f"{style_of(name).label}, broker 3", is_open=True) for name in FIG6_SYSTEMS
-    }
+    plain = {system: style_of(system) for system in FIG6_SYSTEMS}
+    looks = {name: look._replace(label=f"{look.label}, broker 3", is_open=True) for name, look in plain.items()}
     marks = [*(keys.key(look, line=False) for look in looks.values()), keys.published_key("published, broker 3")]
     sheet, panels = _sheet(tables["runs"], FIG6_SYSTEMS, HIGHEST_MS, marks)
     brokers = tables["brokers"]
@@ -279,9 +277,8 @@ FIG6_CLAIMS = (
     ),
 )  # fmt: skip
 NOTES = f"{shared.MEAN_NOTE} {shared.STRIPS_NOTE} {shared.ENVELOPE_NOTE}"
-CONCENTRATION = Experiment(
-    "srtm-fig5", "The benefit of concentration", "SRTM, Fig. 5", fig5_points, open_to_systems=True
-)
-SHARES = Experiment("srtm-fig6", "The benefit of max-min shares", "SRTM, Fig. 6", fig6_points, open_to_systems=True)
+TITLE_5, TITLE_6 = "The benefit of concentration", "The benefit of max-min shares"
+CONCENTRATION = Experiment("srtm-fig5", TITLE_5, "SRTM, Fig. 5", fig5_points, open_to_systems=True)
+SHARES = Experiment("srtm-fig6", TITLE_6, "SRTM, Fig. 6", fig6_points, open_to_systems=True)
 FIG5 = Figure(CONCENTRATION, tables, draw, FIG5_CLAIMS, NOTES)
 FIG6 = Figure(SHARES, fig6_tables, draw_fig6, FIG6_CLAIMS, NOTES)

@@ -26,14 +26,8 @@ INDEPENDENT = {"publishers": 1_000}
 BATCHES = {"publishers": 1_000, "batch": BATCH}
 GROUP = 60  # publishers that emit at once: 60 can be split 2 to 6 ways
 SYNCHRONISED = {"publishers": 1_200, "group_size": GROUP}
-FACTORS = {
-    "k": "topology.brokers",
-    "batch": "workload.batch",
-    "group_size": "workload.group_size",
-    "margin": "study.margin",
-    "rate_rps": "workload.rate_rps",
-    "publishers": "workload.publishers",
-}
+FACTORS = {"k": "topology.brokers", "batch": "workload.batch", "group_size": "workload.group_size"}
+FACTORS |= {"margin": "study.margin", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
 SIMULATED = {1: series("simulated, batch 1", 0, "o"), BATCH: series(f"simulated, batch {BATCH}", 1, "o")}
 EXACT, EQ1 = Style("exact M/D/1", "#777777", "", "-"), Style("Eq. (1)", "#000000", "", ":")
 ODDS = {

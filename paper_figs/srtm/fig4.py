@@ -59,7 +59,6 @@ def _part(frame: Frame, alone: bool) -> Frame:
 
 
 def _long(runs: Frame) -> Frame:
-    """One row a run and percentile, ``ms``."""
     return runs.melt(["calibration", "k", "repetition"], list(LABELS), var_name="percentile", value_name="ms")
 
 

@@ -43,8 +43,7 @@ def tables(data: Data) -> FigureTables:
     from pyspark.sql import functions as f
 
     spread = in_ms(data.latency_histogram.where(f"metric in {tuple(METRICS)}"), QUANTILES, "run_id", "metric")
-    keys = ["load_rps", "mode", "repetition"]
-    runs = _with_load(data, spread)
+    keys, runs = ["load_rps", "mode", "repetition"], _with_load(data, spread)
     counted = data.table("brokers").groupBy("run_id").agg(*(f.max(name).alias(name) for name in COUNTERS))
     largest = data.table("processes").where("node != ''").groupBy("run_id").agg(f.max("rss_bytes").alias("rss_bytes"))
     collections = _with_load(data, counted.join(largest, "run_id"))
@@ -79,14 +78,12 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _places(axes: Axes, frame: Frame) -> Frame:
-    """The rows with their load's place on the axis."""
     loads = sorted(set(frame.load_rps))
     drawing.categories(axes, [f"{load:,.0f}" for load in loads])
     return frame.assign(place=frame.load_rps.map(loads.index))
 
 
 def _draw_times(axes: Axes, runs: Frame) -> None:
-    """Each repetition a small mark, their geometric mean a large one with its interval."""
     drawing.log_axis(axes, steps=(1, 3))
     rows = _places(axes, runs)
     for mode, look in LOOKS.items():
@@ -99,7 +96,6 @@ def _draw_times(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_collections(axes: Axes, collections: Frame) -> None:
-    """Bars of collections since the broker's start, with the mean pause above each."""
     rows = _places(axes, collections)
     for mode, look in LOOKS.items():
         part = rows[rows["mode"] == mode]

@@ -83,12 +83,10 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", br
     return RunSpec(**axes, workload_options=workload, study_options=CONFORMANT)
 
 
-def topic(
-    system: str, arrivals: str, publishers: int, batch: int, initial_loads_rps: tuple[float, ...] = ()
-) -> RunSpec:
+def topic(system: str, arrivals: str, publishers: int, batch: int, loads_rps: tuple[float, ...] = ()) -> RunSpec:
     """A topic of independent publishers x 10 msg/s on six brokers, idle or loaded (VI-B, VI-C)."""
     workload = {"publishers": publishers, "batch": batch}
-    study = {**CONFORMANT, "initial_loads_rps": list(initial_loads_rps)} if initial_loads_rps else CONFORMANT
+    study = {**CONFORMANT, "initial_loads_rps": list(loads_rps)} if loads_rps else CONFORMANT
     return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
 
 

@@ -24,10 +24,10 @@ from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
-from paper_figs.series import doublings, samples, where
+from paper_figs.series import doublings, samples
 from paper_figs.srtm import p99 as shared
 from paper_figs.srtm.grids import ARRIVALS, CONFORMANT, FEWER, arrivals, at, group_searches, grouped, most_brokers
-from paper_figs.srtm.p99 import SLO_MARGIN, per_run, slo_of, slopes, summary
+from paper_figs.srtm.p99 import SLO_MARGIN, measured, per_run, slo_of, slopes, summary
 from paper_figs.srtm.published import ITS_BROKERS, LARGEST_GROUP, LARGEST_SPREAD_MS, SPREAD_GROUP
 
 SYSTEMS = ("srtm", "max-min")
@@ -40,16 +40,12 @@ SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time"
 # --- grids -----------------------------------------------------------------------------------------
 
 
-def literal_points(scale: Scale) -> list[RunSpec]:
-    """Both systems, Poisson, with b from a trace recorded before, as the paper finds it ("profiled", no margin)."""
+def fig7_points(scale: Scale, options: Options) -> list[RunSpec]:
+    """The paper's grid; a few Poisson points again with b from a trace recorded before ("profiled", no margin)."""
     sizes = scale.pick(small=[], tiny=[5], quick=[5, 15, 30])
     conformant = [grouped(system, "poisson", size) for size in sizes for system in SYSTEMS]
-    return [msgspec.structs.replace(spec, study_options={}) for spec in conformant]
-
-
-def fig7_points(scale: Scale, options: Options) -> list[RunSpec]:
-    """The paper's grid, and a few of its points under the literal envelope."""
-    return group_searches(scale, SYSTEMS) + literal_points(scale)
+    literal = [msgspec.structs.replace(spec, study_options={}) for spec in conformant]
+    return group_searches(scale, SYSTEMS) + literal
 
 
 def fig8_points(scale: Scale, options: Options) -> list[RunSpec]:
@@ -81,8 +77,7 @@ def fig7_tables(data: Data) -> FigureTables:
     every = per_run(data, {"group_size": "workload.group_size", "envelope": "study.envelope"})
     conformant = every.pop("envelope") == CONFORMANT["envelope"]
     runs, literal = (every[rows].reset_index(drop=True) for rows in (conformant, ~conformant))
-    aside = over_repetitions(literal)
-    return {**over_repetitions(runs), "literal_runs": aside["runs"], "literal": aside["p99"]}
+    return {**over_repetitions(runs), "literal_runs": literal, "literal": over_repetitions(literal)["p99"]}
 
 
 def fig8_tables(data: Data) -> FigureTables:
@@ -131,16 +126,11 @@ def by_kind(tables: Tables, figure: str) -> list[tuple[str, Frame]]:
     return list(runs[runs.system.isin([*SYSTEMS, FORCED])].groupby("arrivals", sort=False))
 
 
-def measured(part: Frame, x: str, value: str, system: str) -> Frame:
-    """``value`` of a system: a row a repetition, a column an ``x``, ascending."""
-    return where(part, system=system).pivot(index="repetition", columns=x, values=value)
-
-
 def measure_r12(tables: Tables) -> Evidence:
     """SRTM's p99 and number of brokers at every group size."""
     exact, direction = [], []
     for kind, part in by_kind(tables, "srtm-fig7"):
-        p99, count = (measured(part, "group_size", value, "srtm") for value in ("p99_ms", "broker_count"))
+        p99, count = (measured(part, "srtm", "group_size", value) for value in ("p99_ms", "broker_count"))
         sizes = sorted(set(part.group_size))
         most_ms = SLO_MARGIN * slo_of(part)
         meets = [at_most(f"{kind}, groups of {size}: p99", samples(p99[size]), most_ms, "ms") for size in sizes]
@@ -162,7 +152,7 @@ def measure_r13(tables: Tables) -> Evidence:
     for kind, part in by_kind(tables, "srtm-fig7"):
         small, large = part.group_size.min(), part.group_size.max()
         (srtm, srtm_count), (other, count) = (
-            [measured(part, "group_size", value, system) for value in ("p99_ms", "broker_count")] for system in SYSTEMS
+            [measured(part, system, "group_size", value) for value in ("p99_ms", "broker_count")] for system in SYSTEMS
         )
         label, p99 = f"{kind}, groups of {large}", other[large]
         fewer = samples(count[large] - srtm_count[large])
@@ -197,7 +187,7 @@ def measure_r15(tables: Tables) -> Evidence:
     exact, direction = [], []
     for kind, part in by_kind(tables, "srtm-fig9"):
         small = part[part.spread_ms <= SMALL_MS]
-        srtm, other = (measured(small, "spread_ms", "p99_ms", system) for system in SYSTEMS)
+        srtm, other = (measured(small, system, "spread_ms") for system in SYSTEMS)
         ratios = np.log2(srtm / other)
         for spread, ratio in ratios.items():
             label = f"{kind}, spread {spread:.0f} ms: log2 p99, SRTM over Max-Min"
@@ -218,7 +208,7 @@ def measure_r16(tables: Tables) -> Evidence:
     exact, direction = [], []
     for (kind, system), part in runs[runs.system.isin(SYSTEMS)].groupby(["arrivals", "system"], sort=False):
         for value, unit in (("log2_p99", "doublings"), ("broker_count", "brokers")):
-            wide = measured(part, "spread_ms", value, system)
+            wide = measured(part, system, "spread_ms", value)
             falls = [round(slope, 9) for slope in slopes(wide)]  # a constant has slope 0, not 1e-17
             label = f"{kind}, {system}: slope of {value}"
             exact.append(below(label, falls, 0.0, f"{unit} per ms"))

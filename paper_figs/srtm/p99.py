@@ -15,7 +15,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs import drawing, keys
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
-from paper_figs.series import in_ms, with_others, with_point
+from paper_figs.series import in_ms, where, with_others, with_point
 from paper_figs.srtm import published
 from paper_figs.srtm.grids import ARRIVALS, CONFORMANT
 from paper_figs.style import Style, looks_of
@@ -75,6 +75,11 @@ def by_arrivals(runs: Frame) -> list[tuple[str, Frame]]:
     """The kinds of arrivals that were run, Poisson first, and their rows."""
     every = [(kind, runs[runs.arrivals == kind]) for kind in ARRIVALS]
     return [(kind, part) for kind, part in every if len(part)]
+
+
+def measured(part: Frame, system: str, x: str, value: str = "p99_ms") -> Frame:
+    """``value`` of a system: a row a repetition, a column an ``x``, ascending."""
+    return where(part, system=system).pivot(index="repetition", columns=x, values=value)
 
 
 def slopes(wide: Frame) -> list[float]:

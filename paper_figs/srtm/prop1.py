@@ -43,9 +43,7 @@ def tables(data: Data) -> FigureTables:
     """``sums``: S(t) by kind and k; ``gaps``: S^(k)(t) - S(t) of each run; ``output``: the most over b + r D."""
     from analysis import metrics
 
-    sums = with_point(data, metrics.running_sum_of_delay(data.messages, STEP_NS, ["run_id"]), FACTORS)
-    sums = sums[sums.system == "lb"].reset_index(drop=True)
-    sums["kind"] = kind_of(sums)
+    sums = named(with_point(data, metrics.running_sum_of_delay(data.messages, STEP_NS, ["run_id"]), FACTORS))
     sums["delay_s"] = sums["delay_sum_ns"] / SECOND_NS
     wide = sums.pivot_table(index=["kind", "repetition", "t_ns"], columns="k", values="delay_s").reset_index()
     wide["at_s"] = (wide["t_ns"] - wide["t_ns"].min()) / SECOND_NS
@@ -55,12 +53,12 @@ def tables(data: Data) -> FigureTables:
     return {"sums": means, "gaps": gaps_of(wide, ks), "output": output_of(data)}
 
 
-def kind_of(frame: Frame) -> list[str]:
-    """The name in ``KINDS`` of each row's workload: they differ in arrivals, publishers and groups."""
-    kinds = KINDS.items()
+def named(frame: Frame) -> Frame:
+    """The rows of lb, with ``kind``: the name in ``KINDS``, whose workloads differ in arrivals, publishers, groups."""
+    frame, kinds = frame[frame.system == "lb"].reset_index(drop=True), KINDS.items()
     names = {(arrivals, of["publishers"], of.get("group_size", 1)): name for name, (arrivals, of) in kinds}
     sizes = frame["group_size"].astype(float).fillna(1)
-    return [names[point] for point in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)]
+    return frame.assign(kind=[names[key] for key in zip(frame["arrivals"], frame["publishers"], sizes, strict=True)])
 
 
 def gaps_of(wide: Frame, ks: list[int]) -> Frame:
@@ -93,9 +91,7 @@ def output_of(data: Data) -> Frame:
         frames.append(with_point(data, most.groupBy("run_id", "window_ns").agg(excess), FACTORS).assign(of=whose))
     output = pd.concat(frames, ignore_index=True)
     output["interval_ms"] = output.pop("window_ns") // MILLISECOND_NS
-    output = output[output.system == "lb"].reset_index(drop=True)
-    output["kind"] = kind_of(output)
-    return output.sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)
+    return named(output).sort_values(["of", "interval_ms", "kind", "k", "repetition"], ignore_index=True)
 
 
 def draw(tables: FigureTables) -> Drawing:

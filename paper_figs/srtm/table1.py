@@ -78,15 +78,9 @@ def moved_back(decisions: SparkFrame) -> SparkFrame:
     from pyspark.sql import functions as f
 
     count = f.col("publisher_count")
-    ends = (
-        decisions.where("kind = 'trial'")
-        .groupBy("run_id", "broker", "iteration")
-        .agg(
-            f.min_by(count, "round").alias("first"),
-            f.max_by(count, "round").alias("last"),
-            f.max(f.when(count > 0, f.col("broker"))).alias("used"),
-        )
-    )
+    trials = decisions.where("kind = 'trial'").groupBy("run_id", "broker", "iteration")
+    used = f.max(f.when(count > 0, f.col("broker"))).alias("used")
+    ends = trials.agg(f.min_by(count, "round").alias("first"), f.max_by(count, "round").alias("last"), used)
     before = Window.partitionBy("run_id", "broker").orderBy("iteration")
     iterations = Window.partitionBy("run_id").orderBy("iteration")
     reach = f.max("used").over(iterations.rangeBetween(Window.unboundedPreceding, -1))

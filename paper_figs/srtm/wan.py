@@ -91,7 +91,6 @@ def _places(axes: Axes, runs: Frame) -> list[tuple[str, Frame]]:
 
 
 def _draw_parts(axes: Axes, runs: Frame) -> None:
-    """A stack a system and testbed, and the whole's interval at its top."""
     for testbed, part in _places(axes, runs):
         stacks = part.groupby("place").mean(numeric_only=True).clip(lower=0.0)
         height = 0.0 * stacks.mean_ms
@@ -111,7 +110,6 @@ def _draw_parts(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_percentiles(axes: Axes, runs: Frame) -> None:
-    """Means and intervals over repetitions: virtual open, emulated filled."""
     for testbed, part in _places(axes, runs):
         for name, look in PERCENTILES.items():
             shown = look._replace(is_open=testbed == "virtual")
