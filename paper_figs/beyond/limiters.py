@@ -129,17 +129,16 @@ def points_of(data: Data) -> Frame:
     for name, has in zip(runs.name, runs.factors, strict=True):
         limiter = LIMITERS.get(name, Limiter(name))
         period, overlay = PERIOD if limiter.period else "", "full-mesh" if limiter.overlay else ""
-        rows.append(
-            [
-                int(has.get("topology.nodes", 0)),
-                next((has[factor] for factor in PERIODS if factor in has), period),
-                next((has[factor] for factor in OVERLAYS if factor in has), overlay),
-                float(has.get("topology.delay_factor", 1.0)),
-                float(has.get("topology.loss_probability", 0.0)),
-                has.get("study.clock_skew", "0ms"),
-                has.get("study.faults", "[]"),
-            ]
-        )
+        varied = [
+            int(has.get("topology.nodes", 0)),
+            next((has[factor] for factor in PERIODS if factor in has), period),
+            next((has[factor] for factor in OVERLAYS if factor in has), overlay),
+            float(has.get("topology.delay_factor", 1.0)),
+            float(has.get("topology.loss_probability", 0.0)),
+            has.get("study.clock_skew", "0ms"),
+            has.get("study.faults", "[]"),
+        ]
+        rows.append(varied)
     columns = ["nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
     return runs[["run_id", "name", "repetition"]].astype({"repetition": int}).join(frame_of(rows, columns))
 

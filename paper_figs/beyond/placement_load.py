@@ -154,7 +154,6 @@ def _draw_moves(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
-    """Means as lines, the worst message as open marks above them."""
     drawing.log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
     for system, look in looks_of(SYSTEMS).items():

@@ -92,12 +92,6 @@ def point(variant: str, load: str, options: Options) -> RunSpec:
     return replace(spec, workload="instants", workload_options=SLOW_LOAD) if load == SLOW else spec
 
 
-def growing(options: Options) -> RunSpec:
-    """The small load on which duplicates can be watched."""
-    spec = limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
-    return replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
-
-
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
@@ -105,7 +99,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     sound = [(ORACLE, load) for load in loads] + [(base, load) for base, load in BASES if load in loads]
     specs = [point(variant, load, {}) for variant, load in sound]
     specs += [point(switch.base, switch.load, switch.options) for switch in chosen if switch.load in loads]
-    return at(scale, [*specs, growing({}), growing({"literal_merge": True})])
+    growing = (limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **more) for more in ({}, {"literal_merge": True}))
+    specs += [replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"}) for spec in growing]
+    return at(scale, specs)
 
 
 def tables(data: Data) -> FigureTables:

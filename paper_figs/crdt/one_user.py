@@ -197,7 +197,6 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 
 
 def _figures(load: UserTrace, of_precision: tuple[Claim, ...], of_usage: tuple[Claim, ...]) -> tuple[Figure, Figure]:
-    """Precision, and memory and bandwidth, on one trace."""
     numbers, both = (f"5.{load.number}", f"5.{load.number + 1}"), (COUNTER, load.queue)
     title = f"Precision, one user, {load.name}"
     first = precision.figure(numbers[0], title, load.data_set, both, of_precision, EXTENSIONS_NOTE)

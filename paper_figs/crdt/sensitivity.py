@@ -90,7 +90,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_by_capacity(axes: Axes, runs: Frame, value: str, label: str, looks: Looks = LOOKS) -> None:
-    """Means with intervals; open markers where a round chooses among all neighbours."""
     log_axis(axes, "x", at=sorted(set(runs.capacity)))
     mean_lines(axes, runs, "capacity", value, "series", looks, apart_points=3)
     axes.set(xlabel="capacity c (tokens)", ylabel=label)

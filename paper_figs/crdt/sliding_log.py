@@ -57,7 +57,8 @@ def burst_points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def burst_tables(data: Data) -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
-    alone, together = (_on(data, nodes) for nodes in ("= '1'", "!= '1'"))
+    runs = collect(data.runs.selectExpr("run_id", "factors['topology.nodes'] = '1' as alone"), ["run_id"])
+    alone, together = (data.select(list(runs.run_id[runs.alone == is_alone])) for is_alone in (True, False))
     return {**saturated_tables(alone), "bursts": _bursts(alone), "sent": _sent(together)}
 
 
@@ -69,12 +70,6 @@ def saturated_tables(data: Data) -> FigureTables:
     requests = requests.sort_values(["system", "repetition", "request_id"], ignore_index=True)
     requests["count"] = requests.groupby(["system", "repetition"]).cumcount() + 1
     return {"admitted": requests[["system", "repetition", "request_id", "at_s", "count"]]}
-
-
-def _on(data: Data, nodes: str) -> Data:
-    """The runs whose number of nodes is such."""
-    runs = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
-    return data.select(list(runs.run_id))
 
 
 def _bursts(data: Data) -> Frame:
