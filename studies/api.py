@@ -66,11 +66,6 @@ A = TypeVar("A", bound=Asked)  # what it asks
 R = TypeVar("R")  # what it gets back
 
 
-def any_system(system: System) -> bool:
-    """No system runs: any may be named."""
-    return True
-
-
 @dataclass(frozen=True)
 class Study(Generic[C, A, R]):
     """One kind of study.
@@ -90,7 +85,7 @@ class Study(Generic[C, A, R]):
     asked: Callable[[Point, C], A]
     journal: Callable[[Point, A, R], Journal]
     expected_seconds: Callable[[RunSpec, bool], float]
-    fits: Callable[[System], bool] = any_system
+    fits: Callable[[System], bool] = lambda system: True  # no system runs: any may be named
     offer: Offer | None = None  # what its workloads offer; None: it looks at none
     virtual: object = None
     live: object = None

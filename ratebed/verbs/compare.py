@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from analysis.fidelity import Pair
 from core.errors import SpecError
 from core.records import Json, Row
 from ratebed import options as o
+
+if TYPE_CHECKING:
+    from analysis.fidelity import Pair
 
 
 def compare(
@@ -32,7 +35,7 @@ def compare(
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
 
 
-def _pair(pair: Pair) -> Json:
+def _pair(pair: "Pair") -> Json:
     names = ("virtual_run_id", "live_run_id", "testbed", "validity")
     return {name: getattr(pair, name) for name in names} | {name: pair.spec[name] for name in ("seed", "repetition")}
 

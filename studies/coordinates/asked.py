@@ -84,7 +84,6 @@ class TripTable:
         self._look_up(sorted(set(self._roots)))
 
     def _look_up(self, ends: list[str]) -> None:
-        """Delay, jitter and what comes through between all ``ends``."""
         self._row = {end: row for row, end in enumerate(ends)}
         ways = [[_way(self._topology.path(here, there).links) for there in ends] for here in ends]
         self._between = [np.array([[way[k] for way in line] for line in ways]) for k in range(3)]

@@ -49,7 +49,6 @@ def journal(point: Point, asked: Searching, search: Searched) -> Journal:
 
 
 def _decisions(search: Searched, shown: Round, kind: str, number: int, iteration: int) -> list[Row]:
-    """One row a broker: what it carried, what the search saw."""
     counts = np.bincount(shown.assignment[shown.assignment >= 0], minlength=len(shown.rates_rps))
     brokers = zip(shown.rates_rps, shown.sub_buckets, shown.measured.brokers, strict=True)
     return [

@@ -128,7 +128,6 @@ def _persist(asked: PlacementRequest, brokers: Sequence[str]) -> Persist | None:
 
 
 def _messages(journal: NodeJournal) -> list[Recorded]:
-    """What nodes sent and got, where steps are kept."""
     messages = []
     for step in journal.steps:
         if isinstance(step.event, Delivery):

@@ -109,7 +109,6 @@ class Subscription:
             self._retries.succeeded()
 
     def _broken(self, why: str) -> None:
-        """The connection is gone; try again, a bounded number of times."""
         self.last_problem = f"{self.topic} at {self.address}: {why}"
         pause_ns = self._retries.next_ns()
         self.state = "waiting" if pause_ns is not None else "gone"

@@ -62,30 +62,19 @@ class Place:
                 raise
 
 
-_HERE = "testbed.hosts"
-LOCAL = Place("local", f"{_HERE}.local:LocalSite", f"{_HERE}.local:probe", has_links=False)
-MININET = Place(
-    "mininet",
-    f"{_HERE}.mininet.site:MininetSite",
-    f"{_HERE}.mininet.site:probe",
-    privileges="root",
-    checker=f"{_HERE}.mininet.site:check_options",
-)
-DOCKER = Place(
-    "docker",
-    f"{_HERE}.docker.site:DockerSite",
-    f"{_HERE}.docker.site:probe",
-    privileges="root",
-    checker=f"{_HERE}.docker.wishes:read_wishes",
-    files={"image": ".tar"},
-)
+_LOCAL, _MININET, _DOCKER = (f"testbed.hosts.{name}" for name in ("local", "mininet.site", "docker.site"))
+_INVENTORY = "testbed.hosts.ssh.inventory"
+LOCAL = Place("local", f"{_LOCAL}:LocalSite", f"{_LOCAL}:probe", has_links=False)
+MININET = Place("mininet", f"{_MININET}:MininetSite", f"{_MININET}:probe", "root", checker=f"{_MININET}:check_options")
+_WISHES = "testbed.hosts.docker.wishes:read_wishes"
+DOCKER = Place("docker", f"{_DOCKER}:DockerSite", f"{_DOCKER}:probe", "root", checker=_WISHES, files={"image": ".tar"})
 SSH = Place(
     "ssh",
-    f"{_HERE}.ssh.site:SshSite",
-    f"{_HERE}.ssh.inventory:probe",
+    "testbed.hosts.ssh.site:SshSite",
+    f"{_INVENTORY}:probe",
     privileges="keys",
     has_links=False,
     has_our_files=False,
-    checker=f"{_HERE}.ssh.inventory:check_options",
+    checker=f"{_INVENTORY}:check_options",
     files={"inventory": ""},
 )

@@ -110,6 +110,7 @@ def _lasts(spans: list[Span]) -> bool:
 
 
 def _end(spans: list[Span], now_ns: int, broker: str = "") -> None:
-    """End what lasts, if it is of that broker (or of any)."""
-    if _lasts(spans) and broker in ("", spans[-1].broker):
-        spans[-1].end_ns = now_ns
+    """End what lasts, of that broker (or of any): another may have begun before."""
+    own = [span for span in spans if broker in ("", span.broker)]
+    if _lasts(own):
+        own[-1].end_ns = now_ns

@@ -132,7 +132,7 @@ def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
-        ("workload = 'poisson'\nstudy_options = { envelope = 'guessed' }", "grid 1: study: envelope"),
+        ("workload = 'poisson'\nstudy_options = { envelope = 'guessed' }", "grid 1: study distribution: envelope"),
         ("workload = 'poisson'\ntopology = 'full-mesh'", "no brokers"),
         ("workload = 'requests'", "requests"),
         ("workload = 'poisson'\ncalibration = 'none'", "srtm-paper"),
