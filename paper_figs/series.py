@@ -4,11 +4,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from typing import TypeVar
 
 from analysis.spark import collect
 from analysis.verdicts import Check, above, below
+from core.records import Options
 from core.units import MILLISECOND_NS
 from paper_figs.light import Data, Frame, Series, SparkFrame
+
+Name = TypeVar("Name")
 
 
 def with_point(
@@ -37,11 +41,12 @@ def in_ms(latency: SparkFrame, quantiles: Mapping[float, str], *by: str) -> Spar
 def plain(frame: Frame, factors: Iterable[str]) -> Frame:
     """Factors from the text that the tables hold to numbers and truth values; what is neither stays."""
     for column in factors:
-        frame[column] = [_value(text) for text in frame[column]]
+        frame[column] = [value_of(text) for text in frame[column]]
     return frame
 
 
-def _value(text: object) -> object:
+def value_of(text: object) -> object:
+    """A factor as it was before it became text."""
     with suppress(ValueError):
         return json.loads(text) if isinstance(text, str) else text
     return text
@@ -64,6 +69,11 @@ def frame_of(rows: Iterable[object], columns: Sequence[str]) -> Frame:
 def with_others(systems: Sequence[str], points: Frame) -> list[str]:
     """``systems``, and after them those that joined the figure's grid."""
     return [*systems, *sorted(set(points.system) - set(systems))]
+
+
+def case_of(run: Options, cases: Mapping[Name, Options]) -> Name:
+    """The most special case whose options a run has all."""
+    return max((case for case in cases if cases[case].items() <= run.items()), key=lambda case: len(cases[case]))
 
 
 def where(frame: Frame, **values: object) -> Frame:

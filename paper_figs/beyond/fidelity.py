@@ -77,14 +77,12 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _look(quantile: str, side: str) -> Style:
-    """Virtual: open marks and dashes; emulated: filled."""
     words, is_open = f"{quantile}, {SIDES[side]}", side == "virtual"
     place = QUANTILES.index(quantile)
     return series(words, place, "o^D"[place], "--" if is_open else "-", is_open)
 
 
 def _draw_percentiles(axes: Axes, latency: Frame) -> None:
-    """Means over repetitions with their intervals, virtual beside emulated."""
     for quantile, (side, points) in product(QUANTILES, zip(SIDES, (-2.5, 2.5), strict=True)):
         values = latency[f"{side}_{quantile}_ms"].clip(lower=FLOOR_MS)
         shown = latency.assign(shown=values, k=latency.k + points / 42)

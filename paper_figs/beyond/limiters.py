@@ -5,7 +5,6 @@ throttler's cycle.  Where a figure does not vary it, it is 1 s for all, so that 
 not in how often.  All run on the topology wan, a city a node.
 """
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from harness.experiment import RunSpec
 from paper_figs.beyond.faults import Faults
 from paper_figs.beyond.load import Load
 from paper_figs.light import Data, Frame, Series
-from paper_figs.series import frame_of, in_ms, joined
+from paper_figs.series import case_of, frame_of, in_ms, joined, value_of
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney, Tokyo, Frankfurt, Mumbai"  # ours; the first has the servers
 PERIOD = "1s"  # ours: the thesis gossips every 300 ms, Doorman refreshes every 5 s
@@ -104,15 +103,11 @@ def name_of(system: str, factors: Mapping[str, str], topology: str = "wan") -> s
     """The name in ``LIMITERS`` of a run with these factors; ``oracle``; or the system itself, if it joined."""
     if topology != "wan":
         return ORACLE if system == "centralised" else f"{system} on {topology}"
-    same = [(name, limiter) for name, limiter in LIMITERS.items() if limiter.system == system]
-    for name, limiter in sorted(same, key=lambda pair: -len(pair[1].options)):  # the more special first
-        wanted = {
-            f"system.{option}": value if isinstance(value, str) else json.dumps(value)
-            for option, value in limiter.options.items()
-        }
-        if wanted.items() <= factors.items():
-            return name
-    return system
+    cases: dict[str, Options] = {system: {}}
+    for name, limiter in LIMITERS.items():
+        options = {f"system.{option}": value for option, value in limiter.options.items()}
+        cases[name] = {"system": limiter.system, **options}
+    return case_of({"system": system, **{factor: value_of(text) for factor, text in factors.items()}}, cases)
 
 
 def named(data: Data) -> Frame:
@@ -134,17 +129,16 @@ def points_of(data: Data) -> Frame:
     for name, has in zip(runs.name, runs.factors, strict=True):
         limiter = LIMITERS.get(name, Limiter(name))
         period, overlay = PERIOD if limiter.period else "", "full-mesh" if limiter.overlay else ""
-        rows.append(
-            [
-                int(has.get("topology.nodes", 0)),
-                next((has[factor] for factor in PERIODS if factor in has), period),
-                next((has[factor] for factor in OVERLAYS if factor in has), overlay),
-                float(has.get("topology.delay_factor", 1.0)),
-                float(has.get("topology.loss_probability", 0.0)),
-                has.get("study.clock_skew", "0ms"),
-                has.get("study.faults", "[]"),
-            ]
-        )
+        varied = [
+            int(has.get("topology.nodes", 0)),
+            next((has[factor] for factor in PERIODS if factor in has), period),
+            next((has[factor] for factor in OVERLAYS if factor in has), overlay),
+            float(has.get("topology.delay_factor", 1.0)),
+            float(has.get("topology.loss_probability", 0.0)),
+            has.get("study.clock_skew", "0ms"),
+            has.get("study.faults", "[]"),
+        ]
+        rows.append(varied)
     columns = ["nodes", "period", "overlay", "delay", "loss", "skew", "faults"]
     return runs[["run_id", "name", "repetition"]].astype({"repetition": int}).join(frame_of(rows, columns))
 

@@ -141,7 +141,6 @@ def _draw_jitter(axes: Axes, points: Frame, ways: list[str]) -> None:
 
 
 def _draw_loss(axes: Axes, points: Frame, ways: list[str]) -> None:
-    """Lost probes, of all directions of a point, with 95 % intervals (Wilson's)."""
     points = points[points.requested_delay_ms.isin(points[points.requested_loss_probability > 0].requested_delay_ms)]
     most = 100 * float(points.requested_loss_probability.max()) if len(points) else 1.0
     curve(axes, [0, most], [0, most], WANTED, width=0.8)

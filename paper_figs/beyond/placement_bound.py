@@ -86,7 +86,6 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_violations(axes: Axes, runs: Frame, x: str) -> None:
-    """Estimates and truth, in percent of the pairs."""
     draw_policies(axes, runs, x, "true_violation_ratio", 100.0, is_true=True)
     draw_policies(axes, runs, x, "estimated_violation_ratio", 100.0, policies=ESTIMATING)
     axes.set(xlabel=LABELS[x], ylabel="pairs above the bound (%)", ylim=(-4, 104))

@@ -169,7 +169,6 @@ def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, passes: bool
 
 
 def _words(row: Frame) -> str:
-    """How long nobody leads, messages are held up, and fewer are in bound."""
     if row.empty:
         return ""
     back = row.iloc[0]

@@ -154,7 +154,6 @@ def _draw_moves(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
-    """Means as lines, the worst message as open marks above them."""
     drawing.log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
     for system, look in looks_of(SYSTEMS).items():
@@ -190,15 +189,14 @@ def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
 NOTES = (
     "All clients in New York, 8 ms from their site, that 5 ms from the city; the key says how long a message takes "
     f"over each city's broker. {TOPICS} topics of a producer and a consumer each; a broker sends out {OUT_RPS:g} "
-    f"messages/s and counts as overloaded from {MARK:.0%} of that. The load manager starts after 1.6 s, clients find"
-    " it after 2 s. Where a broker gets more than it can send out its queue grows to the end of the run. Pulsar's "
+    f"messages/s and counts as overloaded from {MARK:.0%} of that. The load manager starts after 1.6 s, clients find "
+    "it after 2 s. Where a broker gets more than it can send out its queue grows to the end of the run. Pulsar's "
     "hash spreads the load before it is one. Algorithm 1 moves a topic only to brokers that it expects to meet the "
     "bound, if there are any, and leaves it on the overloaded broker where those are full: it does not reckon with "
     "queues. ePulsar's expectation counts the access twice (81 ms over Chicago, which takes 49; 56 ms over New "
-    "York): under a bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems"
-    " to meet the bound all are candidates; a topic that leaves in any case then moves as often as its guard lets "
-    "it. Lines of (a), (b), (d), (e): means with "
-    "95 % intervals over repetitions, those of (a) and (d) set side by side."
+    "York): under a bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems "
+    "to meet the bound all are candidates; a topic that leaves in any case then moves as often as its guard lets it. "
+    "Lines of (a), (b), (d), (e): means with 95 % intervals over repetitions, those of (a) and (d) set side by side."
 )
 TITLE = "Placement when the best site is full"
 EXPERIMENT = Experiment("placement-load", TITLE, "ours; ePulsar, 3.4.3", points, repetitions={"quick": 2})

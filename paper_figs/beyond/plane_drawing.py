@@ -141,7 +141,6 @@ def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
 
 
 def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
-    """The limiters' names beside their bases' points, and ``more``."""
     bases = [
         (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
         for name, part in parts.items()

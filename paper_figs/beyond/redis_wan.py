@@ -12,7 +12,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import wan
 from paper_figs.beyond.wan import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL
-from paper_figs.drawing import SMALL, beside, categories, curve, interval_points, panels, rule
+from paper_figs.drawing import SMALL, categories, curve, interval_points, mean_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
 from paper_figs.keys import key, legend_above
@@ -50,7 +50,6 @@ def tables(data: Data) -> FigureTables:
 
 
 def _pairs(runs: Frame) -> Frame:
-    """Runs of one repetition, as ``PAIRS`` has them."""
     import pandas as pd
 
     pairs = []
@@ -120,11 +119,9 @@ def _draw_latency(axes: Axes, latency: Frame) -> None:
 def _draw_cities(axes: Axes, cities: Frame) -> None:
     """Medians less what the links take, by city: means over repetitions with intervals."""
     order = cities.drop_duplicates("city").sort_values("rtt_ms")
-    for shift, series in zip(beside(len(SERIES), 0.6), SERIES, strict=True):
-        group = _of(cities, *series)
-        of_cities = [samples(group[group.city == city].beyond_ms) for city in order.city]
-        at = [place + shift for place, values in enumerate(of_cities) if values]
-        interval_points(axes, at, [t_interval(values) for values in of_cities if values], _look(*series))
+    looks = {look.label: look for look in (_look(*series) for series in SERIES)}
+    named = cities.assign(look=[_look(*run).label for run in zip(cities.name, cities.testbed, strict=True)])
+    mean_points(axes, named, "city", "beyond_ms", "look", looks, list(order.city), 0.6)
     rows = zip(order.city, order.rtt_ms, strict=True)
     categories(axes, [f"{city}\n{rtt_ms:.0f} ms" for city, rtt_ms in rows], size=SMALL)
     rule(axes, 0, reference=True)
@@ -132,7 +129,6 @@ def _draw_cities(axes: Axes, cities: Frame) -> None:
 
 
 def _draw_bytes(axes: Axes, runs: Frame) -> None:
-    """Errors against the oracle over bytes a request: means with intervals both ways."""
     for series in SERIES:
         group, look = _of(runs, *series), _look(*series)
         if group.empty:

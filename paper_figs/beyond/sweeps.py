@@ -57,22 +57,17 @@ def sweep_means(runs: Frame) -> Frame:
     The base's number of nodes is the most frequent one.
     """
     runs = runs[runs.name.isin(order_of(runs.name))]
+    bases = {sweep.column: sweep.base for sweep in SWEEPS}
+    if len(runs):
+        bases["nodes"] = runs.nodes.mode().iloc[0]
     rows = []
-    for sweep in SWEEPS:
-        part, own = runs, base_value(runs, sweep)
-        for other in SWEEPS:
-            if other.column != sweep.column:
-                part = part[part[other.column].isin([base_value(runs, other), ""])]
-        for (name, value), group in part.groupby(["name", sweep.column], sort=True):
+    for varied, base in bases.items():
+        part = runs
+        for column in bases.keys() - {varied}:
+            part = part[part[column].isin([bases[column], ""])]
+        for (name, value), group in part.groupby(["name", varied], sort=True):
             for measure in MEASURES:
-                point = sweep.column, name, str(value), measure, value in ("", own)
+                point = varied, name, str(value), measure, value in ("", base)
                 rows.append((point, list(group[measure].dropna().astype(float))))
     table = interval_table(["sweep", "name", "value", "measure", "is_base"], rows)
     return table.astype({"is_base": bool, "mean": float})
-
-
-def base_value(runs: Frame, sweep: Sweep) -> object:
-    """What a factor is while others are varied."""
-    if sweep.column != "nodes":
-        return sweep.base
-    return runs.nodes.mode().iloc[0] if len(runs) else sweep.base

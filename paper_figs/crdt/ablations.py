@@ -30,7 +30,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import samples
+from paper_figs.series import case_of, samples
 from paper_figs.style import Style, style_of
 
 NODES, CAPACITY = 10, 150
@@ -67,6 +67,8 @@ SWITCHES = (
     Switch("A10  node in the key", FL, {"key": "birth-node"}, printed=False),
     Switch("A10  clock of 1 ms", FL, {"resolution": "1ms"}, printed=False),
 )
+ROWS: dict[int, Options] = {-1: {}}  # what a run has whose switch is that of this row; -1: sound
+ROWS |= {n: {"variant": switch.base, "load": switch.load, **switch.options} for n, switch in enumerate(SWITCHES)}
 TINY = {"refill_cap", "literal_echo", "push"}  # options that the tiny scale looks at
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name in switch.options if name != "choice"}
@@ -90,12 +92,6 @@ def point(variant: str, load: str, options: Options) -> RunSpec:
     return replace(spec, workload="instants", workload_options=SLOW_LOAD) if load == SLOW else spec
 
 
-def growing(options: Options) -> RunSpec:
-    """The small load on which duplicates can be watched."""
-    spec = limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **options)
-    return replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"})
-
-
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter, sound systems, and one switch each."""
     loads = scale.pick(small=(DATA_SET,), tiny=(DATA_SET, SLOW))  # the slow one takes 20 minutes of real time
@@ -103,7 +99,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     sound = [(ORACLE, load) for load in loads] + [(base, load) for base, load in BASES if load in loads]
     specs = [point(variant, load, {}) for variant, load in sound]
     specs += [point(switch.base, switch.load, switch.options) for switch in chosen if switch.load in loads]
-    return at(scale, [*specs, growing({}), growing({"literal_merge": True})])
+    growing = (limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **more) for more in ({}, {"literal_merge": True}))
+    specs += [replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"}) for spec in growing]
+    return at(scale, specs)
 
 
 def tables(data: Data) -> FigureTables:
@@ -114,7 +112,7 @@ def tables(data: Data) -> FigureTables:
     runs = per_run(data, more=FACTORS)
     runs = runs[(runs.variant != ORACLE) & (runs.nodes == NODES)].reset_index(drop=True)
     runs["load"] = runs["data_set"].fillna(SLOW)
-    runs["row"] = [row_of(run) for run in runs.to_dict("records")]
+    runs["row"] = [case_of(run, ROWS) for run in runs.to_dict("records")]
     runs = runs[["variant", "load", "row", "repetition", *READINGS, *MEASURES, "convergence_ns"]]
     return {"runs": runs, "summary": summary(runs), "growth": _growth(data)}
 
@@ -129,12 +127,6 @@ def _growth(data: Data) -> Frame:
     curves = collect(over_time.select("run_id", "t_ns", "state_bytes"), ["run_id", "t_ns"]).merge(points, on="run_id")
     curves = curves.assign(t_s=curves.t_ns / SECOND_NS, printed=[value is True for value in curves.printed])
     return curves[["printed", "repetition", "t_s", "state_bytes"]]
-
-
-def row_of(run: Options) -> int:
-    """Which switch a run has on; -1 if none."""
-    asked = ({"variant": switch.base, "load": switch.load, **switch.options} for switch in SWITCHES)
-    return next((place for place, options in enumerate(asked) if options.items() <= run.items()), -1)
 
 
 def summary(runs: Frame) -> Frame:

@@ -24,7 +24,7 @@ from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Data, Drawing
-from paper_figs.series import by_repetition, samples
+from paper_figs.series import samples
 from paper_figs.style import looks_of, series
 
 ADMITTED, REJECTED = series("admitted by the centralised limiter", 0), series("rejected by it", 1)
@@ -84,19 +84,19 @@ def measure_t3(tables: Tables) -> Evidence:
     """Largest gaps of the slow variants against queue+F's, and that the largest is not the last."""
     runs = tables["crdt-fig5.3/runs"]
     exact, direction = [], []
-    fast = by_repetition(runs, "gap_peak_count", variant=F)
+    peak = runs.pivot(index="repetition", columns="variant", values="gap_peak_count")
     for variant in SLOW:
-        peak = by_repetition(runs, "gap_peak_count", variant=variant)
+        more, times = samples(peak[variant] - peak[F]), samples(peak[variant] / peak[F])
         shrinks = precision.gap_shrinks(runs, variant, "gap of the {}, largest minus last")
-        exact += [at_least(f"largest gap of the {variant} over that of the {F}", samples(peak / fast), MUCH), shrinks]
-        direction += [above(f"largest gap, {variant} minus {F}", samples(peak - fast), 0.0, "requests"), shrinks]
+        exact += [at_least(f"largest gap of the {variant} over that of the {F}", times, MUCH), shrinks]
+        direction += [above(f"largest gap, {variant} minus {F}", more, 0.0, "requests"), shrinks]
     return Evidence(tuple(exact), tuple(direction))
 
 
 def measure_t4(tables: Tables) -> Evidence:
     """The area between a variant's curve and the centralised one: with F, larger with L; without, much the same."""
     runs = tables["crdt-fig5.3/runs"]
-    apart = {variant: (1 - by_repetition(runs, "area_ratio", variant=variant)).abs() for variant in (QUEUE, L, F, FL)}
+    apart = (1 - runs.pivot(index="repetition", columns="variant", values="area_ratio")).abs()
     worse = above(f"distance from the centralised curve, {FL} minus {F}", samples(apart[FL] - apart[F]))
     same = samples(apart[L] / apart[QUEUE])
     alike = within(f"distance from the centralised curve, {L} over {QUEUE}", same, 1.0, RATIO_TOLERANCE)
@@ -106,13 +106,13 @@ def measure_t4(tables: Tables) -> Evidence:
 def measure_t5(tables: Tables) -> Evidence:
     """When all is at rest: the counter at 5 minutes, the queues a minute after the load or later; and who is later."""
     runs = tables["crdt-fig5.4/runs"]
-    counter = by_repetition(runs, "rest_s", variant=COUNTER)
-    exact = [at_most("convergence of the counter", samples(counter), COUNTER_S, "s")]
+    rest, end = (runs.pivot(index="repetition", columns="variant", values=at) for at in ("rest_s", "load_end_s"))
+    exact = [at_most("convergence of the counter", samples(rest[COUNTER]), COUNTER_S, "s")]
     direction = []
     for variant in EXTENSIONS[1:]:
-        rest, end = (by_repetition(runs, instant, variant=variant) for instant in ("rest_s", "load_end_s"))
-        exact.append(at_least(f"convergence of the {variant} after the load", samples(rest - end), MORE_S, "s"))
-        direction.append(above(f"convergence, {variant} minus counter", samples(rest - counter), 0.0, "s"))
+        after, later = samples(rest[variant] - end[variant]), samples(rest[variant] - rest[COUNTER])
+        exact.append(at_least(f"convergence of the {variant} after the load", after, MORE_S, "s"))
+        direction.append(above(f"convergence, {variant} minus counter", later, 0.0, "s"))
     return Evidence(tuple(exact), tuple(direction))
 
 

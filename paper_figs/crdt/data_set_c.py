@@ -17,7 +17,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, ORACLE, at, limited
 from paper_figs.crdt.published import RATIOS
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, points_of
-from paper_figs.crdt.usage import USAGE_NOTE, as_published, draw_ratios, draw_usage, ratios, usage_of
+from paper_figs.crdt.usage import USAGE_NOTE, as_published, draw_costs, ratios, usage_of
 from paper_figs.drawing import categories, curve, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above
@@ -83,9 +83,7 @@ def draw_of_usage(tables: FigureTables) -> Drawing:
     size = f"{runs.users.max():,} users, {runs.offered_count.max():,} requests"
     titles = (f"memory of a node: {size}", "bandwidth of a node", "areas under the curves", "errors of both kinds")
     drawing, (memory, bandwidth, areas, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
-    for panel, value in ((memory, "state_bytes"), (bandwidth, "sent_bytes")):
-        draw_usage(panel, tables["curves"], value, VARIANTS, runs.load_end_s.max())
-    draw_ratios(areas, tables["ratios"], [FL], RATIOS["C"])
+    draw_costs((memory, bandwidth, areas), tables, VARIANTS, RATIOS["C"])
     shares = runs.rename(columns=ERRORS).melt(["variant", "repetition"], list(ERRORS.values()), "error", "share")
     mean_bars(errors, shares.assign(share=100 * shares["share"]), "error", "share", "variant", LOOKS, ERROR_NAMES)
     errors.set_ylabel("of all requests (%)")

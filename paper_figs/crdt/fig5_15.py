@@ -23,7 +23,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import joined, plain, samples, where
+from paper_figs.series import case_of, joined, samples, where
 from paper_figs.style import series, style_of
 
 GOSSIP_MS = (300, 450, 900)  # Table 4.2
@@ -52,7 +52,9 @@ def tables(data: Data) -> FigureTables:
 
     from analysis import limiting
 
-    runs = with_mode(per_run(data, more=FACTORS))
+    runs = per_run(data, more=FACTORS)
+    runs["gossip_ms"] = runs.gossip.str.removesuffix("ms").astype(int)
+    runs["mode"] = [case_of(run, {ORACLE: {"variant": ORACLE}, **MODES}) for run in runs.to_dict("records")]
     first_s = (f.min("intended_at_ns") / SECOND_NS).alias("first_s")
     runs = joined(runs, data.requests.where("decision = 'reject'").groupBy("run_id").agg(first_s))
     runs["memory_bytes"] = runs.state_byte_seconds / (runs.end_ns / SECOND_NS)
@@ -60,14 +62,6 @@ def tables(data: Data) -> FigureTables:
     over_time = curves(rejections, runs, "rejected_count", by=["mode", "gossip_ms"])
     over_time["t_s"] = over_time.pop("t_s")  # the last column
     return {"runs": runs, "by_repetition": by_draws(runs), "curves": over_time}
-
-
-def with_mode(runs: Frame) -> Frame:
-    """``runs`` with gossip_ms and mode (of ``MODES``; the centralised limiter has its own name)."""
-    runs = plain(runs, ["keep_last"])
-    mode = runs.variant.where(runs.variant == ORACLE, PLAIN).mask(runs.phase == "aligned", ALIGNED)
-    mode = mode.mask(runs.keep_last.fillna(0).astype(int) > 0, KEPT)
-    return runs.assign(gossip_ms=runs.gossip.str.removesuffix("ms").astype(int), mode=mode)
 
 
 def by_draws(runs: Frame) -> Frame:
@@ -125,14 +119,13 @@ def _draw_first(axes: Axes, runs: Frame) -> None:
 
 def measure_t19(tables: Tables) -> Evidence:
     """First rejection and number of rejections, each interval against the next longer one, over all draws."""
-    means = where(tables["crdt-fig5.15/by_repetition"], mode=PLAIN)
+    means = where(tables["crdt-fig5.15/by_repetition"], mode=PLAIN).set_index(["gossip_ms", "repetition"])
     late, fewer = [], []
     for shorter, longer in pairwise(GOSSIP_MS):
-        one, other = (where(means, gossip_ms=at).set_index("repetition") for at in (shorter, longer))
+        change = means.loc[longer, ["first_s", "rejected_count"]] - means.loc[shorter, ["first_s", "rejected_count"]]
         pair = f"{longer} ms minus {shorter} ms"
-        later_s, more = samples(other.first_s - one.first_s), samples(other.rejected_count - one.rejected_count)
-        late.append(above(f"first rejection, {pair} (none: at the end)", later_s, 0.0, "s"))
-        fewer.append(at_most(f"rejections, {pair}", more, 0.0))
+        late.append(above(f"first rejection, {pair} (none: at the end)", samples(change.first_s), 0.0, "s"))
+        fewer.append(at_most(f"rejections, {pair}", samples(change.rejected_count), 0.0))
     return Evidence((*late, *fewer), tuple(late))
 
 

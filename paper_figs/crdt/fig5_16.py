@@ -22,7 +22,7 @@ from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, 
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above, published_key, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
-from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.series import by_repetition, case_of, samples, where, with_point
 from paper_figs.style import Style, series
 
 GOSSIP_MS = (300, 450, 900)
@@ -35,7 +35,7 @@ LOOKS = {RANDOM: series(RANDOM, 1, "o", "-"), ALIGNED: series(ALIGNED, 0, "s", "
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
 CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
-LIFE_MS = (1_290, 1_300)  # when the last one's element is looked for, after its birth
+LIFE_MS = {1_290: 1.0, 1_300: 0.0}  # when the last one's element is looked for, after its birth, and is it there?
 
 
 def spread(mode: str, gossip_ms: int, lags_ms: tuple[int, ...], trials: int, nodes: int = NODES) -> RunSpec:
@@ -68,15 +68,10 @@ def tables(data: Data) -> FigureTables:
     runs = data.runs.where("workload = 'probes'").select("run_id")
     probed = with_point(data, known(data.requests.join(runs, "run_id")), FACTORS)
     probed["gossip_ms"] = [int(text.removesuffix("ms")) for text in probed.gossip]
-    probed["mode"] = [mode_of(*row) for row in zip(probed.phase, probed.choice, strict=True)]
+    probed["mode"] = [case_of(run, MODES) for run in probed.to_dict("records")]
     probed["known_share"] = probed.known_count / probed.nodes
     columns = ["mode", "nodes", "gossip_ms", "lag_ms", "repetition", "known_count", "known_share"]
     return {"spread": probed[columns].sort_values(columns[:5], ignore_index=True), "chain": chains(data)}
-
-
-def mode_of(phase: object, choice: object) -> str:
-    """The mode that a run's options mean."""
-    return RANDOM if phase != "aligned" else ALL if choice == "all" else ALIGNED
 
 
 def known(requests: SparkFrame) -> SparkFrame:
@@ -155,11 +150,8 @@ def measure_t21(tables: Tables) -> Evidence:
     chain = tables["crdt-fig5.16/chain"]
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, gossip_ms=ROUND_MS, nodes=NODES)
     third, fourth = (by_repetition(runs, "known_count", lag_ms=ROUND_MS * k) for k in (3, 4))
-    alive = {life_ms: samples(by_repetition(chain, "rejected_count", life_ms=life_ms)) for life_ms in LIFE_MS}
-    life = [
-        within(f"alive {life_ms} ms after its birth", alive[life_ms], wanted, 0.0)
-        for life_ms, wanted in zip(LIFE_MS, (1.0, 0.0), strict=True)
-    ]
+    alive = chain.pivot(index="repetition", columns="life_ms", values="rejected_count")
+    life = [within(f"alive {at} ms after its birth", samples(alive[at]), wanted, 0.0) for at, wanted in LIFE_MS.items()]
     added = within("nodes that the fourth round adds", samples(fourth - third), ADDED.value, RATIO_TOLERANCE)
     more = above("nodes that the fourth round adds", samples(fourth - third))
     return Evidence((*life, added), (*life, more))

@@ -1,9 +1,8 @@
 """Fig. 5.2: counter and queue on one node are one and the same token bucket.
 
-(a) Rejections on data set A, where the thesis finds "nearly identical" curves.  (b) Ours: how many
-requests each decides otherwise than the centralised limiter, on every data set, and the same of the
-counter as the listings print it: its refill is not bounded by the bucket, and a fraction of a
-token admits (digest A6, A7).
+(a) Rejections on data set A, where the thesis finds "nearly identical" curves.  (b) Ours: how many requests each
+decides otherwise than the centralised limiter, on every data set, and the same of the counter as the listings print
+it: its refill is not bounded by the bucket, and a fraction of a token admits (digest A6, A7).
 """
 
 from itertools import product

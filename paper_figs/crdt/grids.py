@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from core.records import Options
+from core.records import Json, Options
 from harness.experiment import RunSpec, Scale
 
 NODES = 30  # Table 4.1
@@ -37,16 +37,17 @@ C_SMALLER: dict[str, Options] = {  # scale -> options of data set C; the paper s
     "quick": {"users": 120, "requests": 12_000, "duration": "8min"},
 }
 
-# label -> (system, its options)
-VARIANTS: dict[str, tuple[str, Options]] = {
-    ORACLE: ("centralised", {}),  # without delay: the ground truth (thesis 4.3.1)
-    COUNTER: ("crdt-counter", {}),
-    QUEUE: ("crdt-queue", {}),
-    L: ("crdt-queue", {"linf": True}),
-    F: ("crdt-queue", {"frequency": True}),
-    FL: ("crdt-queue", {"frequency": True, "linf": True}),
-    LOG: ("sliding-log", {}),
+# label -> system and its options
+VARIANTS: dict[str, Json] = {
+    ORACLE: {"system": "centralised"},  # without delay: the ground truth (thesis 4.3.1)
+    COUNTER: {"system": "crdt-counter"},
+    QUEUE: {"system": "crdt-queue"},
+    L: {"system": "crdt-queue", "linf": True},
+    F: {"system": "crdt-queue", "frequency": True},
+    FL: {"system": "crdt-queue", "frequency": True, "linf": True},
+    LOG: {"system": "sliding-log"},
 }
+CENTRAL = {COUNTER: CENTRAL_COUNTER, QUEUE: CENTRAL_QUEUE}  # on one node
 
 
 def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = NODES, **more: object) -> RunSpec:
@@ -54,10 +55,10 @@ def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = 
 
     On one node it is the thesis' centralised counter or queue (5.1.2).
     """
-    system, own = VARIANTS[variant]
     load: Options = {} if capacity == CAPACITY else {"capacity": capacity}  # without defaults: equal points are one run
     limit = {**load, "rate": f"{capacity / 1000:g}"} if load else {}  # Table 4.1
-    return on_mesh(system, {**limit, **own, **more}, "data-set", {"set": data_set, **load}, nodes)
+    own = dict(VARIANTS[variant])
+    return on_mesh(own.pop("system"), {**limit, **own, **more}, "data-set", {"set": data_set, **load}, nodes)
 
 
 def on_mesh(
@@ -79,14 +80,6 @@ def on_d(system: str, nodes: int = NODES, delay: str = "0ms", draw: int = 0, **o
     """A system on data set D; ``options``: of the system, beside the limit; ``draw``: of the gossip."""
     spec = on_mesh(system, {**D_LIMIT, **options}, "data-set", {"set": "D", **D_LIMIT}, nodes, delay)
     return msgspec.structs.replace(spec, study_options={"draw": draw}) if draw else spec
-
-
-def label(system: str, nodes: int, linf: object = None, frequency: object = None) -> str:
-    """The variant that a run's factors mean (None: the option is absent)."""
-    name = {"crdt-counter": COUNTER, "crdt-queue": QUEUE}.get(system, system)
-    if nodes == 1 and name != system:
-        return f"central {name}"
-    return name + ("+F" if frequency else "") + ("+L" if linf else "")
 
 
 def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:

@@ -18,7 +18,6 @@ from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
-from paper_figs.light import Frame, Series
 from paper_figs.series import by_repetition, samples
 
 
@@ -74,8 +73,8 @@ def measure_t15(tables: Tables) -> Evidence:
     rejected = {name: samples(by_repetition(decided, "rejected_count", variant=name)) for name in (COUNTER, F)}
     none = [at_most(f"rejections of the {variant}", values, 0.0) for variant, values in rejected.items()]
     exact, direction = usage.as_published(runs, F, RATIOS["B-not-limited"][F])
-    later = by_repetition(runs, "rest_s", variant=F) - by_repetition(runs, "rest_s", variant=COUNTER)
-    rest = above("convergence of the queue minus that of the counter", samples(later), 0.0, "s")
+    rest_s = runs.pivot(index="repetition", columns="variant", values="rest_s")
+    rest = above("convergence of the queue minus that of the counter", samples(rest_s[F] - rest_s[COUNTER]), 0.0, "s")
     return Evidence((*none, *exact, rest), (*none, *direction, rest))
 
 
@@ -96,29 +95,24 @@ def measure_t17(tables: Tables) -> Evidence:
     for key, load in DEBTS:
         runs = tables[f"{key}/runs"]
         excess = samples(by_repetition(runs, "excess_tokens", variant=COUNTER))
-        admitted = (by_repetition(runs, "late_admitted_count", variant=name) for name in (COUNTER, ORACLE))
-        late, central = map(samples, admitted)
+        late = runs.pivot(index="repetition", columns="variant", values="late_admitted_count")
         checks += [
             above(f"{load}: worst excess of the counter", excess, 0.0, "tokens"),
-            at_most(f"{load}: requests of the second half that the counter admits", late, 0.0),
-            above(f"{load}: requests of the second half that the centralised limiter admits", central),
+            at_most(f"{load}: requests of the second half that the counter admits", samples(late[COUNTER]), 0.0),
+            above(f"{load}: requests of the second half that the centralised limiter admits", samples(late[ORACLE])),
         ]
     for key, load, variant in FALLING:
         runs = tables[f"{key}/runs"]
         counter, queue = (samples(by_repetition(runs, "memory_kept", variant=name)) for name in (COUNTER, variant))
         checks.append(at_least(f"{load}: memory of the counter, end over middle of the load", counter, STEADY))
         if variant == FL:
-            spread = samples(deviation(runs, variant) - deviation(runs, COUNTER))
+            rest_s = runs.pivot(index="repetition", columns="variant", values="rest_s")
+            deviation = (rest_s - rest_s.median()).abs()  # a spread with one value a repetition
+            spread = samples(deviation[variant] - deviation[COUNTER])
             label = f"{load}: deviation of convergence from its median, queue minus counter"
             checks.append(above(label, spread, 0.0, "s"))
             checks.append(below(f"{load}: memory of the queue, end over middle of the load", queue, 1.0))
     return Evidence(tuple(checks))
-
-
-def deviation(runs: Frame, variant: str) -> Series:
-    """How far each run's convergence is from the median of its variant: a spread with one value a repetition."""
-    rest_s = by_repetition(runs, "rest_s", variant=variant)
-    return (rest_s - rest_s.median()).abs()
 
 
 CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
@@ -203,7 +197,6 @@ CLAIMS = T8, T9, T10, T11, T12, T13, T14, T15, *SPANNING = (
 
 
 def _figures(load: UserTrace, of_precision: tuple[Claim, ...], of_usage: tuple[Claim, ...]) -> tuple[Figure, Figure]:
-    """Precision, and memory and bandwidth, on one trace."""
     numbers, both = (f"5.{load.number}", f"5.{load.number + 1}"), (COUNTER, load.queue)
     title = f"Precision, one user, {load.name}"
     first = precision.figure(numbers[0], title, load.data_set, both, of_precision, EXTENSIONS_NOTE)

@@ -40,18 +40,14 @@ FACTORS = {"data_set": "workload.set", "delay": "topology.delay"}
 FACTORS |= {"keep_last": "system.keep_last", "faults": "study.faults"}
 
 
-def line(delay_ms: int, step_ms: int = STEP_MS) -> RunSpec:
-    """Six nodes in a row, asked at steps of ``step_ms`` for what the first one was told."""
-    limit = {"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"}
-    load = {"lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "3s"}
-    return on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms")
-
-
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)
-    specs = [*(line(delay_ms, step_ms) for delay_ms in (0, DELAY_MS)), on_d(ORACLE)]
+    limit = {"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"}
+    load = {"lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "3s"}
+    specs = [on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms") for delay_ms in (0, DELAY_MS)]
+    specs.append(on_d(ORACLE))
     for variant, delay_ms in product(scale.pick(small=(QUEUE,), tiny=tuple(ON_D)), delays_ms):
         system, options = ON_D[variant]
         specs.append(on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options))  # as Fig. 5.15 writes it

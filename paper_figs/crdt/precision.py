@@ -18,13 +18,13 @@ from paper_figs.drawing import categories, curve, interval_bars, interval_points
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import half_width, interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
-from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, joined, samples
 from paper_figs.style import Style, neutral, style_of
 
 FEW = 0.2  # of the requests
 FEW_BANDS = 3
-LATE_S = 30  # the second half of B's minute
+LATE_ADMITTED = f"decision = 'admit' and intended_at_ns >= {30 * SECOND_NS}"  # in the second half of B's minute
 READINGS = {"rejected_ratio": "total", "area_ratio": "area"}  # A15: 5.1.1 sums points of curves, cumulative or not
 ERRORS = {"false_admit_count": "admitted\nwrongly", "false_reject_count": "rejected\nwrongly"}
 ERRORS |= {"excess_tokens": "worst\nexcess"}
@@ -44,22 +44,17 @@ def figure(
 def tables(data: Data) -> FigureTables:
     """``runs``: one row a run; ``curves``: rejected, offered and gap (the centralised limiter's less) by second.
 
-    ``runs`` has, besides ``per_run``'s: gap_peak_count and gap_end_count, and late_admitted_count, of the
-    requests from ``LATE_S`` on.
+    ``runs`` has, besides ``per_run``'s: gap_peak_count and gap_end_count, and late_admitted_count (``LATE_ADMITTED``).
     """
     from analysis import limiting
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     rows = collect(gaps, ["run_id", "t_ns"])
     peaks = rows.groupby("run_id")["gap_count"].agg(gap_peak_count="max", gap_end_count="last").reset_index()
-    runs = joined(per_run(data, used=False).merge(peaks, on="run_id", how="left"), _late_admissions(data.requests))
+    late = counts_of(data.requests, ["run_id"], late_admitted_count=LATE_ADMITTED)
+    runs = joined(per_run(data, used=False).merge(peaks, on="run_id", how="left"), late)
     over_time = curves(rows, runs, "rejected_count", "offered_count", "gap_count")
     return {"runs": runs, "curves": over_time, "share": shares(runs)}
-
-
-def _late_admissions(requests: SparkFrame) -> SparkFrame:
-    late = f"decision = 'admit' and intended_at_ns >= {LATE_S * SECOND_NS}"
-    return counts_of(requests, ["run_id"], late_admitted_count=late)
 
 
 def shares(runs: Frame) -> Frame:

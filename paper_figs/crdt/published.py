@@ -29,11 +29,6 @@ class PrintedNumber(NamedTuple):
         return reading
 
 
-def share(claim: str, where: str, text: str) -> PrintedNumber:
-    """A part of something: "96.9 %"."""
-    return PrintedNumber(claim, where, text, (float(_number(text) / 100),))
-
-
 def more(claim: str, where: str, text: str) -> PrintedNumber:
     """A ratio, from "N % more": 5.2.1 prints its ratio of 7.98 as 798 % more, so that N above 100 has two readings."""
     ratio = _number(text) / 100
@@ -41,8 +36,8 @@ def more(claim: str, where: str, text: str) -> PrintedNumber:
 
 
 def number(claim: str, where: str, text: str) -> PrintedNumber:
-    """A number with or without its unit."""
-    return PrintedNumber(claim, where, text, (float(_number(text)),))
+    """A number with or without its unit, or a part of something: "96.9 %"."""
+    return PrintedNumber(claim, where, text, (float(_number(text) / (100 if "%" in text else 1)),))
 
 
 def _number(text: str) -> Decimal:
@@ -52,10 +47,10 @@ def _number(text: str) -> Decimal:
 
 # Rejections over those of the centralised limiter, by data set and variant.
 SHARES: Mapping[str, Mapping[str, PrintedNumber]] = {
-    "A": {COUNTER: share("T1", "5.1.1", "95.7 %"), SPOTIFY: share("T1", "5.1.1", "91.2 %")},
-    "B-extreme": {COUNTER: share("T8", "5.2.1", "96.9 %"), FL: share("T8", "5.2.1", "99.7 %")},
-    "B-substantial": {COUNTER: share("T11", "5.2.2", "96.4 %"), FL: share("T11", "5.2.2", "98.6 %")},
-    "B-barely": {COUNTER: share("T13", "5.2.3", "10.0 %"), FL: share("T13", "5.2.3", "80.0 %")},
+    "A": {COUNTER: number("T1", "5.1.1", "95.7 %"), SPOTIFY: number("T1", "5.1.1", "91.2 %")},
+    "B-extreme": {COUNTER: number("T8", "5.2.1", "96.9 %"), FL: number("T8", "5.2.1", "99.7 %")},
+    "B-substantial": {COUNTER: number("T11", "5.2.2", "96.4 %"), FL: number("T11", "5.2.2", "98.6 %")},
+    "B-barely": {COUNTER: number("T13", "5.2.3", "10.0 %"), FL: number("T13", "5.2.3", "80.0 %")},
     "B-not-limited": {},
 }
 # Areas under the curves of memory and bandwidth over the counter's, by data set and variant.
@@ -66,10 +61,10 @@ RATIOS: Mapping[str, Mapping[str, Mapping[str, PrintedNumber]]] = {
     "B-barely": {FL: {MEMORY: more("T14", "5.2.3", "427 %"), BANDWIDTH: more("T14", "5.2.3", "215 %")}},
     "B-not-limited": {F: {MEMORY: more("T15", "5.2.4", "-10 %"), BANDWIDTH: more("T15", "5.2.4", "-77 %")}},
     # +0.0025 %: a ratio of 1.0025, or 1.000025: equal
-    "C": {FL: {MEMORY: share("T18", "5.3", "13.6 %"), BANDWIDTH: PrintedNumber("T18", "5.3", "+0.0025 %", (1.0,))}},
+    "C": {FL: {MEMORY: number("T18", "5.3", "13.6 %"), BANDWIDTH: PrintedNumber("T18", "5.3", "+0.0025 %", (1.0,))}},
 }
 # What LINF saves of the memory of the plain queue, and of the queue with frequency analysis.
-SAVED_PLAIN, SAVED_FREQUENCY = share("T6", "5.1.3", "18.3 %"), share("T6", "5.1.3", "24 %")
+SAVED_PLAIN, SAVED_FREQUENCY = number("T6", "5.1.3", "18.3 %"), number("T6", "5.1.3", "24 %")
 SILENT_S = number("T10", "5.2.1", "10 s")  # the counter sends nothing after it
 # Nodes that know of an element after 900 ms in the best case, by gossip interval in ms.
 KNOWN = {at: PrintedNumber("T20", "5.4", f"{n}/30", (n / 30,)) for at, n in ((300, 8), (450, 4), (900, 2))}

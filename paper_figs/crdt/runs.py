@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from paper_figs.crdt.grids import CAPACITY, label
+from paper_figs.crdt.grids import CAPACITY, CENTRAL, VARIANTS
 from paper_figs.light import Data, Frame, SparkFrame
-from paper_figs.series import joined, with_point
+from paper_figs.series import case_of, joined, with_point
 
 FACTORS = {
     "data_set": "workload.set",
@@ -32,8 +32,8 @@ def points_of(data: Data, more: Mapping[str, str] | None = None) -> Frame:
     """
     more = more or {}
     frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
-    options = zip(frame.system, frame.nodes, frame.linf.eq(True), frame.frequency.eq(True), strict=True)
-    frame["variant"] = [label(*point) for point in options]
+    frame["variant"] = [case_of(run, VARIANTS) for run in frame.to_dict("records")]
+    frame["variant"] = frame.variant.mask(frame.nodes == 1, frame.variant.replace(CENTRAL))
     frame = frame.fillna({"capacity": CAPACITY, "gossip": "300ms", "choice": "pending"}).astype({"capacity": int})
     return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", *more, "repetition"]]
 

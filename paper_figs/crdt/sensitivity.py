@@ -5,7 +5,7 @@ those with something queued ("pending"), or among all, where rounds are wasted (
 neighbour either way.  One row of panels a load of data set B, in units of c, so that loads scale with c.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import product
 
 from core.records import Options
@@ -19,7 +19,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import frame_of
-from paper_figs.style import Style, series, style_of
+from paper_figs.style import Looks, series, style_of
 
 SERIES_OF = ((COUNTER, "pending"), (COUNTER, "all"), (F, "pending"), (F, "all"), (FL, "pending"))
 LOADS = {"B-extreme": "extreme", "B-substantial": "substantial", "B-barely": "barely limited"}
@@ -89,12 +89,9 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def _draw_by_capacity(
-    axes: Axes, runs: Frame, value: str, label: str, looks: Mapping[str, Style] | None = None
-) -> None:
-    """Means with intervals; open markers where a round chooses among all neighbours."""
+def _draw_by_capacity(axes: Axes, runs: Frame, value: str, label: str, looks: Looks = LOOKS) -> None:
     log_axis(axes, "x", at=sorted(set(runs.capacity)))
-    mean_lines(axes, runs, "capacity", value, "series", looks or LOOKS, apart_points=3)
+    mean_lines(axes, runs, "capacity", value, "series", looks, apart_points=3)
     axes.set(xlabel="capacity c (tokens)", ylabel=label)
 
 

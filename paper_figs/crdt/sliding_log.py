@@ -21,7 +21,7 @@ from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_li
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, samples, where, with_point
+from paper_figs.series import samples, where, with_point
 from paper_figs.style import Style, style_of
 
 LIMIT: dict[str, object] = {"capacity": 4, "rate": "1"}  # 4.1.1
@@ -57,7 +57,8 @@ def burst_points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def burst_tables(data: Data) -> FigureTables:
     """``admitted`` (as in Fig. 4.1); ``bursts``: rejections by burst; ``sent``: one row a run on 30 nodes."""
-    alone, together = (_on(data, nodes) for nodes in ("= '1'", "!= '1'"))
+    runs = collect(data.runs.selectExpr("run_id", "factors['topology.nodes'] = '1' as alone"), ["run_id"])
+    alone, together = (data.select(list(runs.run_id[runs.alone == is_alone])) for is_alone in (True, False))
     return {**saturated_tables(alone), "bursts": _bursts(alone), "sent": _sent(together)}
 
 
@@ -69,12 +70,6 @@ def saturated_tables(data: Data) -> FigureTables:
     requests = requests.sort_values(["system", "repetition", "request_id"], ignore_index=True)
     requests["count"] = requests.groupby(["system", "repetition"]).cumcount() + 1
     return {"admitted": requests[["system", "repetition", "request_id", "at_s", "count"]]}
-
-
-def _on(data: Data, nodes: str) -> Data:
-    """The runs whose number of nodes is such."""
-    runs = collect(data.runs.where(f"factors['topology.nodes'] {nodes}").select("run_id"), ["run_id"])
-    return data.select(list(runs.run_id))
 
 
 def _bursts(data: Data) -> Frame:
@@ -169,12 +164,10 @@ def measure_t23(tables: Tables) -> Evidence:
         at_most("saturated: most that the two counts differ by at multiples of c / r", apart, 0.0, "requests"),
         above("saturated: requests that one of them admits and the other does not", only_one, 0.0, "requests"),
     ]
-    for burst in (1, last):
-        rejected = by_repetition(bursts, "rejected_count", system=LOG, burst=burst)
-        checks.append(within(f"rejections of the log after {burst} bursts", samples(rejected), burst, 0.0))
-    none = by_repetition(bursts, "rejected_count", system="crdt-queue", burst=last)
-    checks.append(at_most(f"rejections of the token bucket after {last} bursts", samples(none), 0.0))
-    return Evidence(tuple(checks))
+    rejected = bursts.pivot(index="repetition", columns=["system", "burst"], values="rejected_count")
+    after = [within(f"rejections of the log after {n} bursts", samples(rejected[LOG, n]), n, 0.0) for n in (1, last)]
+    none = samples(rejected["crdt-queue", last])
+    return Evidence((*checks, *after, at_most(f"rejections of the token bucket after {last} bursts", none, 0.0)))
 
 
 def measure_t24(tables: Tables) -> Evidence:

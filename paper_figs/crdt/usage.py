@@ -104,15 +104,20 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Draw
     titles = ("memory of a node", "bandwidth of a node", "areas under the curves", "convergence of each run")
     drawing, (memory, bandwidth, areas, rest) = panels(2, 2, titles, inches=(7.6, 5.2))
     load_end_s = tables["runs"].load_end_s.max()
-    for panel, value in ((memory, "state_bytes"), (bandwidth, "sent_bytes")):
-        draw_usage(panel, tables["curves"], value, variants, load_end_s)
-    draw_ratios(areas, tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
-    draw_rest(rest, tables["runs"], variants, load_end_s)
+    draw_costs((memory, bandwidth, areas), tables, variants, printed)
+    _draw_rest(rest, tables["runs"], variants, load_end_s)
     legend_above(drawing, [key(look) for look in looks_of(variants).values()])
     return drawing
 
 
-def draw_usage(axes: Axes, curves: Frame, value: str, variants: Sequence[str], load_end_s: float) -> None:
+def draw_costs(panels: Sequence[Axes], tables: FigureTables, variants: Sequence[str], printed: Ratios) -> None:
+    """Memory and bandwidth over time, and the areas under their curves."""
+    for panel, value in zip(panels, ("state_bytes", "sent_bytes"), strict=False):
+        _draw_usage(panel, tables["curves"], value, variants, tables["runs"].load_end_s.max())
+    _draw_ratios(panels[-1], tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
+
+
+def _draw_usage(axes: Axes, curves: Frame, value: str, variants: Sequence[str], load_end_s: float) -> None:
     """Mean curves, the peak of the counter's as 100 %; a thin line where the requests end."""
     peak = curves[curves.variant == COUNTER][value].max()
     if curves[value].max() > HIGH * peak:  # the counter would be a flat line
@@ -126,7 +131,7 @@ def draw_usage(axes: Axes, curves: Frame, value: str, variants: Sequence[str], l
     axes.set(xlabel="time (s); requests end at the dashed line", ylabel="of the counter's peak (%)")
 
 
-def draw_ratios(axes: Axes, ratios: Frame, variants: Sequence[str], printed: Ratios) -> None:
+def _draw_ratios(axes: Axes, ratios: Frame, variants: Sequence[str], printed: Ratios) -> None:
     """Each area over the counter's with its interval, log axis; printed values in both readings, left of ours."""
     log_axis(axes)
     for variant, shift in zip(variants, beside(len(variants), 0.7), strict=True):
@@ -147,7 +152,7 @@ def draw_ratios(axes: Axes, ratios: Frame, variants: Sequence[str], printed: Rat
         key_above(axes, [published_key('published ("N % more": N/100 and 1 + N/100)' if twice else "published")])
 
 
-def draw_rest(axes: Axes, runs: Frame, variants: Sequence[str], load_end_s: float) -> None:
+def _draw_rest(axes: Axes, runs: Frame, variants: Sequence[str], load_end_s: float) -> None:
     """One row a variant: when each run came to rest, and (a tick) when it sent its last message."""
     for place, variant in enumerate(variants):
         look, part = style_of(variant), runs[runs.variant == variant].sort_values("repetition")

@@ -8,8 +8,8 @@ import pytest
 from analysis.verdicts import Judgement
 from paper_figs.crdt import ablations, fig5_15, fig5_16, outlook
 from paper_figs.crdt.data_set_c import slopes, while_they_come
-from paper_figs.crdt.fig5_16 import mode_of
 from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, LOG, QUEUE
+from paper_figs.series import case_of
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -209,7 +209,10 @@ def test_a_run_that_rejects_nothing_counts_as_if_it_did_at_the_end() -> None:
 
 
 def test_modes_of_rounds() -> None:
-    assert [mode_of(*row) for row in ((None, None), ("aligned", None), ("aligned", "all"))] == list(fig5_16.MODES)
+    assert [
+        case_of({"phase": phase, "choice": choice}, fig5_16.MODES)
+        for phase, choice in ((None, None), ("aligned", None), ("aligned", "all"))
+    ] == list(fig5_16.MODES)
 
 
 @pytest.mark.parametrize(("hop_ms", "missed"), [(0, 0), (200, 0), (250, 1), (375, 1), (450, 2)])
@@ -231,8 +234,8 @@ def test_every_switch_is_an_option_of_its_system_and_found_again_in_its_run() ->
         default = system.config()
         assert all(getattr(config, name) != getattr(default, name) for name in switch.options)
         run = {**sound, **dict(switch.options), "variant": switch.base, "load": switch.load}
-        assert ablations.row_of(run) == place
-        assert ablations.row_of({**sound, "variant": switch.base, "load": switch.load}) == -1
+        assert case_of(run, ablations.ROWS) == place
+        assert case_of({**sound, "variant": switch.base, "load": switch.load}, ablations.ROWS) == -1
 
 
 def test_the_smaller_sets_have_the_traffic_of_the_full_one_for_each_user() -> None:

@@ -12,7 +12,7 @@ from paper_figs import load_figure
 from paper_figs.crdt import fig5_2, precision, usage
 from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE
 from paper_figs.crdt.published import RATIOS, more
-from paper_figs.crdt.runs import _ended_as_zero
+from paper_figs.crdt.runs import _ended_as_zero, counts_of
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
 
@@ -114,7 +114,8 @@ def test_late_admissions(spark: Any) -> None:
     at = [("a", 29, "admit"), ("a", 30, "admit"), ("a", 40, "reject"), ("b", 50, "lost")]
     rows = [(run, second * SECOND_NS, decision) for run, second, decision in at]
     requests = spark.createDataFrame(rows, "run_id string, intended_at_ns long, decision string")
-    assert sorted(tuple(row) for row in precision._late_admissions(requests).collect()) == [("a", 1), ("b", 0)]
+    counts = counts_of(requests, ["run_id"], late_admitted_count=precision.LATE_ADMITTED)
+    assert sorted(tuple(row) for row in counts.collect()) == [("a", 1), ("b", 0)]
 
 
 def curve(variant: str, offered: float, rejected: float) -> list[dict[str, Any]]:
