@@ -21,7 +21,7 @@ compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 apart = $(shell tests/apart.sh true 2>/dev/null && \
 	echo "--dist loadscope --tx '3*popen//python=tests/apart.sh .venv/bin/python'")
 
-SMOKE_FIGURES = srtm-fig4 crdt-fig5.9 dst-table3 epulsar-fig4
+SMOKE_FIGURES = srtm-fig4 crdt-fig4.1 dst-table3 epulsar-fig2
 SMOKE_POINT = --system centralised --workload requests --topology full-mesh --set topology.nodes=2 \
 	--set study.duration=3s --set study.drain=2s
 
