@@ -13,9 +13,7 @@ import pyarrow as pa
 from collectors.metrics import METRICS
 from collectors.schema import COUNTERS
 from core.errors import SystemFault
-from core.records import Row, Sample
-
-Columns = dict[str, list[object]]
+from core.records import Columns, Row, Sample
 
 _NAMES = ("at_ns", "node", "metric", "value")
 _KEY = ("at_ns", "node")
