@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.records import Block, Int32, Int64
 from testbed.brokers import nsq
@@ -56,9 +55,11 @@ class PreparedLoad:
         self.ended = False  # nothing of it will be sent any more
         self._fill(topic, at_ns, publisher, np.maximum(sizes[chosen], BODY_BYTES_MINIMUM))
 
-    def frame(self, index: int) -> bytes:
+    def frame(self, index: int) -> memoryview:
         """An emission's command: its messages, each a header and zeros."""
-        return bytes(self._commands[self._group_of[index]][self._row_of[index]])
+        commands, size = self._commands[self._group_of[index]]
+        begin = self._row_of[index] * size
+        return commands[begin : begin + size]
 
     def columns(self) -> dict[str, Int64]:
         """One row a message, in canonical order: what was intended and what happened; ``ABSENT`` where it did not."""
@@ -81,7 +82,7 @@ class PreparedLoad:
         shape = self._messages << 32 | size_bytes
         order = np.argsort(shape, kind="stable")
         group_of, row_of = np.empty(self.count, np.int64), np.empty(self.count, np.int64)
-        self._commands: list[NDArray[np.uint8]] = []  # of some emissions of one shape: a row each
+        self._commands: list[tuple[memoryview, int]] = []  # of some emissions of one shape, end to end; bytes of each
         edges = np.union1d(np.flatnonzero(np.diff(shape[order])) + 1, np.arange(_AT_ONCE, self.count, _AT_ONCE))
         for alike in np.split(order, edges) if self.count else ():
             count, size = int(self._messages[alike[0]]), int(size_bytes[alike[0]])
@@ -95,5 +96,5 @@ class PreparedLoad:
             headers["publisher"], headers["tag"] = publisher[alike, None], self.tag
             headers["at_ns"] = at_ns[alike, None]
             group_of[alike], row_of[alike] = len(self._commands), np.arange(len(alike))
-            self._commands.append(rows)
+            self._commands.append((rows.reshape(-1).data, len(command)))
         self._group_of, self._row_of = array("q", group_of.tobytes()), array("q", row_of.tobytes())

@@ -51,10 +51,15 @@ class Publisher:
 
     def publish(self, load: PreparedLoad, index: int) -> None:
         """Send an emission now, or as soon as the connection takes it."""
+        if self.state is State.OPEN and not self._waiting:  # nearly always: a burst waits for each of its steps
+            assert self.connection is not None
+            if self.connection.write(load.frame(index)):
+                self._sent(load, index)
+                return
+            self.is_partial = True
         if self.state is not State.IDLE:
             load.waiting_count += 1
             self._waiting.append((load, index))
-            self._flush()
 
     def _flush(self) -> None:
         while self._waiting and self.state is State.OPEN and not self.is_partial:
@@ -77,11 +82,14 @@ class Publisher:
     def _first_sent(self) -> None:
         self.is_partial = False
         load, index = self._waiting.popleft()
+        self._sent(load, index)
+        load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
+
+    def _sent(self, load: PreparedLoad, index: int) -> None:
         load.sent_at_ns[index] = time_ns()
         load.broker[index] = self.broker
         self._in_flight.append((load, index))
         load.in_flight_count += 1
-        load.waiting_count -= 1  # after it is in the other count: who adds both never misses it
 
     def _take(self, kind: int, data: bytes) -> None:
         assert self.connection is not None

@@ -139,11 +139,11 @@ class Loop:
         """Serve the sockets that are ready, so many at most; whether there were any."""
         events = self._epoll.poll(0, most)
         for descriptor, happened in events:
-            # What is broken can be written and read: both actions learn of it.
-            for table, other in ((self._writers, select.EPOLLIN), (self._readers, select.EPOLLOUT)):
-                action = table.get(descriptor)  # an earlier action may have forgotten it
-                if action is not None and happened & ~other:
-                    action()
+            # What is broken can be written and read: both learn of it, unless an earlier action has forgotten them.
+            if happened & ~select.EPOLLIN and (action := self._writers.get(descriptor)) is not None:
+                action()
+            if happened & ~select.EPOLLOUT and (action := self._readers.get(descriptor)) is not None:
+                action()
         return bool(events)
 
 

@@ -39,7 +39,7 @@ class LoopSocket:
         except OSError as error:  # no way there, or out of descriptors
             loop.call_at(time.monotonic_ns(), self.fail, reason(error))
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes | memoryview) -> bool:
         """Send, now or as soon as the kernel takes it; whether it has gone.  Where it has not, ``on_drained`` follows.
 
         What is written to a connection that has ended is lost.
@@ -48,8 +48,10 @@ class LoopSocket:
             return False
         sent = 0
         if not self._outgoing and not self._is_held:
-            with suppress(OSError):  # what is broken says so with the next event
+            try:
                 sent = self._socket.send(data)
+            except OSError:
+                sent = 0  # what is broken says so with the next event
             if sent == len(data):
                 return True
             self._watch(True)
