@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from collectors.schema import MANIFEST
+from collectors.integrity import read_manifest
 from core.records import Json
 
 if TYPE_CHECKING:
@@ -36,14 +36,14 @@ class Pair(NamedTuple):
 
 
 def pairs_of(folders: Iterable[Path]) -> list[Pair]:
-    """The pairs among run folders, by live run id; of several runs of one spec the latest counts."""
+    """The pairs among folders of finished runs, by live run id; of several runs of one spec the latest counts.
+
+    ``Damage`` where a manifest is not as it was written.
+    """
     latest: dict[tuple[str, str], tuple[str, Path, Json]] = {}
     for folder in folders:
-        try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            spec, started_at = manifest["spec"], manifest["started_at"]
-        except (OSError, ValueError, KeyError):  # a failed or foreign folder
-            continue
+        manifest = read_manifest(folder)
+        spec, started_at = manifest["spec"], manifest["started_at"]
         key = (_point(spec), spec["testbed"])
         if key not in latest or latest[key][0] < started_at:
             latest[key] = started_at, folder, manifest

@@ -299,12 +299,17 @@ def _read(file: Path) -> "pa.Table":
 
 
 def load(spark: "SparkSession", run_folders: Sequence[Path], scratch: Path | None = None) -> Data:
-    """The tables of ``run_folders``; nothing is read before a query asks.
+    """The tables of ``run_folders``, which are as they were written, else ``Damage``; queries read them when they ask.
 
     ``scratch``: a folder that all workers see and the caller removes at the end.  With it, the tables of
     many runs are put together in one file before Spark reads them, which is much faster.
     """
-    return Data(spark, tuple(sorted(folder.resolve() for folder in run_folders)), scratch)
+    from collectors.integrity import verified
+
+    folders = tuple(sorted(folder.resolve() for folder in run_folders))
+    for folder in folders:
+        verified(folder)
+    return Data(spark, folders, scratch)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from collectors.columns import NAMED_TEXTS, REAL, SMALL, TEXT, TEXTS, WHOLE, Table, table
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 MANIFEST = "manifest.json"
 LOGS = "logs"
 

@@ -1,8 +1,9 @@
 """Run folders: written aside, made durable, and renamed when whole.
 
-    runs/<id>/               a finished run: manifest.json and one Parquet file a table
-    runs/<id>.failed/        a run that failed: manifest.json with its error
-    runs/<id>.partial-<pid>  being written by process <pid>, or left behind by one that was killed
+    runs/<id>/            a finished run: manifest.json and one Parquet file a table
+    runs/<id>.failed/     a run that failed: manifest.json with its error
+    runs/<id>.damaged/    a run that is not as it was written (``collectors.integrity``)
+    runs/<id>.partial-…/  being written, or left behind by a process that was killed (``collectors.partials``)
 
 The same data gives the same Parquet bytes: fixed compression, no metadata, no clock.  Logs of live
 runs are taken over, long ones without their middle.
@@ -13,21 +14,23 @@ import os
 import shutil
 import traceback
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from collectors.integrity import FILES, verified
+from collectors.partials import partial_of
 from collectors.rows import with_typed_samples
-from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
+from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, TABLES
+from core.digests import DIGEST, digest_of, sealed
 from core.errors import HarnessError, MachineError
 from core.records import Columns, Json
 
-FAILED = ".failed"
-PARTIAL = ".partial-"
+FAILED, DAMAGED = ".failed", ".damaged"
 LOG_BYTES = 1 << 20  # of one process' log at most (ours): half from its beginning, half from its end
 
 
@@ -42,17 +45,19 @@ def write_run(
     ``tables``: name in ``collectors.schema.TABLES`` -> Arrow table or columns; columns that are not
     given are null, tables without rows are not written.  ``samples`` are sorted out (``collectors.rows``).
     ``logs``: file name -> text (``read_logs``), written to ``logs/``.  A record of an earlier failure of the run
-    is removed.  A folder that is there already holds the same run, and stays.  SystemFault for a sample of no metric;
-    MachineError where the disk is full or ``folder`` cannot be written.
+    is removed.  A whole folder that is there already holds the same run, and stays; a damaged one is set aside.
+    SystemFault for a sample of no metric; MachineError where the disk is full or ``folder`` cannot be written.
     """
     typed = {name: _typed(name, data) for name, data in with_typed_samples(tables).items()}
 
     def fill(partial: Path) -> None:
-        for name, table in typed.items():
-            if table.num_rows:
-                _write_table(partial / f"{name}.parquet", table)
+        rows = {f"{name}.parquet": table.num_rows for name, table in typed.items() if table.num_rows}
+        for name in rows:
+            _write_table(partial / name, typed[Path(name).stem])
         _write_logs(partial, logs)
-        _write_json(partial / MANIFEST, manifest)
+        files = {name: {**_described(partial / name), "rows": count} for name, count in rows.items()}
+        files |= {f"{LOGS}/{name}": _described(partial / LOGS / name) for name in logs}
+        _write_json(partial / MANIFEST, {**manifest, FILES: files})
 
     _write_aside(folder, fill)
     shutil.rmtree(failed_folder(folder), ignore_errors=True)
@@ -89,44 +94,21 @@ def failed_folder(folder: Path) -> Path:
     return folder.with_name(folder.name + FAILED)
 
 
-def read_manifest(folder: Path) -> Json:
-    """The manifest of a run, finished or failed; MachineError where it is missing, broken, or of other tables."""
-    path = folder / MANIFEST
+def set_aside(folder: Path) -> Path:
+    """Keep a damaged run under another name, where nothing reads it; returns that."""
+    names = (f"{folder.name}{DAMAGED}{number or ''}" for number in count())
+    aside = next(path for path in map(folder.with_name, names) if not path.exists())
+    folder.rename(aside)
+    return aside
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether there is a finished run that is as it was written."""
     try:
-        manifest: Json = json.loads(path.read_bytes())
-    except OSError as error:
-        raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
-    except ValueError as error:
-        raise MachineError(f"{path}: {error}", f"remove {folder} and run again") from None
-    version = manifest.get("schema_version", SCHEMA_VERSION)  # runs that failed have none
-    if version != SCHEMA_VERSION:
-        what = f"{folder}: tables of schema version {version}, this is {SCHEMA_VERSION}"
-        raise MachineError(what, "run again, or read them with the code that wrote them")
-    return manifest
-
-
-def remove_partials(root: Path) -> int:
-    """Remove what killed processes left half-written in ``root``; returns how many folders.
-
-    Call it before a campaign starts.  Folders of living processes are theirs, and stay.
-    """
-    count = 0
-    for partial in root.glob(f"*{PARTIAL}*"):
-        pid = partial.name.rpartition(PARTIAL)[2]
-        if pid.isdigit() and not _is_alive(int(pid)):
-            shutil.rmtree(partial, ignore_errors=True)
-            count += 1
-    return count
-
-
-def _is_alive(pid: int) -> bool:
-    """Does the process run?  One that has ended and waits for its parent to notice does not."""
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
+        verified(folder)
+    except MachineError:
         return False
-    except psutil.AccessDenied:  # somebody else's
-        return True
+    return True
 
 
 def _typed(name: str, data: pa.Table | Columns) -> pa.Table:
@@ -150,14 +132,16 @@ def _typed_column(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
 
 def _write_aside(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let ``fill`` write into a folder beside ``folder``, then rename it; on any error nothing is left."""
-    partial = folder.with_name(f"{folder.name}{PARTIAL}{os.getpid()}")
+    partial = partial_of(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         fill(partial)
         _sync_folder(partial)
-        if not (folder / MANIFEST).is_file():
+        if folder.exists() and not is_whole(folder):
+            set_aside(folder)
+        if not folder.exists():
             _rename(partial, folder)
             _sync_folder(folder.parent)
     except OSError as error:
@@ -172,7 +156,7 @@ def _rename(partial: Path, folder: Path) -> None:
     try:
         partial.rename(folder)
     except OSError:
-        if not (folder / MANIFEST).is_file():
+        if not is_whole(folder):
             raise
 
 
@@ -182,8 +166,9 @@ def _write_table(path: Path, table: pa.Table) -> None:
         split = _encodings(path.stem, table.schema)
         others = [name for name in table.column_names if name not in split]
         pq.write_table(
-            table, file, compression="zstd", store_schema=False, use_dictionary=others, column_encoding=split or None
-        )
+            table, file, compression="zstd", store_schema=False, use_dictionary=others, column_encoding=split or None,
+            write_page_checksum=True,
+        )  # fmt: skip
         _sync(file)
 
 
@@ -232,9 +217,15 @@ def _without_middle(file: IO[bytes]) -> bytes:
 
 def _write_json(path: Path, content: Mapping[str, object]) -> None:
     with path.open("x") as file:
-        json.dump(content, file, indent=2, sort_keys=True)
+        json.dump(sealed(content), file, indent=2, sort_keys=True)
         file.write("\n")
         _sync(file)
+
+
+def _described(path: Path) -> Json:
+    """What the manifest says of a file."""
+    data = path.read_bytes()
+    return {"bytes": len(data), DIGEST: digest_of(data)}
 
 
 def _sync(file: IO[bytes] | IO[str]) -> None:

@@ -1,6 +1,7 @@
 """Many runs: what is done already is not repeated, a failed run does not stop the others."""
 
 import os
+import re
 import signal
 import threading
 from collections import defaultdict
@@ -13,16 +14,18 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Protocol
 
-from collectors.schema import MANIFEST
-from collectors.writer import record_failure, remove_partials
+from collectors.integrity import Damage, verified
+from collectors.partials import remove_partials
+from collectors.writer import is_whole, record_failure, set_aside
 from core.errors import HarnessError, MachineError
-from harness.code_version import code_hash
+from harness.code_version import id_of
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 from testbed import load_testbed
 from testbed.hosts.cleaning import remove_left
 from testbed.hosts.lock import machine_lock
 
+_RUN = re.compile(r"[0-9a-f]{16}")
 Work = tuple[RunSpec, str, Path]  # a run, its id, and the folder of all runs
 
 
@@ -55,14 +58,26 @@ class Campaign:
 
     def add(self, specs: Iterable[RunSpec]) -> list[str]:
         """Ask for these runs, which are a group; returns their ids."""
-        wanted = [(spec.run_id(code_hash()), spec) for spec in specs]
+        wanted = [(id_of(spec), spec) for spec in specs]
         self.wanted.update(wanted)
         self.groups.append([run_id for run_id, _ in wanted])
         return self.groups[-1]
 
     def missing(self) -> dict[str, RunSpec]:
-        """The runs that are not there yet."""
-        return {run_id: spec for run_id, spec in self.wanted.items() if not (self.runs / run_id / MANIFEST).is_file()}
+        """The runs that are not there yet, or not as they were written."""
+        return {run_id: spec for run_id, spec in self.wanted.items() if not is_whole(self.runs / run_id)}
+
+    def damaged(self) -> dict[str, str]:
+        """The runs that are there and not as they were written, and what is wrong with each."""
+        reasons = {}
+        for run_id in self.wanted:
+            try:
+                verified(self.runs / run_id)
+            except Damage as damage:
+                reasons[run_id] = damage.reason
+            except MachineError:  # there is none
+                pass
+        return reasons
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.
@@ -70,6 +85,8 @@ class Campaign:
         A MachineError (full disk) ends the campaign, in real time the second in a row: what is finished stays.
         """
         prepare_folder(self.runs)
+        for run_id in self.damaged():
+            set_aside(self.runs / run_id)
         missing = self.missing()
         failures = []
         try:
@@ -83,6 +100,11 @@ class Campaign:
         finally:
             remove_partials(self.runs)  # of workers of a killed command that had not quite ended when this one began
         return failures
+
+
+def finished_runs(out: Path) -> list[Path]:
+    """The folders of finished runs in ``out``, those of failed, damaged and half-written ones left out."""
+    return sorted(folder for folder in (out / "runs").glob("*") if _RUN.fullmatch(folder.name))
 
 
 def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) -> list[str]:

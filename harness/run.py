@@ -15,9 +15,9 @@ from core.errors import SpecError
 from core.records import Columns
 from core.registry import changed, configure
 from harness.code_version import code_hash, commit
-from harness.experiment import RunSpec
 from studies import load_study
 from studies.api import Asked, Journal, Point, Study, point_slo_ns, round_ns
+from studies.spec import RunSpec
 from studies.tables import sample_rows
 from systems import SYSTEMS
 from systems.loader import load_system
@@ -88,7 +88,7 @@ def resolve(spec: RunSpec) -> Point:
 
 def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
-    started, began = datetime.now(UTC), perf_counter()
+    started, began, inputs = datetime.now(UTC), perf_counter(), spec.input_digests()
     point = resolve(spec)
     journal = carried_out(point)
     seconds = perf_counter() - began
@@ -101,6 +101,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
     manifest = {
         "run_id": run_id,
         "spec": msgspec.to_builtins(spec),
+        "inputs": inputs,
         "outcome": journal.outcome,
         "validity": fidelity.validity,
         "validity_reasons": list(fidelity.reasons),
@@ -110,7 +111,7 @@ def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
         "wall_seconds": round(seconds, 3),
         "host": platform.node(),
         "platform": platform.platform(),
-        "code_hash": code_hash(),
+        "code_hash": code_hash(spec),
         "commit": commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
         "schema_version": SCHEMA_VERSION,

@@ -7,7 +7,9 @@ from typing import NoReturn
 import typer
 
 from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, threshold
+from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show
+from ratebed.verbs import threshold as threshold_
+from ratebed.verbs import verify as verify_
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -29,7 +31,8 @@ app.command("claims")(claims.claims)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
 app.command("show")(show.show)
-app.command("threshold")(threshold.threshold)
+app.command("verify")(verify_.verify)
+app.command("threshold")(threshold_.threshold)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)

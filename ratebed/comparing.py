@@ -9,6 +9,7 @@ from analysis.fidelity import VIRTUAL, Pair, pairs_of
 from analysis.verdicts import Result, t_interval
 from core.records import Json, Row
 from core.units import MILLISECOND_NS
+from harness.campaign import finished_runs
 from ratebed.settings import SMALL
 from testbed.trust.evidence import INVALID
 
@@ -21,7 +22,7 @@ _AXES = ("testbed", "system", "workload", "topology")
 
 def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], int]:
     """All pairs in ``out``, and how many were left out because the emulated run is invalid."""
-    pairs = pairs_of(sorted((out / "runs").glob("*")))
+    pairs = pairs_of(finished_runs(out))
     kept = [pair for pair in pairs if keep_invalid or pair.validity != INVALID]
     return kept, len(pairs) - len(kept)
 

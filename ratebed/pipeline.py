@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from core.errors import SpecError
+from core.digests import digest_of, is_sealed
+from core.errors import MachineError, SpecError
 from core.records import Json
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     Tables = dict[str, pd.DataFrame]
 
 SECTION = "section.json"
+TABLES = "tables"  # the section's key: file of a table -> SHA-256
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
 
 def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], None] | None = None) -> list[Finished]:
     """Execute what is missing, with progress; returns the failures.  ``notify`` is told of each run that ends."""
+    for run_id, reason in plan.campaign.damaged().items():
+        print(f"damaged: {run_id}: {reason}; set aside, it is made anew", flush=True)
     with RunProgress(plan.campaign.missing(), total=len(plan.campaign.wanted), jobs=request.jobs) as progress:
 
         def tell(finished: Finished) -> None:
@@ -143,13 +147,30 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def sections(out: Path) -> dict[str, Json]:
-    """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
-    contents = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
-    return {section["name"]: section for section in contents}
+    """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``).
+
+    MachineError where one is not as it was written.
+    """
+    return {path.parent.name: section_of(path.parent) for path in sorted((out / "tables").glob(f"*/{SECTION}"))}
+
+
+def section_of(folder: Path) -> Json:
+    """What a figure left in its folder, all of whose tables are there as they were written; else MachineError."""
+    try:
+        section = json.loads((folder / SECTION).read_bytes())
+    except ValueError:
+        section = None
+    written: Json = section.get(TABLES, {}) if is_sealed(section) else {SECTION: "another"}
+    there = {path.name: digest_of(path.read_bytes()) for path in folder.glob("*.parquet")}
+    if there != written or section["name"] != folder.name:
+        differing = sorted(name for name in {*there, *written} if there.get(name) != written.get(name))
+        what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
+        raise MachineError(what, f"remove the folder and run `ratebed figures {folder.name.partition('@')[0]}` again")
+    return dict(section)
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":
-    """The tables of a figure by its name, table -> frame."""
+    """The tables of a figure by its name, table -> frame; ``section_of`` says whether they are as they were written."""
     import pandas as pd
 
     return {path.stem: pd.read_parquet(path) for path in sorted((out / "tables" / name).glob("*.parquet"))}

@@ -6,7 +6,6 @@ thread draws.  Runs in real time are left alone: all is drawn after them.
 """
 
 import json
-import os
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,11 +16,13 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from collectors.writer import PARTIAL, read_manifest
+from collectors.integrity import verified
+from collectors.partials import own_mark
+from core.digests import digest_of, sealed
 from harness.campaign import Finished
 from paper_figs import load_figure
 from ratebed.options import RunRequest
-from ratebed.pipeline import SECTION, CampaignPlan, replace_file, sections
+from ratebed.pipeline import SECTION, TABLES, CampaignPlan, replace_file, section_of
 from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 
@@ -65,8 +66,8 @@ class Studio:
 
     def __enter__(self) -> "Studio":
         for key, reason in self.plan.skipped.items():
-            name = self.plan.settings[key].name(key)
-            if not sections(self.request.out).get(name, {}).get("run_ids"):  # drawn before, it stays
+            folder = self.request.out / "tables" / self.plan.settings[key].name(key)
+            if not (folder / SECTION).is_file() or not section_of(folder)["run_ids"]:  # drawn before, it stays
                 self._write_section(key, _Outcome(skipped=reason))
         if not self._alone and any(self._awaited.values()):
             from analysis.spark import warm_up
@@ -115,7 +116,7 @@ class Studio:
 
     def _outcome(self, key: str) -> _Outcome:
         ids, missing, runs = self.plan.run_ids[key], self.plan.campaign.missing(), self.request.out / "runs"
-        manifests = {run_id: read_manifest(runs / run_id) for run_id in ids if run_id not in missing}
+        manifests = {run_id: verified(runs / run_id) for run_id in ids if run_id not in missing}
         doubtful = {
             run_id: [manifest["validity"], *manifest["validity_reasons"]]
             for run_id, manifest in manifests.items()
@@ -144,7 +145,7 @@ class Studio:
         with _making:
             if self._scratch is None:
                 runs = self.request.out / "runs"
-                self._scratch = TemporaryDirectory(dir=runs, prefix="together", suffix=f"{PARTIAL}{os.getpid()}")
+                self._scratch = TemporaryDirectory(dir=runs, prefix="together", suffix=own_mark())
         return Path(self._scratch.name).resolve()
 
     def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
@@ -200,7 +201,8 @@ class Studio:
             "calibration": self.request.calibration,
             "command": self.request.command(key),
         }
-        replace_file(folder / SECTION, json.dumps(section, indent=2).encode())
+        section[TABLES] = {path.name: digest_of(path.read_bytes()) for path in sorted(folder.glob("*.parquet"))}
+        replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
 
 
 def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:

@@ -3,11 +3,11 @@
 Two figures that ask for the same point share its run.
 """
 
-import hashlib
 from pathlib import Path
 
 import msgspec
 
+from core.digests import digest_of, run_id_of
 from core.errors import SpecError
 from core.records import Json
 
@@ -39,21 +39,21 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
 
     def to_json(self) -> bytes:
         """Canonical bytes: sorted keys."""
-        return msgspec.json.encode(self, order="deterministic")
+        return msgspec.json.encode(self, order="sorted")
 
     def run_id(self, code_hash: str) -> str:
-        """Hash of the spec, of its input files' contents and of the code that can change the result.
+        """See ``core.digests.run_id_of``; SpecError for an input file that cannot be read."""
+        return run_id_of(self, self.input_digests(), code_hash)
 
-        SpecError for a file that cannot be read.
-        """
-        digest = hashlib.sha256(self.to_json())
+    def input_digests(self) -> dict[str, str]:
+        """Input file -> SHA-256 of what is in it; SpecError for one that cannot be read."""
+        digests = {}
         for name in self.inputs:
             try:
-                digest.update(hashlib.sha256(Path(name).read_bytes()).digest())
+                digests[name] = digest_of(Path(name).read_bytes())
             except OSError as error:
                 raise SpecError(f"{name}: {error.strerror}", "give a readable file") from None
-        digest.update(code_hash.encode())
-        return digest.hexdigest()[:16]
+        return digests
 
     def factors(self) -> dict[str, str]:
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""

@@ -5,11 +5,13 @@ A study asks a place for hosts and links (``site``), or finds that there are non
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from testbed.hosts.capabilities import Finding
-from testbed.hosts.site import Site
+from testbed.findings import Finding
 from testbed.topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from testbed.hosts.site import Site
 
 TestbedOptions = Mapping[str, object]  # a run's ``testbed_options``: plain values
 
@@ -37,7 +39,7 @@ class Testbed(Protocol):
     def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
         """The files that a run's options name: what is in them belongs to its identity."""
 
-    def site(self, topology: Topology, seed: int) -> AbstractContextManager[Site]:
+    def site(self, topology: Topology, seed: int) -> "AbstractContextManager[Site]":
         """Hosts and links as ``topology`` says, taken down at the end; ``seed``: of what the links draw.
 
         An error on the way out has ``logs``, what the processes printed.  Never asked of virtual time.

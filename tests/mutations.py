@@ -281,34 +281,79 @@ WRITER = _rows(
         "test_interrupting_a_write_leaves_nothing",
     ),
     (
-        "what a living process writes is removed",
-        "if pid.isdigit() and not _is_alive(int(pid)):",
-        "if pid.isdigit():",
-        "test_kill_in_the_middle_leaves_only_a_partial_which_is_cleaned",
-    ),
-    (
         "a failure outlives the success that follows it",
         "    _write_aside(folder, fill)\n    shutil.rmtree(failed_folder(folder), ignore_errors=True)\n",
         "    _write_aside(folder, fill)\n",
         "test_a_failure_is_recorded_and_forgotten_after_success",
     ),
 )
+INTEGRITY = (
+    *_rows(
+        "collectors/integrity.py",
+        "tests/collectors/test_integrity.py",
+        (
+            "a table's bytes are not looked at",
+            "if digest_of(data) != written[DIGEST]:",
+            "if False:",
+            "test_random_damage_is_always_seen",
+        ),
+        (
+            "a table that was not written belongs to the run",
+            "for name in sorted(there - listed.keys() - {MANIFEST, LOGS}):",
+            "for name in ():",
+            "test_damage_is_named",
+        ),
+        (
+            "a whole run may lie under another's name",
+            'if manifest.get("run_id") != folder.name:',
+            "if False:",
+            "test_a_run_under_another_name_is_a_mix_up",
+        ),
+        ("a manifest's seal is not looked at", "if not is_sealed(manifest):", "if False:", "test_damage_is_named"),
+    ),
+    *_rows(
+        "collectors/partials.py",
+        "tests/collectors/test_integrity.py",
+        (
+            "processes of other namespaces count as dead",
+            "(mark[2], int(mark[3])) != (_boot(), _namespace())",
+            "mark[2] != _boot()",
+            "test_only_folders_of_processes_that_are_provably_dead_are_removed",
+        ),
+        (
+            "a process number that is used again keeps a folder",
+            "return _start(int(mark[4])) != int(mark[5])",
+            "return _start(int(mark[4])) == -1",
+            "test_only_folders_of_processes_that_are_provably_dead_are_removed",
+        ),
+    ),
+)
 CODE_VERSION = _rows(
     "harness/code_version.py",
     "tests/harness/test_code_version.py",
-    ("tables of latencies do not belong to the code", '".toml", ".csv"', '".toml"', "test_a_byte_of_it_voids_results"),
     (
-        "pinned packages do not belong to the code",
-        '[*code, root / "requirements.lock"]',
-        "code",
-        "test_a_byte_of_it_voids_results",
+        "shipped tables do not belong to a run",
+        "for name in _source(root, path).data]",
+        "for name in ()]",
+        "test_live_runs_hang_on_the_brokers_sources_and_virtual_ones_do_not",
     ),
-    ("a plan belongs to the code", "if path.stem not in _PLANNING", "", "test_a_byte_of_it_voids_nothing"),
     (
-        "a file may be renamed",
-        'path.relative_to(root).as_posix().encode() + b"\\0" + ',
+        "pinned packages do not belong to a run",
+        'Path("requirements.lock"), ',
         "",
-        "test_so_do_its_name_and_its_folder",
+        "test_a_byte_of_any_file_that_a_run_uses_voids_it_and_of_no_other",
+    ),
+    (
+        "every line of a registry belongs to a run",
+        "        if _is_registry(node):",
+        "        if False:",
+        "test_a_new_file_or_a_new_line_in_a_registry_voids_nothing",
+    ),
+    (
+        "the body for other testbeds belongs to a run",
+        '_BY_SPEC = {"virtual", "live", ',
+        "_BY_SPEC = {",
+        "test_live_runs_hang_on_the_brokers_sources_and_virtual_ones_do_not",
     ),
 )
 CAMPAIGN = _rows(
@@ -316,8 +361,8 @@ CAMPAIGN = _rows(
     "tests/harness/test_campaign.py",
     (
         "a folder without a manifest is a finished run",
-        "(self.runs / run_id / MANIFEST).is_file()",
-        "(self.runs / run_id).is_dir()",
+        "if not is_whole(self.runs / run_id)",
+        "if not (self.runs / run_id).is_dir()",
         "test_only_what_has_a_manifest_is_finished",
     ),
     (
@@ -471,7 +516,19 @@ LIVE = [
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *MEMBER, *INCARNATIONS, *SCHEDULER, *LIVE),
+    *(
+        *WRITER,
+        *INTEGRITY,
+        *CODE_VERSION,
+        *CAMPAIGN,
+        *MATRIX,
+        *LINKS,
+        *NETWORK,
+        *MEMBER,
+        *INCARNATIONS,
+        *SCHEDULER,
+        *LIVE,
+    ),
 )
 
 

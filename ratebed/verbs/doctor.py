@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from core.errors import MachineError
 from core.records import Row
 from ratebed import options as o
-from testbed.hosts.capabilities import Finding, find_capability, fix_of
+from testbed.findings import Finding
+from testbed.hosts.capabilities import find_capability, fix_of
 
 MACHINE = "machine"
 DEFAULT = ("analysis", "virtual")  # what `make figures` cannot do without

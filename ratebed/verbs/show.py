@@ -18,9 +18,10 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the begi
 def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
     """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time."""
     folder = _find(out / "runs", run)
-    from collectors.writer import read_manifest
+    from collectors.integrity import read_manifest, verified
+    from collectors.writer import FAILED
 
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder) if FAILED in folder.name else verified(folder)
     decisions, paths = _decisions(folder), _rows(folder, "paths")
     happenings = {table: _rows(folder, table) for table in timeline.HAPPENINGS}
     lines, more = timeline.log_lines(folder, manifest.get("epoch_ns"))
@@ -46,7 +47,11 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
 
 
 def _find(runs: Path, start: str) -> Path:
-    folders = sorted(path for path in runs.glob(f"{start}*") if path.is_dir() and ".partial" not in path.name)
+    from collectors.partials import is_partial
+    from collectors.writer import DAMAGED
+
+    there = (path for path in runs.glob(f"{start}*") if path.is_dir())
+    folders = sorted(path for path in there if not is_partial(path) and DAMAGED not in path.name)
     if not folders:
         raise SpecError(f"no run {start!r} in {runs}", "the ids are the folders' names")
     if len(folders) > 1 and folders[0].name != start:

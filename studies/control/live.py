@@ -64,4 +64,4 @@ def _told(fleet: NodeFleet, topic: str, until_ns: int) -> tuple[list[Sample], li
 def check(testbed: Testbed, asked: Controlling) -> None:
     """SpecError for what real brokers cannot do."""
     check_topic(testbed, asked)
-    check_servers(asked.system, testbed.name, is_real=True, commands=True)
+    check_servers(asked.system, testbed.name, commands=True)

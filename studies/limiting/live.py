@@ -208,7 +208,7 @@ def check(testbed: Testbed, asked: Limiting) -> None:
     if not testbed.has_our_files and is_file(name_of(asked.system)):
         fix = "bring it into systems/, or use another testbed"
         raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
-    check_servers(asked.system, testbed.name, is_real=True)
+    check_servers(asked.system, testbed.name)
     links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
     if links and not testbed.has_links:
         raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")

@@ -3,7 +3,7 @@
 from core.units import SECOND_NS
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from testbed.api import Testbed
-from testbed.servers.server import check_servers
+from testbed.servers import refuse_servers
 from testbed.trust.replicas import replica_rows
 from testbed.virtual.scheduler import EventLoop, event_loop
 
@@ -34,7 +34,7 @@ def run(asked: Limiting) -> RequestJournal:
 
 def check(testbed: Testbed, asked: Limiting) -> None:
     """SpecError for a system that asks a real server."""
-    check_servers(asked.system, testbed.name, is_real=False)
+    refuse_servers(asked.system, testbed.name)
 
 
 def _drain(loop: EventLoop, load_end_ns: int, drain_ns: int, last_fault_ns: int) -> None:

@@ -141,7 +141,7 @@ class _Run:
 
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
     """SpecError for what real processes, or their servers, cannot do."""
-    check_servers(asked.system, testbed.name, is_real=True, commands=True)
+    check_servers(asked.system, testbed.name, commands=True)
     if asked.rule.record:
         raise SpecError("live runs keep no messages of the control plane", "leave record out, or use --testbed virtual")
     if asked.rule.bookies:

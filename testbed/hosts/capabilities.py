@@ -12,24 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from core.errors import HarnessError, MachineError
 from core.registry import lookup
+from testbed.findings import Finding
 from testbed.servers import SERVERS
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
 SBIN = "/usr/sbin:/sbin:/usr/local/sbin"  # where Debian keeps programs that only root has on the PATH
-
-
-class Finding(NamedTuple):
-    """A row of ``Backend.probe``.  ``needed``: without it the testbed cannot be used at all."""
-
-    what: str
-    found: bool
-    detail: str  # where or how it was found, or the command that adds it
-    needed: bool = True
 
 
 @dataclass(frozen=True)

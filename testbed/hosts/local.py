@@ -7,7 +7,8 @@ import psutil
 
 from core.errors import SpecError
 from testbed.faults import Fault, Handover
-from testbed.hosts.capabilities import CAPABILITIES, Finding, find_capability, probe_beside
+from testbed.findings import Finding
+from testbed.hosts.capabilities import CAPABILITIES, find_capability, probe_beside
 from testbed.hosts.site import PathMeasure, Site
 from testbed.topologies.topology import Topology
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from collectors.writer import read_logs
 from core.errors import SpecError
 from testbed.api import TestbedOptions
-from testbed.hosts.capabilities import Finding
+from testbed.findings import Finding
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
 

@@ -56,7 +56,7 @@ class NodeFleet:
     """
 
     def __init__(self, site: Site, system: System, config: object, seed: int, names: Sequence[str] = ()):
-        check_servers(system, "with hosts", is_real=True)
+        check_servers(system, "with hosts")
         self.token, self.surroundings = token_hex(16), Surroundings()
         self.script: Path | None = None  # what a study's planes read: brought to every node's host
         self._site, self._system, self._seed = site, system, seed

@@ -3,8 +3,19 @@
 A system says which it needs (``systems.api.System``), by these names or by naming an object of its own.
 """
 
+from core.errors import SpecError
+from systems.api import System
+
 SERVERS = {
     "redis": "testbed.servers.redis:SERVER",
     "serf": "testbed.servers.serf:SERVER",
     "zookeeper": "testbed.servers.zookeeper:SERVER",
 }
+
+
+def refuse_servers(system: System, testbed: str) -> None:
+    """SpecError where ``system`` asks real servers: a testbed without hosts has models only, and of these none."""
+    if system.servers:
+        names = ", ".join(name.partition(":")[2] or name for name in system.servers)
+        fix = "use a testbed with hosts, as --testbed local or mininet"
+        raise SpecError(f"system {system.key} asks a real server ({names}), and testbed {testbed} has none", fix)

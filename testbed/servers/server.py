@@ -55,18 +55,11 @@ def servers_of(system: System) -> list[Server]:
     return [_declared_server(system, name) for name in system.servers]
 
 
-def check_servers(system: System, testbed: str, *, is_real: bool, commands: bool = False) -> None:
-    """SpecError where ``system`` cannot run on a testbed, for want of its servers or of what carries its commands.
+def check_servers(system: System, testbed: str, *, commands: bool = False) -> None:
+    """SpecError where ``system`` cannot run on hosts, for want of its servers or of what carries its commands.
 
-    ``is_real``: the testbed has hosts; virtual time has models only, and of these servers none.  ``commands``: what
-    is asked of the system needs its commands carried out, and its stand-ins if it has any.
+    ``commands``: what is asked of the system needs its commands carried out, and its stand-ins if it has any.
     """
-    if not is_real:
-        if system.servers:
-            names = ", ".join(name.partition(":")[2] or name for name in system.servers)
-            fix = "use a testbed with hosts, as --testbed local or mininet"
-            raise SpecError(f"system {system.key} asks a real server ({names}), and testbed {testbed} has none", fix)
-        return
     stand_in = system.stand_in
     for name in (*system.servers, *(stand_in.servers if stand_in is not None else ())):
         _declared_server(system, name)

@@ -7,12 +7,15 @@ nodes, ``plane`` joins the two.
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from core.errors import SpecError
 from testbed.api import TestbedOptions
-from testbed.hosts.capabilities import Finding
-from testbed.hosts.site import Site
+from testbed.findings import Finding
 from testbed.topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from testbed.hosts.site import Site
 
 
 @dataclass
@@ -39,7 +42,7 @@ class VirtualTime:
         """None."""
         return ()
 
-    def site(self, topology: Topology, seed: int) -> AbstractContextManager[Site]:
+    def site(self, topology: Topology, seed: int) -> "AbstractContextManager[Site]":
         """There is none: who asks has not looked at ``real_time``."""
         raise AssertionError("virtual time has no site")
 

@@ -1,7 +1,5 @@
 """Distances between runs against SciPy's, flipped decisions against counting, pairs by their specs."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +12,7 @@ from analysis import fidelity
 from analysis.fidelity import Pair
 from analysis.spark import collect
 from collectors.histogram import bucket_index, bucket_values
+from collectors.writer import write_run
 from tests.analysis import twins
 
 PAIRS = [Pair("v", "l", "mininet", "valid", {}), Pair("v", "other", "local", "valid", {})]
@@ -94,10 +93,9 @@ def test_flips_are_counted_request_by_request(frame_of, spark):
 
 
 def folder(root, name, started_at="2001-01-01", validity="valid", **spec):
-    (root / name).mkdir()
     spec = {"system": "lb", "testbed": "virtual", "keep": [], "seed": 1, "repetition": 0, **spec}
     manifest = {"run_id": name, "spec": spec, "started_at": started_at, "validity": validity}
-    (root / name / "manifest.json").write_text(json.dumps(manifest))
+    write_run(root / name, {}, manifest)
     return root / name
 
 
@@ -110,8 +108,7 @@ def test_pairs_differ_in_the_testbed_alone(tmp_path):
         folder(tmp_path, "m2", testbed="mininet", seed=2),
         folder(tmp_path, "m3", testbed="mininet", system="srtm"),
     ]
-    (tmp_path / "broken.failed").mkdir()
-    found = fidelity.pairs_of([*folders, tmp_path / "broken.failed"])
+    found = fidelity.pairs_of(folders)
     live = [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded"), ("v1", "s1", "ssh", "valid")]
     assert [tuple(pair)[:4] for pair in found] == live
 

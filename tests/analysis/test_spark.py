@@ -158,8 +158,15 @@ def test_tables_that_no_run_wrote_are_empty(spark, folders):
 
 
 @pytest.mark.slow
+def test_runs_that_are_not_as_they_were_written_are_not_loaded(spark, folders):
+    whole = (folders[1] / "runs.parquet").read_bytes()
+    (folders[1] / "runs.parquet").write_bytes(whole[:-1] + b"X")
+    with pytest.raises(MachineError, match=r"r2: runs\.parquet is not as it was written"):
+        analysis_spark.load(spark, folders)
+
+
 def test_a_broken_file_is_named(spark, folders):
-    (folders[1] / "runs.parquet").write_bytes(b"PAR1 not really PAR1")
     data = analysis_spark.load(spark, folders)
+    (folders[1] / "runs.parquet").write_bytes(b"PAR1 not really PAR1")  # after it was verified
     with pytest.raises(MachineError, match=r"r2/runs\.parquet cannot be read; remove its run folder"):
         analysis_spark.collect(data.runs, ["run_id"])

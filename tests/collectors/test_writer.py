@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from collectors import schema, writer
+from collectors.integrity import read_manifest
+from collectors.partials import remove_partials
 from core.errors import MachineError, SpecError
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +65,7 @@ def test_a_run_comes_back_with_the_schema_of_its_tables(tmp_path):
     runs = pq.read_table(tmp_path / "abc" / "runs.parquet").to_pylist()
     assert runs[0]["factors"] == [("workload.publishers", "4000")]
     assert runs[0]["bucket_rate_rps"] is None and runs[0]["system"] is None
-    assert writer.read_manifest(tmp_path / "abc") == MANIFEST
+    assert read_manifest(tmp_path / "abc").items() >= MANIFEST.items()
 
 
 def test_arrow_tables_are_cast_to_the_schema(tmp_path):
@@ -87,8 +90,8 @@ def test_a_column_that_the_schema_lacks_is_a_bug(tmp_path):
 
 def test_a_finished_run_is_not_replaced(tmp_path):
     writer.write_run(tmp_path / "abc", tables(), MANIFEST)
-    writer.write_run(tmp_path / "abc", tables(5), {"run_id": "other"})
-    assert writer.read_manifest(tmp_path / "abc") == MANIFEST
+    writer.write_run(tmp_path / "abc", tables(5), {**MANIFEST, "outcome": "other"})
+    assert read_manifest(tmp_path / "abc").items() >= MANIFEST.items()
     assert names(tmp_path) == ["abc"]
 
 
@@ -96,24 +99,24 @@ def test_a_failure_is_recorded_and_forgotten_after_success(tmp_path):
     spec = b'{"system": "srtm"}'
     failed = writer.record_failure(tmp_path / "abc", spec, SpecError("bad rate", "give one above zero"))
     assert failed.name == "abc.failed"
-    first = writer.read_manifest(failed)
+    first = read_manifest(failed)
     assert first["error"] == "bad rate; give one above zero" and first["spec"] == {"system": "srtm"}
     assert "traceback" not in first
     try:
         raise ValueError("boom")
     except ValueError as error:
         writer.record_failure(tmp_path / "abc", spec, error)
-    assert "ValueError: boom" in writer.read_manifest(failed)["traceback"]
+    assert "ValueError: boom" in read_manifest(failed)["traceback"]
     writer.write_run(tmp_path / "abc", tables(), MANIFEST)
     assert names(tmp_path) == ["abc"]
 
 
 def test_missing_and_broken_manifests_are_one_line(tmp_path):
     with pytest.raises(MachineError, match="No such file"):
-        writer.read_manifest(tmp_path)
+        read_manifest(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(MachineError, match=r"manifest\.json: .*; remove"):
-        writer.read_manifest(tmp_path)
+    with pytest.raises(MachineError, match=r"manifest\.json is no JSON; `ratebed verify`"):
+        read_manifest(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_a_machine_error(tmp_path):
@@ -172,13 +175,15 @@ def test_kill_in_the_middle_leaves_only_a_partial_which_is_cleaned(tmp_path):
         tmp_path,
     )
     assert child.stdout.readline() == "half-written\n"
-    assert names(tmp_path) == [f"abc.partial-{child.pid}"]
-    assert writer.remove_partials(tmp_path) == 0  # its process lives
+    (partial,) = names(tmp_path)
+    assert partial.startswith(f"abc.partial-{platform.node()}-") and f"-{child.pid}-" in partial
+    assert remove_partials(tmp_path) == 0  # its process lives
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    assert names(tmp_path) == [f"abc.partial-{child.pid}"]
-    assert writer.remove_partials(tmp_path) == 1
+    (partial,) = names(tmp_path)
+    assert partial.startswith(f"abc.partial-{platform.node()}-") and f"-{child.pid}-" in partial
+    assert remove_partials(tmp_path) == 1
     assert names(tmp_path) == []
 
 
@@ -195,7 +200,7 @@ def test_interrupting_a_write_leaves_nothing(tmp_path):
 def test_manifests_are_sorted_json(tmp_path):
     writer.write_run(tmp_path / "abc", {}, {"b": 1, "a": 2})
     text = (tmp_path / "abc" / "manifest.json").read_text()
-    assert text.index('"a"') < text.index('"b"') and json.loads(text) == {"a": 2, "b": 1}
+    assert text.index('"a"') < text.index('"b"') and json.loads(text).items() >= {"a": 2, "b": 1}.items()
 
 
 def test_logs_are_taken_over_long_ones_without_their_middle(tmp_path):
@@ -228,12 +233,3 @@ def test_a_failed_run_keeps_the_logs_that_its_error_brings(tmp_path):
     error.logs = {"node1.log": b"out of memory\n"}
     failed = writer.record_failure(tmp_path / "abc", b"{}", error)
     assert (failed / "logs" / "node1.log").read_text() == "out of memory\n"
-
-
-def test_a_folder_of_another_schema_version_is_refused_in_one_line(tmp_path):
-    writer.write_run(tmp_path / "old", tables(), {**MANIFEST, "schema_version": schema.SCHEMA_VERSION - 1})
-    with pytest.raises(MachineError, match=r"old: tables of schema version 3, this is 4.*run again") as refused:
-        writer.read_manifest(tmp_path / "old")
-    assert "\n" not in str(refused.value)
-    writer.write_run(tmp_path / "now", tables(), {**MANIFEST, "schema_version": schema.SCHEMA_VERSION})
-    assert writer.read_manifest(tmp_path / "now")["schema_version"] == schema.SCHEMA_VERSION

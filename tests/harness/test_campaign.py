@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,9 +11,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from collectors.partials import own_mark
+from collectors.writer import record_failure, write_run
 from core.errors import MachineError
 from harness import campaign as campaign_module
 from harness.campaign import Campaign, Finished, LocalExecutor, in_order
+from harness.code_version import id_of
 from tests.harness.common import parquet_hashes, small
 
 SPECS = [small(repetition, system=system) for repetition in range(3) for system in ("lb", "conc", "srtm")]
@@ -51,11 +55,37 @@ def test_equal_points_are_one_run(tmp_path):
 def test_only_what_has_a_manifest_is_finished(tmp_path):
     campaign = Campaign(tmp_path)
     whole, absent, empty, failed = campaign.add(small(n) for n in range(4))
-    for name in (whole, empty, f"{failed}.failed"):
-        (tmp_path / name).mkdir()
-    for name in (whole, f"{failed}.failed"):
-        (tmp_path / name / "manifest.json").touch()
+    write_run(tmp_path / whole, {}, {"run_id": whole})
+    (tmp_path / empty).mkdir()
+    record_failure(tmp_path / failed, "{}", MachineError("no disk"))
     assert list(campaign.missing()) == [absent, empty, failed]
+
+
+def test_a_damaged_run_is_named_set_aside_and_made_anew(tmp_path):
+    run(tmp_path, SPECS[:2])
+    before = parquet_hashes(tmp_path)
+    damaged = id_of(SPECS[0])
+    (tmp_path / damaged / "latency_histogram.parquet").unlink()
+    campaign, finished, failures = run(tmp_path, SPECS[:2])
+    assert [each.run_id for each in finished] == [damaged] and not failures
+    assert (tmp_path / f"{damaged}.damaged").is_dir() and not campaign.damaged()
+    shutil.rmtree(tmp_path / f"{damaged}.damaged")
+    assert parquet_hashes(tmp_path) == before
+
+
+def test_another_runs_table_is_damage(tmp_path):
+    run(tmp_path, SPECS[:2])
+    first, second = (tmp_path / id_of(spec) / "latency_histogram.parquet" for spec in SPECS[:2])
+    shutil.copy(first, second)
+    campaign = Campaign(tmp_path)
+    campaign.add(SPECS[:2])
+    (what,) = campaign.damaged().items()
+    assert what[0] == second.parent.name and what[1].startswith("latency_histogram.parquet ")
+
+
+def of_a_dead_process() -> str:
+    """How the name of a folder ends that a process was writing which is no more."""
+    return own_mark().replace(f"-{os.getpid()}-", f"-{2**30}-")
 
 
 class Told:
@@ -66,7 +96,7 @@ class Told:
 
     def map(self, work_list):
         for (spec, run_id, runs), error in zip(work_list, self.errors, strict=True):
-            (runs / f"{run_id}.partial-{2**30}").mkdir()  # of a process that is no more
+            (runs / f"{run_id}{of_a_dead_process()}").mkdir()
             last = error == self.errors[-1]
             yield Finished(spec, run_id, 1.0, error, fatal=self.fatal and last)
 
@@ -129,9 +159,7 @@ def test_kill_in_the_middle_and_restart(tmp_path):
 
 
 def test_a_partial_folder_of_a_dead_process_is_cleared(tmp_path):
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    left = tmp_path / f"abc.partial-{dead.pid}"
+    left = tmp_path / f"abc{of_a_dead_process()}"
     left.mkdir()
     (left / "runs.parquet").write_bytes(b"half")
     run(tmp_path, SPECS[:1])

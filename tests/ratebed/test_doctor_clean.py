@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from testbed import TESTBEDS
-from testbed.hosts.capabilities import CAPABILITIES, Capability, Finding, find_capability, probe_capabilities
+from testbed.findings import Finding
+from testbed.hosts.capabilities import CAPABILITIES, Capability, find_capability, probe_capabilities
 from testbed.hosts.lock import machine_lock
 from testbed.hosts.state import start_time
 from tests.live import needs

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from core.errors import HarnessError, MachineError
 from systems.loader import loaded_files
+from testbed.findings import Finding
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, probe_capabilities
+from testbed.hosts.capabilities import probe_capabilities
 from testbed.hosts.docker.container import Container, image_of
 from testbed.hosts.docker.daemon import chosen, running_daemon, use_daemon
 from testbed.hosts.docker.wishes import CONTAINER, Wish, read_wishes

@@ -12,8 +12,9 @@ from core.errors import MachineError, SpecError
 from core.records import Json, Options
 from core.registry import hint
 from testbed.faults import Fault, Handover
+from testbed.findings import Finding
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Finding, find_capability, probe_beside, probe_capabilities, require, tool
+from testbed.hosts.capabilities import find_capability, probe_beside, probe_capabilities, require, tool
 from testbed.hosts.mininet.namespaces import network_of, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text

@@ -1,6 +1,5 @@
 """Finished runs of another machine, brought here: what ran there is drawn and compared here."""
 
-import os
 import re
 import shutil
 import tarfile
@@ -9,20 +8,23 @@ from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import IO, cast
 
+from collectors.integrity import Damage, check_identity, check_run
+from collectors.partials import own_mark
 from collectors.schema import MANIFEST
-from collectors.writer import PARTIAL
 from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.shipping import script
 
 SILENT_S = 60.0  # between two parts of what it sends
+RUN_BYTES, RUN_FILES = 4 << 30, 1_000  # of one run at most (ours): more is not sent by a machine that means well
 _RUN = re.compile(r"[0-9a-f]{16}")
 
 
 def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
     """Bring the runs in ``folder`` (of results, there) that are not in ``out`` yet; returns their ids.
 
-    Each is brought whole or not at all.  MachineError names the machine and what went wrong.
+    Each is brought whole, as it was written and under the id that its spec, inputs and code make, or not at all.
+    MachineError names the machine and what went wrong.
     """
     with closing(SshConnection(machine)) as connection:
         listing = f'cd {quote(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
@@ -36,18 +38,23 @@ def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
 def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path) -> None:
     """They come as one tar, are unpacked aside, and renamed when all have come."""
     runs.mkdir(parents=True, exist_ok=True)
-    aside = runs / f"fetched{PARTIAL}{os.getpid()}"
+    aside = runs / f"fetched{own_mark()}"
     shutil.rmtree(aside, ignore_errors=True)
     channel = connection.open(script(f"cd {quote(folder)}; exec tar -cf - {' '.join(names)}"), SILENT_S)
     try:
         with channel.makefile("rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
+            left = dict.fromkeys(names, (RUN_BYTES, RUN_FILES))
             for member in tar:
-                _unpack(tar, member, set(names), aside)
+                _unpack(tar, member, left, aside)
         if channel.recv_exit_status():
             raise tarfile.TarError(channel.recv_stderr(1000).decode(errors="replace").strip())
         for name in names:
+            check_identity(check_run(aside / name))
+        for name in names:
             with suppress(FileExistsError):  # another command has just brought it
                 (aside / name).rename(runs / name)
+    except Damage as damage:
+        raise connection.wrong(f"run {damage.folder.name}: {damage.reason}", "`ratebed verify` there") from None
     except (tarfile.TarError, EOFError, TimeoutError) as error:
         raise connection.wrong(f"its runs did not come whole: {error or 'it fell silent'}", "try again") from None
     finally:
@@ -55,11 +62,17 @@ def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path)
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, names: set[str], aside: Path) -> None:
-    """Files of the runs that were asked for; anything else is an error, for the machine need not be ours."""
+def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, left: dict[str, tuple[int, int]], aside: Path) -> None:
+    """Files of the runs that were asked for; anything else is an error, for the machine need not be ours.
+
+    ``left``: run -> how many bytes and files it may still have.
+    """
     parts = PurePosixPath(member.name).parts
-    if not names.intersection(parts[:1]) or ".." in parts or not (member.isreg() or member.isdir()):
+    if parts[:1] == () or parts[0] not in left or ".." in parts or not (member.isreg() or member.isdir()):
         raise tarfile.TarError(f"{member.name} is no file of a run")
+    bytes_left, files_left = left[parts[0]] = (left[parts[0]][0] - member.size, left[parts[0]][1] - 1)
+    if bytes_left < 0 or files_left < 0:
+        raise tarfile.TarError(f"run {parts[0]} has more than {RUN_BYTES >> 30} GiB or {RUN_FILES} files")
     path = aside.joinpath(*parts)
     if member.isdir():
         path.mkdir(parents=True, exist_ok=True)

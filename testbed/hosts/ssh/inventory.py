@@ -28,7 +28,8 @@ from pathlib import Path
 from core.errors import SpecError
 from core.records import Json, Options
 from core.registry import configure
-from testbed.hosts.capabilities import Finding, probe_capabilities, require
+from testbed.findings import Finding
+from testbed.hosts.capabilities import probe_capabilities, require
 from testbed.topologies.topology import Topology
 
 KNOWN_HOSTS = "~/.ssh/known_hosts"

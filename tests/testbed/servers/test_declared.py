@@ -15,7 +15,7 @@ from systems.api import StandIn, System
 from systems.loader import load_system
 from testbed.hosts.capabilities import capability
 from testbed.hosts.local import LocalSite
-from testbed.servers import SERVERS
+from testbed.servers import SERVERS, refuse_servers
 from testbed.servers.program import ServerProgram
 from testbed.servers.redis import SERVER as REDIS
 from testbed.servers.redis import packed
@@ -47,19 +47,19 @@ def test_a_declaration_is_found_whatever_the_system_is_called(tmp_path: Path) ->
     example = load_system(str(EXAMPLE))
     assert [server.name for server in servers_of(example)] == ["redis-windows"]
     assert servers_of(gcra(servers=(f"{EXAMPLE}:SERVER",)))[0] is servers_of(example)[0]
-    check_servers(gcra(), "local", is_real=True, commands=True)
-    check_servers(example, "local", is_real=True, commands=True)
+    check_servers(gcra(), "local", commands=True)
+    check_servers(example, "local", commands=True)
 
 
 @pytest.mark.parametrize("key", SYSTEMS)
 def test_what_registered_systems_declare_is_there(key: str) -> None:
     system = load_system(key)
-    check_servers(system, "local", is_real=True, commands=bool(system.plane))
+    check_servers(system, "local", commands=bool(system.plane))
     if key == "redis-gcra":
         with pytest.raises(SpecError, match="testbed virtual has none"):
-            check_servers(system, "virtual", is_real=False)
+            refuse_servers(system, "virtual")
     else:
-        check_servers(system, "virtual", is_real=False)
+        refuse_servers(system, "virtual")
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_what_registered_systems_declare_is_there(key: str) -> None:
 )
 def test_what_nobody_has_is_refused_with_the_fix(changes: dict[str, Any], what: str, fix: str) -> None:
     with pytest.raises(SpecError, match=re.escape(what)) as caught:
-        check_servers(gcra(**changes), "local", is_real=True)
+        check_servers(gcra(**changes), "local")
     assert fix in caught.value.fix
 
 
 def test_a_system_whose_commands_are_needed_has_a_plane() -> None:
     silent = replace(load_system("tb-adaptor"), plane="")
-    check_servers(silent, "local", is_real=True)
+    check_servers(silent, "local")
     with pytest.raises(SpecError, match="nobody on testbed local carries out the commands of system tb-adaptor"):
-        check_servers(silent, "local", is_real=True, commands=True)
+        check_servers(silent, "local", commands=True)
 
 
 def test_virtual_time_has_no_real_servers() -> None:
     with pytest.raises(SpecError, match=re.escape("asks a real server (redis), and testbed virtual")) as caught:
-        check_servers(gcra(servers=("redis",)), "virtual", is_real=False)
+        refuse_servers(gcra(servers=("redis",)), "virtual")
     assert "--testbed local" in caught.value.fix
     with pytest.raises(SpecError, match=re.escape("asks a real server (SERVER)")):
-        check_servers(load_system(str(EXAMPLE)), "virtual", is_real=False)
+        refuse_servers(load_system(str(EXAMPLE)), "virtual")
 
 
 # --- started ------------------------------------------------------------------------------------

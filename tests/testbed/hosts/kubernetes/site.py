@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from core.errors import SpecError
 from testbed.faults import Fault
-from testbed.hosts.capabilities import Finding
+from testbed.findings import Finding
 from testbed.hosts.places import Place
 from testbed.hosts.site import PathMeasure, Site
 from tests.testbed.hosts.kubernetes.cluster import FakeCluster

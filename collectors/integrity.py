@@ -1,0 +1,99 @@
+"""Is a run what was written?  Its manifest lists every file with its size and SHA-256, and is sealed itself.
+
+The threat is damage and mix-up: a bit that flipped, a copy that was cut off, a table of another run.  Nothing here
+stops a forger, who would write a new seal.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from collectors.schema import LOGS, MANIFEST, SCHEMA_VERSION
+from core.digests import DIGEST, digest_of, is_sealed, run_id_of
+from core.errors import MachineError
+from core.records import Json
+
+FILES = "files"  # the manifest's key: file -> bytes, digest and, of a table, rows
+
+
+class Damage(MachineError):
+    """A run folder is not as it was written, or not that of its name."""
+
+    def __init__(self, folder: Path, what: str):
+        super().__init__(f"{folder}: {what}", "`ratebed verify` sets it aside, the next run makes it anew")
+        self.folder, self.reason = folder, what
+
+
+def read_manifest(folder: Path) -> Json:
+    """The manifest of a run, finished or failed, as it was written; its tables are not looked at.
+
+    MachineError where there is none or it has other tables, ``Damage`` where it is not as it was written.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_bytes())
+    except OSError as error:
+        raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
+    except (ValueError, RecursionError):
+        raise Damage(folder, f"{MANIFEST} is no JSON") from None
+    if not isinstance(manifest, dict):
+        raise Damage(folder, f"{MANIFEST} is no table of JSON")
+    version = manifest.get("schema_version", SCHEMA_VERSION)
+    if version != SCHEMA_VERSION:
+        what = f"{folder}: tables of schema version {str(version)[:20]}, this is {SCHEMA_VERSION}"
+        raise MachineError(what, "run again, or read them with the code that wrote them")
+    if not is_sealed(manifest):
+        raise Damage(folder, f"{MANIFEST} is not as it was written")
+    return manifest
+
+
+def check_run(folder: Path) -> Json:
+    """The manifest of a finished run, all of whose files are as they were written.
+
+    ``Damage`` names what is not; MachineError where there is no run.
+    """
+    manifest = read_manifest(folder)
+    if manifest.get("run_id") != folder.name:
+        raise Damage(folder, f"{MANIFEST} is that of run {manifest.get('run_id')}")
+    listed = manifest.get(FILES)
+    if not isinstance(listed, dict):
+        raise Damage(folder, "it lists no files: it has not finished")
+    there = {path.relative_to(folder).as_posix() for path in (*folder.iterdir(), *(folder / LOGS).glob("*"))}
+    for name in sorted(there - listed.keys() - {MANIFEST, LOGS}):
+        raise Damage(folder, f"{name} does not belong to it")
+    for name, written in sorted(listed.items()):
+        _check_file(folder, name, written)
+    return manifest
+
+
+def _check_file(folder: Path, name: str, written: Mapping[str, object]) -> None:
+    try:
+        data = (folder / name).read_bytes()
+    except OSError as error:
+        raise Damage(folder, f"{name}: {error.strerror}") from None
+    if len(data) != written["bytes"]:
+        raise Damage(folder, f"{name} has {len(data)} bytes, {written['bytes']} were written")
+    if digest_of(data) != written[DIGEST]:
+        raise Damage(folder, f"{name} is not as it was written")
+
+
+def verified(folder: Path) -> Json:
+    """``check_run``, once a command for each folder: what every reader of runs calls first."""
+    try:
+        state = (folder / MANIFEST).stat()
+    except OSError:
+        return check_run(folder)  # says what is wrong
+    return _verified_once(folder, state.st_ino, state.st_mtime_ns)
+
+
+@cache
+def _verified_once(folder: Path, inode: int, written_at_ns: int) -> Json:
+    return check_run(folder)
+
+
+def check_identity(manifest: Json) -> None:
+    """MachineError where a run's id is not the hash of what it says it was made from: for runs of other machines."""
+    own = run_id_of(manifest.get("spec"), manifest.get("inputs", {}), str(manifest.get("code_hash")))
+    if own != manifest.get("run_id"):
+        raise MachineError(f"run {manifest.get('run_id')}: its id is not that of its spec, inputs and code", "leave it")

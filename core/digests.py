@@ -1,0 +1,42 @@
+"""Digests: of files, of JSON that carries its own, and of what makes a run, which is its id."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+import msgspec
+
+from core.records import Json
+
+DIGEST = "sha256"  # the key under which JSON has a file's digest, and its own: of all that it says beside this
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sealed(content: Mapping[str, object]) -> Json:
+    """What is to be written as JSON, with its own digest."""
+    plain = json.loads(json.dumps(content))
+    return {**plain, DIGEST: _seal_of(plain)}
+
+
+def is_sealed(content: object) -> bool:
+    """Whether what was read is what ``sealed`` made."""
+    return isinstance(content, dict) and content.get(DIGEST) == _seal_of(content)
+
+
+def _seal_of(content: Json) -> str:
+    """The digest of everything but ``DIGEST``, whatever the order and the spaces."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    return digest_of(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode())
+
+
+def run_id_of(spec: object, inputs: Mapping[str, str], code_hash: str) -> str:
+    """The id of a run: a hash of its spec, of its input files' digests and of the code that makes it.
+
+    ``spec``: a ``RunSpec``, or what a manifest keeps of one.
+    """
+    whole = {"spec": spec, "inputs": inputs, "code_hash": code_hash}
+    return hashlib.sha256(msgspec.json.encode(whole, order="sorted")).hexdigest()[:16]

@@ -1,0 +1,52 @@
+"""``ratebed verify``: whether every result in a folder is what was written."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import MachineError
+from ratebed import options as o
+
+SetAside = Annotated[
+    bool, typer.Option("--set-aside", help="rename damaged runs, so that the next run makes them anew")
+]
+
+
+def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson = False) -> int:
+    """Read every finished run and every figure's tables in --out, and compare them with their digests.
+
+    The threat is damage and mix-up, not forgery.
+    """
+    from collectors.integrity import check_identity, check_run
+    from collectors.partials import left_partials
+    from collectors.writer import set_aside
+    from harness.campaign import finished_runs
+    from ratebed.pipeline import SECTION, section_of
+
+    runs, problems = finished_runs(out), {}
+    for folder in runs:
+        try:
+            check_identity(check_run(folder))
+        except MachineError as error:
+            problems[str(folder)] = error.what
+            if aside:
+                problems[str(folder)] += f"; set aside as {set_aside(folder).name}"
+    figures = sorted(path.parent for path in (out / "tables").glob(f"*/{SECTION}"))
+    for folder in figures:
+        try:
+            section_of(folder)
+        except MachineError as error:
+            problems[str(folder)] = str(error)
+    others = [str(path) for path in left_partials(out / "runs")]
+    if as_json:
+        counts = {"run_count": len(runs), "figure_count": len(figures)}
+        print(json.dumps({**counts, "damaged": problems, "half_written": others}, indent=2))
+        return int(bool(problems))
+    for problem in problems.values():
+        print(f"damaged: {problem}")
+    for path in others:
+        print(f"half-written by another host or container: {path}")
+    print(f"{len(runs)} runs and {len(figures)} figures read, {len(problems)} damaged")
+    return int(bool(problems))
