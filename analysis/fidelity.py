@@ -33,6 +33,7 @@ class Pair(NamedTuple):
     testbed: str  # of the live one
     validity: str  # of the live one
     spec: Json  # of the live one
+    validity_reasons: Sequence[str] = ()  # of the live one
 
 
 def pairs_of(folders: Iterable[Path]) -> list[Pair]:
@@ -51,8 +52,8 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
     for (point, testbed), (_, folder, manifest) in latest.items():
         other = latest.get((point, VIRTUAL))
         if testbed != VIRTUAL and other is not None:
-            validity = manifest.get("validity", "valid")
-            pairs.append(Pair(other[1].name, folder.name, testbed, validity, manifest["spec"]))
+            validity, reasons = manifest.get("validity", "valid"), manifest.get("validity_reasons", ())
+            pairs.append(Pair(other[1].name, folder.name, testbed, validity, manifest["spec"], reasons))
     return sorted(pairs, key=lambda pair: pair.live_run_id)
 
 

@@ -103,8 +103,9 @@ def write_report(
 def claims_json(results: Sequence[Result]) -> list[Json]:
     """Every claim as plain JSON values; an unbounded end of an interval is null.
 
-    id, source, sentence, testbed, verdict, fitted, why, problem, published (values), and measured: one
-    entry a check with label, mean, low, high, count, unit, wanted_low, wanted_high, published, status.
+    id, source, sentence, testbed, verdict, fitted, why, problem, validity (of the least valid run behind it; null:
+    there is none) with validity_reasons, published (values), and measured: one entry a check with label, mean, low,
+    high, count, unit, wanted_low, wanted_high, published, status.
     """
     return [
         {
@@ -118,6 +119,8 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
             "fitted": result.claim.fitted,
             "why": result.claim.why,
             "problem": result.problem,
+            "validity": result.validity or None,
+            "validity_reasons": list(result.validity_reasons),
         }
         for result in results
     ]
@@ -252,10 +255,12 @@ def _badge(judgement: Judgement) -> str:
 
 
 def _reason(result: Result) -> str:
-    """Why a claim was not reproduced, or not judged."""
+    """Why a claim was not reproduced, or not judged; and what is to be said against its runs."""
     texts = [result.problem] if result.problem else []
     if result.claim.why and result.judgement is not Judgement.REPRODUCED:
         texts.append(result.claim.why)
+    if result.validity_reasons:
+        texts.append(f"Of its runs some are {result.validity}: {'; '.join(result.validity_reasons)}.")
     return "".join(f'<p class="why">{escape(text)}</p>' for text in texts)
 
 

@@ -160,6 +160,8 @@ class Result:
     judgement: Judgement
     evidence: Evidence | None = None
     problem: str = ""  # why it could not be judged
+    validity: str = ""  # of the runs behind it, the least valid one's; empty where there are none
+    validity_reasons: Sequence[str] = ()
 
 
 def judge(claim: Claim, tables: Tables) -> Result:

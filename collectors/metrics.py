@@ -61,6 +61,7 @@ METRICS: dict[str, Metric] = {
     "steal_ns": Metric("ns", "time that other guests of the machine took, since its start", _LIVE),
     "core_count": Metric("count", "cores of the machine", _LIVE),
     "memory_available_bytes": Metric("bytes", "memory that can still be had", _LIVE),
+    "stopped_ns": Metric("ns", "for how long a process stood still until then (SIGSTOP, a debugger)", _LIVE),
     "switch_count": Metric("count", "context switches of all processes since the machine's start", _LIVE),
     "probing_ns": Metric("ns", "processor time that the sampling itself took", _LIVE),
     "clock_offset_ns": Metric("ns", "by how much CLOCK_REALTIME was moved against CLOCK_MONOTONIC", _LIVE),

@@ -1,8 +1,9 @@
 """Samples a live run's machine while it goes on: cores, memory, processes, namespaces, the clock.
 
 A thread of the harness, which has nothing else to do then.  Rows are those of the table ``samples``; counters are
-kept as they are, since their start.  Every ``CORES_EVERY_S`` the cores and the clock (0.1 ms), every ``ALL_EVERY_S``
-all of it: about 0.15 ms a process and 0.4 ms a namespace.  What it really cost is a row, ``probing_ns``.
+kept as they are, since their start.  Every ``CORES_EVERY_S`` the cores, the clock (0.1 ms) and who stands still
+(``collectors.stops``), every ``ALL_EVERY_S`` all of it: about 0.15 ms a process and 0.4 ms a namespace.  What it really
+cost is a row, ``probing_ns``.
 """
 
 import os
@@ -13,12 +14,14 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from collectors import procfs
+from collectors.stops import Stops, looks_at
 from core.records import Sample
 
 CORES_EVERY_S = 0.2
 ALL_EVERY_S = 1.0
 FULL_SHARE = 0.95  # a core that is busy for this share of an interval has no room left
 MACHINE, HARNESS = "machine", "harness"  # nodes of rows beside the agents and hosts
+STOPPED = "stopped_ns"  # the metric of a process that stood still until then
 
 
 class Seen(Protocol):
@@ -62,6 +65,7 @@ class Probes:
         self._rows: list[Sample] = []  # at_ns is CLOCK_REALTIME
         self._cores: list[tuple[int, list[procfs.CoreTimes]]] = []  # monotonic instant
         self._clock: list[tuple[int, int]] = []  # monotonic instant, real time minus monotonic time
+        self._stops = Stops()  # CLOCK_REALTIME
         self._own_namespace = procfs.namespace_of(os.getpid())
         self._cpu_ns = 0
         self._done = threading.Event()
@@ -92,7 +96,9 @@ class Probes:
 
     def samples(self, epoch_ns: int) -> list[Sample]:
         """Rows of ``samples`` with instants since ``epoch_ns`` of CLOCK_REALTIME, in order of time."""
-        return [(at_ns - epoch_ns, node, metric, value) for at_ns, node, metric, value in self._rows]
+        stopped = [(stop.end_ns, stop.name, STOPPED, float(stop.span_ns)) for stop in self._stops.all()]
+        rows = sorted([*self._rows, *stopped], key=lambda row: row[0])
+        return [(at_ns - epoch_ns, node, metric, value) for at_ns, node, metric, value in rows]
 
     def busy_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
         """Share of the time in which every core was at least 95 % busy; None if no interval lies within.
@@ -153,6 +159,7 @@ class Probes:
         began_ns = time.thread_time_ns()
         self._clock.append(clock_offset())
         self._cores.append((time.monotonic_ns(), procfs.core_times()))
+        self._stops.look(time.time_ns(), looks_at(self._processes()))
         self._cpu_ns += time.thread_time_ns() - began_ns
 
     def _sample_all(self, at_an_end: bool = False) -> None:

@@ -79,6 +79,12 @@ def process_counters(pid: int) -> Counters:
     return counters | _switches(pid)
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a process stands still, by a signal (T) or under a debugger (t)."""
+    text = read(f"/proc/{pid}/stat")
+    return text[text.rfind(")") + 2 : text.rfind(")") + 3] in ("T", "t")
+
+
 def anonymous_bytes(pid: int) -> float:
     """What of ``rss_bytes`` is no file's: heap and stacks, without the program's own pages, which processes share."""
     for line in read(f"/proc/{pid}/status").splitlines():

@@ -11,6 +11,7 @@ from core.records import Json, Row
 from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
 from ratebed.settings import SMALL
+from ratebed.validity import Standing, worst
 from testbed.trust.evidence import INVALID
 
 if TYPE_CHECKING:
@@ -20,15 +21,23 @@ AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within
 _AXES = ("testbed", "system", "workload", "topology")
 
 
-def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], int]:
-    """All pairs in ``out``, and how many were left out because the emulated run is invalid."""
+def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], list[Pair]]:
+    """All pairs in ``out``, and those that are left out because the emulated run is invalid."""
     pairs = pairs_of(finished_runs(out))
     kept = [pair for pair in pairs if keep_invalid or pair.validity != INVALID]
-    return kept, len(pairs) - len(kept)
+    return kept, [pair for pair in pairs if pair not in kept]
+
+
+def standings_of(pairs: Sequence[Pair]) -> dict[str, Standing]:
+    """By live run id."""
+    return {pair.live_run_id: Standing(pair.validity, tuple(pair.validity_reasons)) for pair in pairs}
 
 
 def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[str, list[Row]]:
-    """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions; by Spark."""
+    """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions, each with its validity.
+
+    By Spark.
+    """
     from analysis import fidelity
     from analysis.spark import collect, load, session
 
@@ -42,9 +51,21 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
     finally:
         spark.stop()
     points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
+    standings = standings_of(pairs)
+
+    def trusted(row: Row, group: "pd.DataFrame") -> Row:
+        standing = worst(standings[run_id] for run_id in group["live_run_id"])
+        assert standing is not None
+        return row | standing.row()
+
     return {
-        "latencies": [_latency_row(points[key[0]], key[1], group) for key, group in _groups(latencies, points, True)],
-        "decisions": [_decision_row(points[key[0]], group) for key, group in _groups(decisions, points, False)],
+        "latencies": [
+            trusted(_latency_row(points[key[0]], key[1], group), group)
+            for key, group in _groups(latencies, points, True)
+        ],
+        "decisions": [
+            trusted(_decision_row(points[key[0]], group), group) for key, group in _groups(decisions, points, False)
+        ],
     }
 
 

@@ -6,10 +6,13 @@ from itertools import chain
 from pathlib import Path
 
 from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, judge
+from core.records import Json
 from paper_figs import all_claims
 from ratebed.pipeline import sections, tables_of
 from ratebed.settings import SMALL
+from ratebed.validity import standings_of, worst
 from testbed.brokers.model import load_calibration
+from testbed.trust.evidence import VALID
 
 
 def results_by_setting(out: Path) -> dict[str, list[Result]]:
@@ -17,7 +20,8 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
 
     A claim whose figures were not run is undecided there, and in other settings has no verdict.
     """
-    present = {name: section for name, section in sections(out).items() if not section["skipped"]}
+    described = sections(out)
+    present = {name: section for name, section in described.items() if not section["skipped"]}
     suffixes = ["", *sorted({section["setting"] for section in present.values()} - {""})]
     fitted = fitted_claims(out)
     claims = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in all_claims()]
@@ -27,8 +31,21 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
         tables = {f"{key}/{table}": frame for key in keys for table, frame in tables_of(out, key + suffix).items()}
         here = [claim for claim in claims if claim.measure and claim.figures and keys.issuperset(claim.figures)]
         asked = [_at(claim, suffix[1:]) for claim in here] if suffix else claims
-        verdicts[suffix] = [judge(claim, tables) for claim in asked]
+        verdicts[suffix] = [_trusted(judge(claim, tables), suffix, described) for claim in asked]
     return verdicts
+
+
+def _trusted(result: Result, suffix: str, described: Mapping[str, Json]) -> Result:
+    """The verdict with what is to be said for or against the runs behind it; or why there are none."""
+    own = [described[key + suffix] for key in result.claim.figures if key + suffix in described]
+    if result.evidence is None:
+        undrawn = [f"{section['name']}: {section['skipped']}" for section in own if section["skipped"]]
+        return replace(result, problem="; ".join(undrawn)) if undrawn else result
+    drawn = [standings_of(section)[run_id] for section in own for run_id in section["run_ids"]]
+    standing = worst(drawn)
+    return (
+        result if standing is None else replace(result, validity=standing.validity, validity_reasons=standing.reasons)
+    )
 
 
 def in_order(verdicts: Mapping[str, Sequence[Result]]) -> list[Result]:
@@ -73,6 +90,8 @@ def summary_line(result: Result) -> str:
     text = f"{result.claim.id:<4}{result.judgement.value:<16}{where}{result.claim.sentence}"
     if result.problem:
         text += f" ({result.problem})"
+    if result.validity not in ("", VALID):
+        text += f" [{result.validity} runs: {'; '.join(result.validity_reasons)}]"
     return text
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+from collectors.integrity import verified
 from core.records import Json, Row
 from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
@@ -9,12 +10,14 @@ from harness.run import check_all
 from ratebed import pipeline
 from ratebed.options import RunRequest
 from ratebed.studio import Studio
+from ratebed.validity import are_invalid, standing_of, standings_of, told
 
 
 def produce_figures(request: RunRequest) -> tuple[int, Json]:
     """Figures from nothing to the report; the exit code and a summary.
 
-    0, or 1 where a run failed or a figure could not be drawn; a contradicted claim is a result.
+    0, or 1 where a run failed, or a figure could not be drawn, or was drawn from invalid runs alone; a contradicted
+    claim is a result.
     """
     from analysis.spark import find_java
 
@@ -25,13 +28,18 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         undrawn = studio.finish()
     from analysis.report import claims_json
     from ratebed.judging import counts_line
-    from ratebed.reporting import report
+    from ratebed.reporting import doubts_note, report
 
     path, results = report(request.out)
+    described = pipeline.sections(request.out)
+    shown = {key: described[plan.settings[key].name(key)] for key in plan.run_ids if key not in plan.skipped}
     for key, reason in plan.skipped.items():
         print(f"{key}: skipped, {reason}")
     for key, reason in undrawn.items():
         print(f"{key}: not drawn, {reason}")
+    for section in shown.values():
+        if note := doubts_note(section["doubtful"], section["run_ids"]):
+            print(f"{section['name']}: {note}")
     _print_failures(failures, len(plan.campaign.wanted))
     print(f"claims: {counts_line(results)}")
     print(f"report: {path.resolve()}")
@@ -41,13 +49,21 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         "skipped": plan.skipped,
         "undrawn": undrawn,
         "failed": {failure.run_id: failure.error for failure in failures},
+        "validity": {
+            key: {run_id: standing.row() for run_id, standing in standings_of(section).items()}
+            for key, section in shown.items()
+        },
         "claims": claims_json(results),
     }
-    return (1 if failures or undrawn else 0), summary
+    from_invalid = any(are_invalid(standings_of(section).values()) for section in shown.values())
+    return (1 if failures or undrawn or from_invalid else 0), summary
 
 
 def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
-    """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values."""
+    """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values.
+
+    The code is 1 where a run failed, or where all of them are invalid.
+    """
     from analysis.spark import find_java
 
     find_java()
@@ -58,10 +74,12 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
     failures = pipeline.run(plan, request)
     _print_failures(failures, len(ids))
     missing = campaign.missing()
-    rows = summarise([i for i in ids if i not in missing], request)
+    standings = {i: standing_of(verified(campaign.runs / i)) for i in ids if i not in missing}
+    rows = summarise(list(standings), request)
     for row in rows:
         print("  ".join(f"{key}={value}" for key, value in row.items()))
-    return (1 if failures else 0), rows
+    code = told(standings)
+    return (1 if failures else code), [row | standings[row["run_id"]].row() for row in rows]
 
 
 def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:

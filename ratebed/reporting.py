@@ -61,7 +61,7 @@ def _section(out: Path, section: Json, results: list[Result]) -> "FigureSection"
 
     name, figure = section["name"], load_figure(section["key"])
     drawing = out / "figures" / f"{name}.svg"
-    doubts = _doubts_note(section["doubtful"], section["run_ids"])
+    doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
     notes = [_failures_note(section["failed"]), doubts, mended, figure.notes]
     return FigureSection(
@@ -79,7 +79,7 @@ def _section(out: Path, section: Json, results: list[Result]) -> "FigureSection"
     )
 
 
-def _doubts_note(doubtful: dict[str, list[str]], drawn: list[str]) -> str:
+def doubts_note(doubtful: dict[str, list[str]], drawn: list[str]) -> str:
     """Runs that are not valid, by kind, with the reasons of the first."""
     parts = []
     for validity in (DEGRADED, INVALID):

@@ -152,8 +152,10 @@ class Studio:
         """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""
         if coming is not None:
             outcome.skipped = self._draw(key, coming, outcome)
+        elif outcome.doubtful:
+            outcome.skipped = f"all of its runs are invalid: {'; '.join(next(iter(outcome.doubtful.values()))[1:])}"
         else:
-            outcome.skipped = "all of its runs are invalid" if outcome.doubtful else "none of its runs worked"
+            outcome.skipped = "none of its runs worked"
         self._write_section(key, outcome)
         return outcome.skipped
 

@@ -66,8 +66,6 @@ def _lines(path: Path, epoch_ns: int | None) -> Iterator[LogLine]:
 def validity_lines(manifest: Row) -> list[str]:
     """Valid, degraded or invalid, the reasons, and the numbers behind them."""
     numbers = manifest.get("fidelity") or {}
-    if not numbers and manifest.get("validity", "valid") == "valid":
-        return []
     lines = [f"  validity: {manifest['validity']}"]
     lines += [f"    because {reason}" for reason in manifest["validity_reasons"]]
     parts = [_number(name, value) for name, value in sorted(numbers.items()) if value or name.endswith("_ns")]

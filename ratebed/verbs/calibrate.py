@@ -10,6 +10,8 @@ import typer
 
 from core.errors import MachineError, SpecError
 from ratebed import options as o
+from ratebed.validity import Standing, told
+from testbed.trust.evidence import INVALID
 
 File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="where to write the calibration")]
 Bed = Annotated[str, typer.Option("--testbed", help="where the broker runs: local or mininet")]
@@ -24,8 +26,11 @@ def calibrate(
     slo: Slo = "",
     seed: o.Seed = 1,
     as_json: o.AsJson = False,
-) -> None:
-    """Measure a real broker: its costs, its capacity under the SLO, the machine's timers.  Takes some minutes."""
+) -> int:
+    """Measure a real broker: its costs, its capacity under the SLO, the machine's timers.  Takes some minutes.
+
+    What was measured by invalid trials is not written; the exit code is 1 then.
+    """
     from core.units import duration_ns
     from testbed import load_testbed
 
@@ -45,19 +50,25 @@ def calibrate(
 
     with machine_lock():
         calibration = measure(place, span_ns, seed, slo_ns, say=lambda text: print(text) if not as_json else None)
+    standing = Standing(calibration.validity, tuple(calibration.validity_reasons))
+    if as_json:
+        print(json.dumps(asdict(calibration), indent=2))
+    if code := told({f"{file}{', which is not written' * (standing.validity == INVALID)}": standing}):
+        return code
     try:
-        file.write_text(calibration.toml(_provenance(testbed, span, seed)))
+        file.write_text(calibration.toml(_provenance(testbed, span, seed, standing)))
     except OSError as error:
         raise MachineError(f"{file}: {error.strerror}", "choose another file") from None
-    print(
-        json.dumps(asdict(calibration), indent=2) if as_json else f"written: {file}; use it with --calibration {file}"
-    )
+    if not as_json:
+        print(f"written: {file} ({standing.validity}); use it with --calibration {file}")
+    return 0
 
 
-def _provenance(testbed: str, span: str, seed: int) -> str:
+def _provenance(testbed: str, span: str, seed: int, standing: Standing) -> str:
     cores = o.core_count()
     machine = f"{platform.machine()}, {cores} cores, {platform.system()} {platform.release()}"
     return (
         f"Measured by ratebed calibrate --testbed {testbed} --span {span} --seed {seed} on {machine}.\n"
-        "Publishers, broker and subscriber share these cores; mcap is what they do together."
+        "Publishers, broker and subscriber share these cores; mcap is what they do together.\n"
+        f"The trials were {standing.text()}."
     )

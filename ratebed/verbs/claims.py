@@ -7,10 +7,15 @@ from ratebed import options as o
 
 
 def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
-    """The verdict on every claim, from the figures' tables; 1 = some contradicted, 3 = some undecided, else 0."""
+    """The verdict on every claim, from the figures' tables.
+
+    The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.
+    """
     from analysis.report import claims_json
     from analysis.verdicts import Judgement
     from ratebed.judging import counts, in_order, results_by_setting, summary_line
+    from ratebed.pipeline import sections
+    from ratebed.validity import standings_of, told
 
     results = in_order(results_by_setting(out))
     if as_json:
@@ -18,5 +23,8 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     else:
         for result in results:
             print(summary_line(result))
+    runs = {run_id: each for section in sections(out).values() for run_id, each in standings_of(section).items()}
     judgements = {result.judgement for result in results if counts(result)}
-    return 1 if Judgement.CONTRADICTED in judgements else 3 if Judgement.UNDECIDED in judgements else 0
+    if told(runs) or Judgement.CONTRADICTED in judgements:
+        return 1
+    return 3 if Judgement.UNDECIDED in judgements else 0

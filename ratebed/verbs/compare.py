@@ -1,6 +1,7 @@
 """``ratebed compare``: virtual and emulated runs of one spec and seed, side by side."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,32 +18,39 @@ def compare(
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
     as_json: o.AsJson = False,
-) -> None:
-    """Distances between the latencies, flipped decisions, claims with another verdict; of all pairs in --out."""
-    from ratebed.comparing import compared, flipped_claims, found_pairs
+) -> int:
+    """Distances between the latencies, flipped decisions, claims with another verdict; of all pairs in --out.
+
+    The exit code is 1 where the emulated runs of all pairs are invalid (they are left out, or --plot-invalid).
+    """
+    from ratebed.comparing import compared, flipped_claims, found_pairs, standings_of
     from ratebed.judging import results_by_setting
+    from ratebed.validity import told
 
     pairs, left_out = found_pairs(out, plot_invalid)
-    if not pairs:
-        why = f"; {left_out} invalid pairs are left out (--plot-invalid takes them)" if left_out else ""
+    if not pairs and not left_out:
         raise SpecError(
-            f"{out}: no emulated run has a virtual one of its spec and seed{why}",
+            f"{out}: no emulated run has a virtual one of its spec and seed",
             "run a figure twice, --testbed mininet --scale small and --testbed virtual --scale small",
         )
-    comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "invalid_count": left_out}
-    comparison |= compared(out, pairs, spark_master)
+    comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "left_out": [_pair(pair) for pair in left_out]}
+    comparison["invalid_count"] = len(left_out)
+    comparison |= compared(out, pairs, spark_master) if pairs else {"latencies": [], "decisions": []}
     comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
+    return told(standings_of([*pairs, *left_out]))
 
 
 def _pair(pair: "Pair") -> Json:
-    names = ("virtual_run_id", "live_run_id", "testbed", "validity")
+    names = ("virtual_run_id", "live_run_id", "testbed", "validity", "validity_reasons")
     return {name: getattr(pair, name) for name in names} | {name: pair.spec[name] for name in ("seed", "repetition")}
 
 
 def _lines(comparison: Json) -> list[str]:
-    degraded = sum(pair["validity"] == "degraded" for pair in comparison["pairs"])
-    doubts = {"degraded": degraded, "invalid, left out": comparison["invalid_count"]}
+    kinds = Counter(pair["validity"] for pair in comparison["pairs"])
+    doubts = {name: kinds[name] for name in ("degraded", "invalid")} | {
+        "invalid, left out": comparison["invalid_count"]
+    }
     notes = [f"{count} {what}" for what, count in doubts.items() if count]
     lines = [f"{len(comparison['pairs'])} pairs of runs" + (f" ({', '.join(notes)})" if notes else "")]
     for row in comparison["latencies"]:
@@ -65,7 +73,8 @@ def _point(row: Row) -> str:
 
 
 def _pairs(row: Row) -> str:
-    return f"{row['pair_count']} pair{'s' * (row['pair_count'] > 1)}"
+    doubt = "" if row["validity"] == "valid" else f", {row['validity']}"
+    return f"{row['pair_count']} pair{'s' * (row['pair_count'] > 1)}{doubt}"
 
 
 def _latency_lines(row: Row) -> list[str]:

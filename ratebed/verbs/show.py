@@ -15,13 +15,18 @@ from ratebed import timeline
 Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the beginning of it")]
 
 
-def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
-    """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time."""
+def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
+    """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time.
+
+    The exit code is 1 where the run is invalid.
+    """
     folder = _find(out / "runs", run)
     from collectors.integrity import read_manifest, verified
     from collectors.writer import FAILED
+    from ratebed.validity import standing_of, told
 
     manifest = read_manifest(folder) if FAILED in folder.name else verified(folder)
+    code = 0 if "error" in manifest else told({manifest["run_id"]: standing_of(manifest)})
     decisions, paths = _decisions(folder), _rows(folder, "paths")
     happenings = {table: _rows(folder, table) for table in timeline.HAPPENINGS}
     lines, more = timeline.log_lines(folder, manifest.get("epoch_ns"))
@@ -29,7 +34,7 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
         logs = [line._asdict() for line in lines]
         story = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
         print(json.dumps(story, indent=2))
-        return
+        return code
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
     for axis in ("system", "workload", "topology", "study"):
@@ -44,6 +49,7 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
             print(line)
     for line in [*timeline.merged(decisions, happenings, lines), *timeline.unstamped(lines, more)]:
         print(line)
+    return code
 
 
 def _find(runs: Path, start: str) -> Path:

@@ -100,7 +100,6 @@ class LiveDeployment(TopicWindows):
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
         self.findings.lost_agents = [name for name in self._lost() if name not in planned]
         self.findings.broker_killed = bool(planned & set(self.names))
-        self.findings.faulty = bool(self.faults)
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
         return self.observer.evidence()
@@ -191,6 +190,7 @@ class LiveDeployment(TopicWindows):
         play.until(span_ns)
         self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in others.values()))
         self.findings.played(begin_ns, begin_ns + span_ns)
+        self.findings.disturbed(begin_ns, [(fault.at_ns, fault) for fault in faults])
         return self._collect(play, block, others, start_ns, None if control else self._parts)
 
     def _apply(self, fault: Fault) -> None:

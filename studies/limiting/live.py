@@ -178,7 +178,7 @@ def run(site: Site, asked: Limiting) -> RequestJournal:
         journal = played(site, asked)
     observer.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
     observer.findings.late(journal.lateness_ns())
-    observer.findings.faulty = bool(journal.journal.faults)
+    observer.findings.disturbed(journal.epoch_ns, journal.journal.faults)
     observer.findings.answers, observer.findings.lost_agents = journal.answers, journal.lost_servers
     return replace(journal, evidence=observer.evidence())
 

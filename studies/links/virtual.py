@@ -20,7 +20,7 @@ def run(asked: Measuring) -> RunEvidence:
 
 def _measured(network: Network, topology: Topology, source: str, target: str) -> PathMeasure:
     probe, sent_at_ns = Parcel(source, target, b"", PROBE_BYTES, 0), range(0, PROBES * SPACING_NS, SPACING_NS)
-    delays_ns = sorted(at_ns - sent_ns for sent_ns in sent_at_ns for at_ns in network.send(probe, sent_ns))
+    delays_ns = sorted(at_ns - sent_ns for sent_ns in sent_at_ns for at_ns, _ in network.send(probe, sent_ns))
     path = topology.path(source, target)
     p05, p50, p95 = (delays_ns[int(q * (len(delays_ns) - 1))] if delays_ns else 0 for q in (0.05, 0.5, 0.95))
     return PathMeasure(

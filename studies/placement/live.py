@@ -134,7 +134,7 @@ class _Run:
         findings.played(self._play.epoch_ns, self._play.epoch_ns + until_ns)
         findings.late(told.lateness_ns)
         findings.account = told.account
-        findings.faulty = bool(self._faults)
+        findings.disturbed(self._play.epoch_ns, self._faults)
         findings.broker_killed = bool(crashes)  # or the store, without which brokers begin anew
         return PlacementJournal(samples, spells, told.fates, self._faults)
 

@@ -5,14 +5,12 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from testbed.hosts.directory import Address
 from testbed.hosts.loop import Loop
+from testbed.nodes.retransmission import retry_soon
 
 _READ_BYTES = 1 << 18
-_TCP_RTO_MAX_MS = 44  # Linux 6.15
-_RETRY_MAXIMUM_MS = 1_000
 
 
 class LoopSocket:
@@ -126,15 +124,6 @@ def _dialled(address: Address) -> socket.socket:
         sock.close()
         raise OSError(code, os.strerror(code))
     return sock
-
-
-def retry_soon(sock: socket.socket) -> None:
-    """Let TCP try again every second at least, where the kernel can: so that a partition's end is soon noticed.
-
-    Without it a connection that was cut off for a minute may stay silent for another one.
-    """
-    with suppress(OSError):
-        sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, _RETRY_MAXIMUM_MS)
 
 
 def reason(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from testbed.hosts.site import PathMeasure
 
-VALID, DEGRADED, INVALID = "valid", "degraded", "invalid"
+LEAST_VALID_LAST = VALID, DEGRADED, INVALID = "valid", "degraded", "invalid"
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ stalls of 10 ms are the host's, and they are in the latency as well, which count
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.units import MILLISECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
 from testbed.trust.evidence import DEGRADED, INVALID, VALID, Fidelity
@@ -34,6 +35,19 @@ class Spread:
 
 
 _UNSEEN = Spread(None, None, None, 0)
+
+
+class Standstill(NamedTuple):
+    """A process of the run stood still for so long in all; ``in_fault``: while a declared fault lasted."""
+
+    name: str
+    span_ns: int
+    in_fault: bool
+
+    def text(self) -> str:
+        """In words."""
+        span = f"{self.span_ns / 1e9:.1f} s" if self.span_ns >= SECOND_NS else f"{self.span_ns / 1e6:.0f} ms"
+        return f"{self.name} stood still for {span}"
 
 
 def spread_of(spans_ns: ArrayLike) -> Spread | None:
@@ -61,6 +75,7 @@ class Observation:
     merged_read_share: float | None = None  # broker: reads that brought more than one command
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
     killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
+    standstills: tuple[Standstill, ...] | None = None  # of the run's processes, those of others that it uses too
     account: DeliveryAccount | None = None  # of all messages that were offered
     answers: AnswerAccount | None = None  # to what nodes asked before they decided
     broker_killed: bool = False  # by a fault of the spec: acknowledged messages may be gone
@@ -92,6 +107,9 @@ def judge(seen: Observation) -> Fidelity:
         invalid.append("nothing is known of the generator's lateness")
     invalid += [f"host {host} was over its memory limit and was killed" for host in seen.killed_hosts]
     invalid += [f"agent {agent} was lost" for agent in seen.lost_agents]
+    for still in seen.standstills or ():
+        if still.span_ns > seen.scale_ns:  # what it is to answer waits for it, and what it is to send is not sent
+            (degraded if still.in_fault else invalid).append(still.text())
     rules = [*_rules_of_time(seen), *_rules_of_machine(seen), *_rules_of_the_account(seen)]
     for rule in rules:
         if rule.value is not None and rule.value > rule.degraded_above:
@@ -168,6 +186,8 @@ def _beside(seen: Observation) -> dict[str, float]:
             numbers |= {f"{name}_max_ns": spread.max_ns, f"{name}_count": spread.count}
     if seen.queue_drop_count is not None:
         numbers["queue_drop_count"] = seen.queue_drop_count
+    if seen.standstills is not None:
+        numbers["standstill_max_ns"] = max((still.span_ns for still in seen.standstills), default=0)
     for account in (seen.account, seen.answers):
         if account:
             numbers |= {part.name: getattr(account, part.name) for part in fields(account)}

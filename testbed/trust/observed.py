@@ -1,18 +1,20 @@
 """What a live deployment finds out beside its results: accounts, migrations, lateness, counters; judged at the end."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from collectors.probes import MACHINE, Seen
+from collectors.probes import MACHINE, STOPPED, Seen
 from core.records import Int64
+from testbed.faults import Fault
 from testbed.hosts.site import PathMeasure
 from testbed.trust.accounts import DeliveryAccount
-from testbed.trust.answers import AnswerAccount
+from testbed.trust.answers import AnswerAccount, Window, fault_windows
 from testbed.trust.evidence import RunEvidence
-from testbed.trust.fidelity import Observation, Spread, judge, spread_of
+from testbed.trust.fidelity import Observation, Spread, Standstill, judge, spread_of
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
@@ -35,6 +37,7 @@ class Findings:
     lost_agents: Sequence[str] = ()
     broker_killed: bool = False
     faulty: bool = False
+    fault_windows: list[Window] = field(default_factory=list)  # when declared faults lasted, CLOCK_REALTIME
     notes: Sequence[str] = ()
 
     def moved(self, at_ns: int, publisher_count: int, told_count: int) -> None:
@@ -46,6 +49,12 @@ class Findings:
     def played(self, begin_ns: int, end_ns: int) -> None:
         """A window's load went on in this span of CLOCK_REALTIME."""
         self.spans_ns.append((begin_ns, end_ns))
+
+    def disturbed(self, epoch_ns: int, faults: Iterable[tuple[int, Fault]]) -> None:
+        """Declared faults happened, each at its instant since ``epoch_ns`` of CLOCK_REALTIME."""
+        windows = fault_windows(faults, 0)
+        self.fault_windows += [(epoch_ns + begin_ns, epoch_ns + end_ns) for begin_ns, end_ns in windows]
+        self.faulty = self.faulty or bool(windows)
 
     def late(self, spans_ns: ArrayLike) -> None:
         """How long after its intended instant each message or request was sent."""
@@ -95,6 +104,7 @@ class Findings:
             merged_read_share=merged / reads if reads else None,
             lost_agents=(*self.lost_agents, *dead_helpers),
             killed_hosts=tuple(self._killed_hosts()),
+            standstills=tuple(self._standstills(probes)),
             account=self.account,
             answers=self.answers,
             broker_killed=self.broker_killed,
@@ -104,6 +114,15 @@ class Findings:
 
     def _counted(self, *metrics: str) -> list[float]:
         return [value for _, metric, value in self.site_counters if metric in metrics]
+
+    def _standstills(self, probes: Seen) -> list[Standstill]:
+        """Of each process one in declared faults, and one at all other times; half inside is outside."""
+        spans_ns: Counter[tuple[str, bool]] = Counter()
+        for end_ns, name, metric, span_ns in probes.samples(0):
+            if metric == STOPPED:
+                inside = any(begin <= end_ns - span_ns and end_ns <= end for begin, end in self.fault_windows)
+                spans_ns[name, inside] += int(span_ns)
+        return [Standstill(name, span_ns, inside) for (name, inside), span_ns in spans_ns.items()]
 
     def _killed_hosts(self) -> list[str]:
         limits = {host: value for host, metric, value in self.site_counters if metric.endswith("memory_limit_bytes")}

@@ -4,29 +4,29 @@
   link as tc-netem does by default) and the time to put the bytes on each link.  Links do not queue:
   control traffic is far below their rates.
 * Datagrams may be lost, doubled, and, with jitter or when held back, overtake each other; a partition loses them.
-* Streams keep their order.  A lost message is sent again after a round trip and 200 ms, twice as
-  long each further time (Linux's TCP without fast retransmit), at most 15 times; messages of a
-  partition wait for its end.  What is under way to a node that crashes is lost; what a crashed node had
-  under way still arrives, and its next life's stream is a new one.  What is doubled stays in order.
+* Streams keep their order, and lose nothing.  A lost message is sent again when ``testbed.nodes.retransmission``
+  says, with the link as it is by then, and so is one that a partition cuts off.  A stream has one timer: when it
+  rings, all that is missing is sent again, and its wait begins anew once the first of that comes through (Linux's
+  TCP without fast retransmit; acknowledgements are not lost).  What came through meanwhile waits at its target.
+* With a crash the node's streams end: what comes through already still arrives, what was missing, or waited for
+  it, is lost; the next life's streams are new ones.  What is doubled stays in order.
 
 Randomness is named by path; loss, jitter and disorder are apart: traffic of one path shifts no other's.
 """
 
-from collections import Counter
+from collections import Counter, deque
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from core.seeds import generator
-from core.units import MILLISECOND_NS
 from systems.api import Transport
-from testbed.faults import Fault, Handover, Heal
+from testbed.faults import Fault, Handover
 from testbed.links import LinkStates, PathState
+from testbed.nodes.retransmission import first_wait_ns, next_wait_ns
 from testbed.topologies.topology import Topology
-
-RETRANSMIT_MINIMUM_NS = 200 * MILLISECOND_NS  # Linux, TCP_RTO_MIN
-RETRANSMITS_MAXIMUM = 15  # Linux, tcp_retries2
 
 
 class Parcel(NamedTuple):
@@ -43,12 +43,11 @@ class _Route:
     """One direction between two nodes.
 
     What every message needs is at hand; generators, dear to make, are made where something is drawn.
-    ``last_arrival_ns``: of a stream, nothing arrives before.
     """
 
     def __init__(self, seed: int, source: str, target: str, state: PathState):
         self._seed, self._ends = seed, (source, target)
-        self.last_arrival_ns = 0
+        self.stream = Stream(self)
         self.lead(state)
 
     def lead(self, state: PathState) -> None:
@@ -73,6 +72,45 @@ class _Route:
         return generator(self._seed, "network", "disorder", *self._ends)
 
 
+@dataclass(slots=True)
+class _Sent:
+    """A message of a stream.  ``arrivals_ns``: of the message and its doubles; empty as long as it is lost."""
+
+    parcel: Parcel
+    arrivals_ns: list[int]
+
+
+class Stream:
+    """A connection, one way: ``unordered``, what was sent from the first message on that is still missing.
+
+    ``wait_ns``: of the timer that runs while anything is missing; 0 when nothing is.
+    """
+
+    def __init__(self, route: _Route):
+        self.route = route
+        self.unordered: deque[_Sent] = deque()
+        self.wait_ns = self._last_arrival_ns = 0
+
+    def in_order(self) -> list["Happening"]:
+        """The arrivals that wait for no other any more."""
+        arrivals: list[Happening] = []
+        while self.unordered and self.unordered[0].arrivals_ns:
+            sent = self.unordered.popleft()
+            for at_ns in sent.arrivals_ns:
+                self._last_arrival_ns = max(self._last_arrival_ns, at_ns)
+                arrivals.append((self._last_arrival_ns, sent.parcel))
+        return arrivals
+
+    def end(self) -> int:
+        """A crash: how many messages are lost with it."""
+        lost_count = len(self.unordered)
+        self.unordered.clear()
+        return lost_count
+
+
+Happening = tuple[int, Parcel | Stream]  # an instant, and what arrives then, or whose timer rings
+
+
 class Network:
     """Delay, jitter, loss and partitions between the nodes of a topology."""
 
@@ -81,58 +119,52 @@ class Network:
         self.lost_count: Counter[str] = Counter()  # by source
         self._links = LinkStates(topology)
         self._routes: dict[tuple[str, str], _Route] = {}
-        self._held: list[Parcel] = []
 
-    def send(self, parcel: Parcel, now_ns: int) -> list[int]:
-        """The instants at which the parcel arrives: none (lost, or held until a partition ends), one, or two."""
+    def send(self, parcel: Parcel, now_ns: int) -> list[Happening]:
+        """What comes of it: the parcel arrives once, twice or never; or its stream's timer is to ring (``retry``)."""
         route = self._route(parcel.source, parcel.target)
-        stream = self.transport is Transport.STREAM
-        if route.cut and stream:
-            self._held.append(parcel)
+        arrivals_ns = self._arrivals_ns(route, parcel, now_ns)
+        if self.transport is Transport.DATAGRAM:
+            if not arrivals_ns:
+                self.lost_count[parcel.source] += 1
+            return [(at_ns, parcel) for at_ns in arrivals_ns]
+        stream = route.stream
+        stream.unordered.append(_Sent(parcel, arrivals_ns))
+        if stream.wait_ns:
             return []
-        tries = self._tries(route, RETRANSMITS_MAXIMUM if stream else 0)
-        if route.cut or tries is None:
-            self.lost_count[parcel.source] += 1
-            return []
-        at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
-        if stream:
-            first_wait_ns = RETRANSMIT_MINIMUM_NS + 2 * route.one_way_delay_ns
-            at_ns = max(at_ns + (2**tries - 1) * first_wait_ns, route.last_arrival_ns)
-            route.last_arrival_ns = at_ns
-        elif route.reorderings:
-            at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
-        doubled = [bool(route.disorder.random() < chance) for chance in route.duplications]  # each link draws
-        return [at_ns, at_ns] if any(doubled) else [at_ns]
+        return stream.in_order() if arrivals_ns else [self._set_timer(stream, now_ns)]
 
-    def apply(self, fault: Fault) -> list[Parcel]:
-        """Change the links, as ``testbed.links`` says; returns the held parcels that are to be sent again.
+    def retry(self, stream: Stream, now_ns: int) -> list[Happening]:
+        """A stream's timer rings; see ``send``."""
+        for sent in stream.unordered:
+            if not sent.arrivals_ns:
+                sent.arrivals_ns = self._arrivals_ns(stream.route, sent.parcel, now_ns)
+        happenings = stream.in_order()
+        if happenings:
+            stream.wait_ns = 0
+        if stream.unordered:
+            happenings.append(self._set_timer(stream, now_ns))
+        return happenings
 
-        What is under way arrives as it was; streams go on in order.
-        """
+    def apply(self, fault: Fault) -> None:
+        """Change the links, as ``testbed.links`` says; what is under way arrives as it was."""
         self._links.apply(fault)
         for (source, target), route in self._routes.items():
             ends = self.topology.host_of(source), self.topology.host_of(target)
             if not isinstance(fault, Handover) or fault.host in ends:
                 route.lead(self._links.state(source, target))
-        if not isinstance(fault, Heal):
-            return []
-        held, self._held = self._held, []
-        return held
 
     def crash(self, node: str) -> None:
-        """Streams from and to ``node`` end: what is held for them is lost, and their order starts anew."""
-        for parcel in self._held:
-            if node in (parcel.source, parcel.target):
-                self.lost_count[parcel.source] += 1
-        self._held = [parcel for parcel in self._held if node not in (parcel.source, parcel.target)]
-        for ends, route in self._routes.items():
-            if node in ends:
-                route.last_arrival_ns = 0
+        """Streams from and to ``node`` end."""
+        for (source, target), route in self._routes.items():
+            if node in (source, target):
+                self.lost_count[source] += route.stream.end()
+                route.stream = Stream(route)
 
     @property
-    def held_count(self) -> int:
-        """Messages that wait for the end of a partition."""
-        return len(self._held)
+    def waiting_count(self) -> int:
+        """Messages of streams that are missing, or wait for one that is."""
+        return sum(len(route.stream.unordered) for route in self._routes.values())
 
     def _route(self, source: str, target: str) -> _Route:
         route = self._routes.get((source, target))
@@ -142,14 +174,21 @@ class Network:
         return route
 
     @staticmethod
-    def _tries(route: _Route, again_maximum: int) -> int | None:
-        """How often the parcel is lost before it comes through; None if that is too often."""
-        if route.through == 1.0:
-            return 0
-        for tries in range(again_maximum + 1):
-            if route.loss.random() < route.through:
-                return tries
-        return None
+    def _set_timer(stream: Stream, now_ns: int) -> Happening:
+        first_ns = first_wait_ns(2 * stream.route.one_way_delay_ns)
+        stream.wait_ns = next_wait_ns(stream.wait_ns) if stream.wait_ns else first_ns
+        return now_ns + stream.wait_ns, stream
+
+    def _arrivals_ns(self, route: _Route, parcel: Parcel, now_ns: int) -> list[int]:
+        """Of a parcel that is sent now: none where it is lost, two where it is doubled."""
+        is_lost = route.through < 1.0 and route.loss.random() >= route.through  # drawn in a partition as well
+        if is_lost or route.cut:
+            return []
+        at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
+        if route.reorderings and self.transport is Transport.DATAGRAM:
+            at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
+        doubled = [bool(route.disorder.random() < chance) for chance in route.duplications]  # each link draws
+        return [at_ns, at_ns] if any(doubled) else [at_ns]
 
     @staticmethod
     def _delay_ns(route: _Route, size_bytes: int) -> int:

@@ -18,7 +18,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
 from testbed.nodes.journal import NodeJournal, Step
 from testbed.nodes.member import Group, Member, node_seed
 from testbed.topologies.topology import Topology
-from testbed.virtual.network import Network, Parcel
+from testbed.virtual.network import Happening, Network, Parcel, Stream
 
 EVENTS_MAXIMUM = 200_000_000  # of one run
 EVENTS_AT_ONE_INSTANT_MAXIMUM = 100_000  # timers and deliveries of one node: more is a node that never stops
@@ -126,7 +126,7 @@ class EventLoop:
 
     def is_quiet(self) -> bool | None:
         """Is nothing queued at any node, and nothing under way?  None where a node does not say (``idle()``)."""
-        if self.in_flight_count or self._network.held_count:
+        if self.in_flight_count or self._network.waiting_count:
             return False
         idle = [member.idle() for member in self._members.values() if member.alive]
         return None if None in idle else all(idle)
@@ -156,7 +156,8 @@ class EventLoop:
 
     def send(self, source: str, target: str, content: bytes) -> None:
         """Into the network; see ``Body.send``."""
-        self._dispatch(Parcel(source, target, content, len(content), self._members[target].incarnation))
+        parcel = Parcel(source, target, content, len(content), self._members[target].incarnation)
+        self._await(self._network.send(parcel, self.now_ns))
 
     def release(self, node: str, request_id: int) -> None:
         """Whoever asked hears from where it is decided."""
@@ -212,10 +213,16 @@ class EventLoop:
         self.journal.offered[request.id] = member.name, request
         self.occur(member, Arrival(request))
 
-    def _dispatch(self, parcel: Parcel) -> None:
-        for at_ns in self._network.send(parcel, self.now_ns):
-            self.in_flight_count += 1
-            self.call_at(at_ns, self._deliver, parcel)
+    def _await(self, happenings: Iterable[Happening]) -> None:
+        for at_ns, what in happenings:
+            if isinstance(what, Parcel):
+                self.in_flight_count += 1
+                self.call_at(at_ns, self._deliver, what)
+            else:
+                self.call_at(at_ns, self._retry, what)
+
+    def _retry(self, stream: Stream) -> None:
+        self._await(self._network.retry(stream, self.now_ns))
 
     def _deliver(self, parcel: Parcel) -> None:
         self.in_flight_count -= 1
@@ -248,8 +255,7 @@ class EventLoop:
             case ClockSkew(_, node, offset_ns):
                 self._members[node].clock_offset_ns = offset_ns
             case _:
-                for parcel in self._network.apply(fault):
-                    self._dispatch(parcel)
+                self._network.apply(fault)
 
     def _restart(self, member: Member, copy_from: str) -> None:
         self._restarts_count += 1

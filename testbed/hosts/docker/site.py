@@ -79,8 +79,13 @@ class DockerSite(MininetSite):
     # --- what becomes of the containers ------------------------------------------------------------------
 
     def watched(self) -> SiteWatch:
-        """Containers, too."""
-        return SiteWatch(lambda: self.processes, self._namespaces, self.usage)
+        """Containers, too; of an image that has a program of its own, that program: we have not started it."""
+        foreign = [
+            (f"container {host}", one.pid)
+            for host, one in self.containers.items()
+            if not one.is_ours or one.wish.command
+        ]
+        return SiteWatch(lambda: [*self.processes, *foreign], self._namespaces, self.usage)
 
     def usage(self) -> list[tuple[str, str, float]]:
         """What Docker counts of each container: (host, metric, value)."""

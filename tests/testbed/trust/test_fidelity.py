@@ -7,7 +7,7 @@ import pytest
 
 from testbed.trust.accounts import DeliveryAccount, account
 from testbed.trust.answers import AnswerAccount
-from testbed.trust.fidelity import Observation, Spread, judge, spread_of
+from testbed.trust.fidelity import Observation, Spread, Standstill, judge, spread_of
 
 MS = 1_000_000
 PUNCTUAL = Spread(50_000, 400_000, 9 * MS, 10_000)
@@ -53,6 +53,9 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"clock_step_ns": 5 * MS}, "invalid", "the clock"),
         ({"merged_read_share": 0.9}, "degraded", "several commands"),
         ({"lost_agents": ("publisher3",)}, "invalid", "publisher3 was lost"),
+        ({"standstills": (Standstill("broker-b1", 3_040 * MS, False),)}, "invalid", "broker-b1 stood still for 3.0 s"),
+        ({"standstills": (Standstill("redis-n1", 100 * MS, False),)}, "invalid", "redis-n1 stood still for 100 ms"),
+        ({"standstills": (Standstill("node-n1", 3_000 * MS, True),)}, "degraded", "node-n1 stood still for 3.0 s"),
         ({"account": lost(not_sent_count=5)}, "degraded", "0.5% of the load was not sent"),
         ({"account": lost(not_sent_count=50)}, "invalid", "5.0% of the load was not sent"),
         ({"account": lost(unacknowledged_count=1)}, "degraded", "1 messages, 0.1% of all, were neither"),
@@ -69,6 +72,11 @@ def test_each_blemish_alone(changes, validity, word):
     found = judge(replace(GOOD, **changes))
     assert found.validity == validity and word in found.reasons[0], found
     assert len(found.reasons) == 1 or "half" in word, "one blemish, one reason"
+
+
+def test_a_stop_shorter_than_the_scale_of_the_result_is_only_kept():
+    found = judge(replace(GOOD, standstills=(Standstill("broker-b1", 2 * MS, False),)))
+    assert (found.validity, found.numbers["standstill_max_ns"]) == ("valid", 2 * MS)
 
 
 def test_what_a_fault_was_asked_to_do_is_no_blemish():

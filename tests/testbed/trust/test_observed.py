@@ -2,9 +2,13 @@
 
 import socket
 
-from collectors.probes import Probes
-from core.units import MILLISECOND_NS
-from testbed.trust.fidelity import judge
+import pytest
+
+from collectors.probes import STOPPED, Probes
+from core.records import Sample
+from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.faults import Crash, Heal, Partition, Restart
+from testbed.trust.fidelity import Standstill, judge
 from testbed.trust.observed import Findings
 from tests.live import needs
 
@@ -36,3 +40,37 @@ def test_links_whose_keeper_has_gone_make_a_run_invalid() -> None:
     for alive, lost in ((1.0, ()), (0.0, ("delayer",))):
         findings.site_counters = [("delayer", "alive_count", alive), ("n1", "received_packet_count", 9.0)]
         assert findings.observation(probes).lost_agents == lost
+
+
+class Told(Probes):
+    """What was seen is given."""
+
+    def __init__(self, rows: list[Sample]):
+        super().__init__()
+        self._rows = rows
+
+
+@pytest.mark.parametrize(
+    ("end_s", "expected"),
+    [
+        (15, [Standstill("redis-n1", 3 * SECOND_NS, True)]),
+        (12, [Standstill("redis-n1", 3 * SECOND_NS, False)]),  # it began before the crash
+        (21, [Standstill("redis-n1", 3 * SECOND_NS, False)]),  # it ended after the restart
+        (35, [Standstill("redis-n1", 3 * SECOND_NS, True)]),
+    ],
+)
+def test_a_stop_inside_of_a_declared_fault_is_told_apart(end_s: int, expected: list[Standstill]) -> None:
+    epoch_ns = 1_700_000_000 * SECOND_NS
+    findings = Findings(MILLISECOND_NS, ())
+    assert not findings.faulty
+    faults = [Crash(10 * SECOND_NS, "n2"), Restart(20 * SECOND_NS, "n2"), Partition(30 * SECOND_NS, ("n1",))]
+    findings.disturbed(epoch_ns, [(fault.at_ns, fault) for fault in [*faults, Heal(40 * SECOND_NS)]])
+    assert findings.faulty
+    told = Told([(epoch_ns + end_s * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)])
+    assert list(findings.observation(told).standstills or ()) == expected
+
+
+def test_all_stops_of_a_process_add_up() -> None:
+    told = Told([(n * SECOND_NS, name, STOPPED, 1.5e9) for n, name in enumerate(("a", "b", "a"))])
+    found = Findings(MILLISECOND_NS, ()).observation(told).standstills
+    assert found == (Standstill("a", 3 * SECOND_NS, False), Standstill("b", 1_500_000_000, False))

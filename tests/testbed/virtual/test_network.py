@@ -1,4 +1,6 @@
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from systems.api import Transport
 from testbed.faults import (
     ClockSkew,
     Crash,
+    Fault,
     Handover,
     Heal,
     LinkDuplication,
@@ -20,10 +23,12 @@ from testbed.faults import (
     check_faults,
     read_faults,
 )
+from testbed.nodes.retransmission import RETRANSMIT_MAXIMUM_NS, first_wait_ns, next_wait_ns
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, mesh
-from testbed.virtual.network import RETRANSMIT_MINIMUM_NS, Network, Parcel
+from testbed.virtual.network import Network, Parcel, Stream
 
 MS = 1_000_000
+SECOND = 1_000 * MS
 
 
 def parcel(source: str = "n1", target: str = "n2", size_bytes: int = 100) -> Parcel:
@@ -32,9 +37,38 @@ def parcel(source: str = "n1", target: str = "n2", size_bytes: int = 100) -> Par
 
 def sent(network: Network, content: Parcel, now_ns: int) -> int | None:
     """When the parcel arrives: once, or never."""
-    found = network.send(content, now_ns)
+    found = [at_ns for at_ns, what in network.send(content, now_ns) if what is content]
     assert len(found) <= 1
     return found[0] if found else None
+
+
+def carried(
+    network: Network, sendings: Iterable[tuple[int, Parcel]], faults: Sequence[Fault] = ()
+) -> list[tuple[int, Parcel]]:
+    """What arrives when, in the order of the instants; of one instant, faults first, then what is sent."""
+    serial = count()
+    heap: list[tuple[int, int, Any]] = [(fault.at_ns, next(serial), fault) for fault in faults]
+    heap += [(at_ns, next(serial), ("send", content)) for at_ns, content in sendings]
+    heapq.heapify(heap)
+    arrived = []
+    while heap:
+        now_ns, _, what = heapq.heappop(heap)
+        happenings = []
+        match what:
+            case ("send", content):
+                happenings = network.send(content, now_ns)
+            case Stream():
+                happenings = network.retry(what, now_ns)
+            case Parcel():
+                arrived.append((now_ns, what))
+            case Crash(node=node):
+                network.crash(node)
+            case _:
+                network.apply(what)
+        for at_ns, after in happenings:
+            assert at_ns >= now_ns
+            heapq.heappush(heap, (at_ns, next(serial), after))
+    return arrived
 
 
 def arrivals(network: Network, count: int, source: str = "n1", target: str = "n2") -> list[int | None]:
@@ -73,32 +107,89 @@ def test_jitter_stays_within_its_bounds_and_lets_datagrams_overtake() -> None:
     assert found != sorted(found)
 
 
+def tries_ns(wait_ns: int, until_ns: int) -> list[int]:
+    """When a message is sent that is lost all the time, by hand: the waits double up to a second."""
+    found = [0]
+    while found[-1] < until_ns:
+        found.append(found[-1] + wait_ns)
+        wait_ns = min(2 * wait_ns, SECOND)
+    return found
+
+
+def test_the_rule_of_retransmission() -> None:
+    assert tries_ns(210 * MS, 5 * SECOND) == [n * MS for n in (0, 210, 630, 1_470, 2_470, 3_470, 4_470, 5_470)]
+    waits_ns = [first_wait_ns(10 * MS)]
+    for _ in range(4):
+        waits_ns.append(next_wait_ns(waits_ns[-1]))
+    assert waits_ns == [210 * MS, 420 * MS, 840 * MS, SECOND, SECOND]
+    assert first_wait_ns(3 * SECOND) == SECOND == RETRANSMIT_MAXIMUM_NS
+
+
 @given(st.integers(0, 2**32), st.floats(0.0, 0.9), st.lists(st.integers(0, 20 * MS), max_size=40))
 def test_streams_keep_their_order_and_lose_nothing(seed: int, loss: float, gaps_ns: Sequence[int]) -> None:
     network = Network(mesh("m", ["n1", "n2"], 5 * MS, 5 * MS, loss), seed, Transport.STREAM)
-    now_ns, found = 0, []
-    for gap_ns in gaps_ns:
+    now_ns, sendings = 0, []
+    for size, gap_ns in enumerate(gaps_ns):
         now_ns += gap_ns
-        at_ns = sent(network, parcel(), now_ns)
-        if at_ns is not None:  # after 15 retransmissions in vain a connection gives up
-            assert at_ns >= now_ns
-            found.append(at_ns)
-    assert found == sorted(found)
-    assert len(found) + network.lost_count["n1"] == len(gaps_ns)
-    assert loss > 0.2 or len(found) == len(gaps_ns)
+        sendings.append((now_ns, parcel(size_bytes=size)))
+    found = carried(network, sendings)
+    assert [content for _, content in found] == [content for _, content in sendings]
+    assert all(at_ns >= sent_ns for (at_ns, _), (sent_ns, _) in zip(found, sendings, strict=True))
+    assert network.waiting_count == 0 and not network.lost_count
 
 
-def test_a_lost_stream_message_comes_after_doubling_timeouts() -> None:
+@given(st.integers(0, 2**32), st.floats(0.0, 1.0), st.lists(st.integers(0, 3 * SECOND), max_size=30))
+def test_after_the_last_heal_all_is_there_within_a_second_and_a_delay(
+    seed: int, loss: float, instants: list[int]
+) -> None:
+    delay_ns, healed_ns = 30 * MS, 20 * SECOND
+    network = Network(mesh("m", ["n1", "n2", "n3"], delay_ns), seed, Transport.STREAM)
+    faults = [
+        LinkLoss(0, "*", "*", loss),
+        Partition(SECOND, ("n1",)),
+        Heal(5 * SECOND, ("n1",)),
+        LinkLoss(healed_ns, "*", "*", 0.0),
+    ]
+    sendings = [(at_ns, parcel("n1", f"n{2 + n % 2}", n)) for n, at_ns in enumerate(sorted(instants))]
+    found = carried(network, sendings, faults)
+    assert len(found) == len(sendings) and network.waiting_count == 0
+    assert max((at_ns for at_ns, _ in found), default=0) <= healed_ns + RETRANSMIT_MAXIMUM_NS + delay_ns
+
+
+def test_a_lost_stream_message_is_sent_again_after_doubling_waits() -> None:
     network = Network(mesh("m", ["n1", "n2"], 5 * MS, 0, 0.5), 1, Transport.STREAM)
-    wait_ns = RETRANSMIT_MINIMUM_NS + 10 * MS
-    possible = {5 * MS + (2**tries - 1) * wait_ns for tries in range(16)}
-    seen = set()
-    for n in range(200):
-        now_ns = n * 10**15  # far apart, so that order holds nothing back
-        at_ns = sent(network, parcel(), now_ns)
-        assert at_ns is not None
-        seen.add(at_ns - now_ns)
-    assert seen <= possible and {5 * MS, 5 * MS + wait_ns, 5 * MS + 3 * wait_ns} <= seen
+    far_apart = [(n * 10**12, parcel(size_bytes=n)) for n in range(200)]
+    took_ns = {at_ns - content.size_bytes * 10**12 for at_ns, content in carried(network, far_apart)}
+    possible = [5 * MS + at_ns for at_ns in tries_ns(210 * MS, 60 * SECOND)]
+    assert took_ns <= set(possible) and set(possible[:4]) <= took_ns
+
+
+@pytest.mark.parametrize(("ends_ms", "arrives_ms"), [(100, 215), (210, 215), (211, 635), (55_000, 55_475)])
+def test_the_end_of_a_loss_is_noticed_by_the_next_try(ends_ms: int, arrives_ms: int) -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS, 0, 1.0), 1, Transport.STREAM)
+    assert carried(network, [(0, parcel())], [LinkLoss(ends_ms * MS, "*", "*", 0.0)]) == [(arrives_ms * MS, parcel())]
+
+
+def test_the_wait_begins_anew_once_the_first_comes_through() -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS, 0, 1.0), 1, Transport.STREAM)
+    second = parcel(size_bytes=2)
+    (ring_ns, stream), *more = network.send(parcel(), 0)
+    assert isinstance(stream, Stream) and ring_ns == 210 * MS and not more
+    assert network.retry(stream, ring_ns) == [(630 * MS, stream)]
+    assert network.send(second, 300 * MS) == []  # lost as well; the timer runs
+    through = iter([0.0, 1.0])  # the first comes through, and the second does not
+    network.apply(LinkLoss(0, "*", "*", 0.5))
+    stream.route.loss = type("Drawn", (), {"random": lambda self: next(through)})()  # type: ignore[assignment]
+    assert network.retry(stream, 630 * MS) == [(635 * MS, parcel()), (840 * MS, stream)]
+
+
+def test_what_comes_through_waits_for_what_was_sent_before() -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS), 1, Transport.STREAM)
+    faults = [LinkLoss(0, "*", "*", 1.0), LinkLoss(1 * MS, "*", "*", 0.0), LinkLoss(3 * MS, "*", "*", 1.0)]
+    faults.append(LinkLoss(200 * MS, "*", "*", 0.0))
+    sendings = [(0, parcel(size_bytes=1)), (2 * MS, parcel(size_bytes=2)), (4 * MS, parcel(size_bytes=3))]
+    found = carried(network, sendings, faults)
+    assert [(at_ns, content.size_bytes) for at_ns, content in found] == [(215 * MS, n) for n in (1, 2, 3)]
 
 
 def test_loss_has_its_probability_and_can_change() -> None:
@@ -116,7 +207,7 @@ def test_a_doubled_message_arrives_twice_and_a_stream_keeps_it_in_order() -> Non
     for transport in Transport:
         network = Network(mesh("m", ["n1", "n2"], 5 * MS, 3 * MS), 1, transport)
         network.apply(LinkDuplication(0, "n1", "n2", 0.25))
-        found = [network.send(parcel(), n * MS) for n in range(4_000)]
+        found = [[at_ns for at_ns, _ in network.send(parcel(), n * MS)] for n in range(4_000)]
         doubled = [times for times in found if len(times) == 2]
         assert abs(len(doubled) - 1_000) < 140
         assert all(first == second for first, second in doubled)
@@ -141,7 +232,7 @@ def test_a_partition_loses_datagrams_until_it_heals() -> None:
     assert sent(network, parcel("n2", "n1"), 0) is None
     assert sent(network, parcel("n2", "n3"), 0) == MS
     network.apply(Partition(0, ("n3",)))
-    assert network.apply(Heal(0, ("n1",))) == []
+    network.apply(Heal(0, ("n1",)))
     assert sent(network, parcel("n1", "n2"), 0) == MS
     assert sent(network, parcel("n2", "n3"), 0) is None
     network.apply(Heal(0, ()))
@@ -150,23 +241,20 @@ def test_a_partition_loses_datagrams_until_it_heals() -> None:
 
 def test_a_partition_holds_streams_until_it_heals() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
-    network.apply(Partition(0, ("n1",)))
-    first, second = parcel("n1", "n2", 1), parcel("n2", "n1", 2)
-    assert sent(network, first, 0) is None and sent(network, second, 0) is None
-    assert network.held_count == 2 and not network.lost_count
-    network.crash("n3")
-    assert network.apply(Heal(0, ("n1",))) == [first, second]
-    assert network.held_count == 0
+    there, back = parcel("n1", "n2", 1), parcel("n2", "n1", 2)
+    faults = [Partition(0, ("n1",)), Crash(1, "n3"), Heal(10 * SECOND, ("n1",))]
+    found = carried(network, [(0, there), (100 * MS, back)], faults)
+    assert found == [(10_415 * MS, there), (10_515 * MS, back)]  # 202, 606, 1,414 ms, and then each second
+    assert network.waiting_count == 0 and not network.lost_count
 
 
 def test_a_crash_ends_the_streams_of_a_node() -> None:
     network = Network(mesh("m", ["n1", "n2", "n3"], MS), 1, Transport.STREAM)
-    network.apply(Partition(0, ("n1",)))
-    sent(network, parcel("n1", "n2"), 0)
-    sent(network, parcel("n1", "n3"), 0)
-    network.crash("n2")
-    assert [held.target for held in network.apply(Heal(0, ()))] == ["n3"]
-    assert network.lost_count == {"n1": 1}
+    lost, kept, after = parcel("n1", "n2", 1), parcel("n1", "n3", 2), parcel("n1", "n2", 3)
+    faults = [Partition(0, ("n1",)), Crash(50 * MS, "n2"), Heal(100 * MS)]
+    found = carried(network, [(0, lost), (0, kept), (101 * MS, after)], faults)
+    assert found == [(102 * MS, after), (203 * MS, kept)]
+    assert network.lost_count == {"n1": 1} and network.waiting_count == 0
 
 
 TOPOLOGY = mesh("m", ["n1", "n2", "n3"], MS)
@@ -243,7 +331,7 @@ def test_a_host_that_moves_takes_its_link_along() -> None:
     network = Network(Topology("two", hosts, links), 1)
 
     def delay(source: str, target: str) -> int:
-        (at_ns,) = network.send(Parcel(source, target, b"", 0, 0), 0)
+        ((at_ns, _),) = network.send(Parcel(source, target, b"", 0, 0), 0)
         return at_ns
 
     assert [delay("a", "b"), delay("a", "c"), delay("c", "d")] == [3, 105, 0]
@@ -261,10 +349,18 @@ def test_a_stream_keeps_its_order_over_a_handover() -> None:
     network = Network(
         Topology("two", hosts, (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100))), 1, Transport.STREAM
     )
-    assert network.send(Parcel("a", "b", b"", 0, 0), 0) == [103]
+    assert sent(network, parcel("a", "b"), 0) == 103
     network.apply(Handover(0, "a", "t"))
-    assert network.send(Parcel("a", "b", b"", 0, 0), 10) == [103]
-    assert network.send(Parcel("a", "b", b"", 0, 0), 101) == [104]
+    assert sent(network, parcel("a", "b"), 10) == 103
+    assert sent(network, parcel("a", "b"), 101) == 104
+
+
+def test_a_message_under_repair_takes_the_road_of_its_next_try() -> None:
+    hosts = (Host("a"), Host("b"), *(Host(name, role=SWITCH) for name in ("s", "t")))
+    topology = Topology("two", hosts, (Link("a", "s", MS), Link("b", "t", 2 * MS), Link("s", "t", 100 * MS)))
+    faults = [LinkLoss(0, "s", "t", 1.0), Handover(50 * MS, "a", "t")]
+    found = carried(Network(topology, 1, Transport.STREAM), [(0, parcel("a", "b"))], faults)
+    assert found == [((200 + 2 * 103 + 3) * MS, parcel("a", "b"))]
 
 
 @pytest.mark.parametrize(("host", "point"), [("nobody", "s"), ("a", "b"), ("a", "nowhere"), ("s", "t")])

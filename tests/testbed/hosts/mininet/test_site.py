@@ -20,6 +20,7 @@ from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.hosts.site import Program, Site, python_agent
 from testbed.hosts.state import read_state
+from testbed.nodes.retransmission import retry_soon
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from testbed.trust.link_check import check_links
 from tests.live import needs
@@ -128,6 +129,19 @@ def test_a_partition_cuts_and_heals_and_what_is_under_way_arrives(make: Make) ->
         assert theirs.recv(10) == b"waits"  # TCP sends it again
         send_numbers(first, site.address("n3"), 20)
         assert received_numbers(third) == list(range(20))
+
+
+@pytest.mark.long
+def test_a_stream_outlives_a_partition_that_lasts(make: Make) -> None:
+    site = make("full-mesh", nodes=2, delay="10ms")
+    with tcp(site, "n1", "n2") as (mine, theirs):
+        if not retry_soon(mine):
+            pytest.skip("this kernel has no TCP_RTO_MAX_MS (Linux 6.15)")
+        site.apply(Partition(0, ("n2",)))
+        mine.sendall(b"waits")
+        time.sleep(18)  # with tries every second Linux ends a connection after 15 s, unless it is told otherwise
+        site.apply(Heal(0, ("n2",)))
+        assert theirs.recv(10) == b"waits"
 
 
 def test_short_paths_are_left_alone_until_a_fault_needs_them(make: Make) -> None:
