@@ -5,7 +5,7 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any
 
-LINE = 300  # letters of an error at most: what people read, and what a log keeps
+LINE = 290  # letters of an error at most: with the program's name before it, a line of less than 300
 _FIX = 120  # of them, left to the fix where both are long
 _READ = 10_000  # letters that are looked at: a value may be as long as a file
 _QUOTED = re.compile(r"""(["'])((?:(?!\1).){48,})\1""")
