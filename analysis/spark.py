@@ -14,6 +14,7 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from shutil import which
 from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote
 
-from core.errors import MachineError
+from core.errors import MachineError, described
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +87,18 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
 _starting = threading.Lock()
 
 
+@contextmanager
+def java_answers() -> Iterator[None]:
+    """MachineError where Spark's Java has ended, or ends, while inside: whoever killed it, it was for its memory."""
+    from py4j.protocol import Py4JNetworkError
+
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        fix = "free memory, 4 GB do, and repeat the command: finished runs stay"
+        raise MachineError(f"Spark's Java has ended ({described(error)})", fix) from error
+
+
 def _started(master: str, memory: str) -> "SparkSession":
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
@@ -97,8 +110,20 @@ def _started(master: str, memory: str) -> "SparkSession":
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
         _start_java(conf, find_java(), master)
-    with _environment({"PYSPARK_PYTHON": sys.executable} if master.startswith("local") else {}):  # not just any python3
+    python = {"PYSPARK_PYTHON": sys.executable} if master.startswith("local") else {}  # not just any python3
+    with _environment(python), _kept_handler():
         return SparkSession(SparkContext(conf=conf))
+
+
+@contextmanager
+def _kept_handler() -> Iterator[None]:
+    """SparkContext takes Ctrl-C for itself, in the main thread; afterwards it is ours again."""
+    ours = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, ours)
 
 
 def warm_up(master: str = "local[*]") -> None:
@@ -334,7 +359,8 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
     from pyspark.errors import PySparkException
 
     try:
-        rows: pd.DataFrame = frame.toPandas()
+        with java_answers():
+            rows: pd.DataFrame = frame.toPandas()
     except (PySparkException, Py4JJavaError) as error:
         match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
         if match is None:

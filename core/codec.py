@@ -31,7 +31,7 @@ class Codec:
             raise SystemFault(f"message class {cls.__name__} is not declared", "list it in the system's messages")
         try:
             return bytes([self._index[cls]]) + self._encoder.encode(message)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SystemFault(f"cannot encode {message!r}: {error}", "messages hold plain values only") from error
 
     def decode(self, data: bytes) -> Any:
@@ -40,7 +40,7 @@ class Codec:
             raise SystemFault(f"unknown message class in {data[:16]!r}", "do all nodes run the same system?")
         try:
             return self._decoders[data[0]].decode(memoryview(data)[1:])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:  # no UTF-8, endless nesting
             raise SystemFault(f"cannot decode {data[:16]!r}: {error}", "fields must match their annotations") from error
 
 

@@ -16,12 +16,16 @@ _SUFFIX_NS = {
     "h": 3_600 * SECOND_NS,
 }
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+_RATIONAL = re.compile(r"\s*[+-]?[0-9]{1,40}(?:/[0-9]{1,40}|(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,2})?)\s*")
+
+SPAN_MAXIMUM_NS = 10 * 8_766 * _SUFFIX_NS["h"]  # ten years: 29 of them fit into the 64 bits of an instant
 
 
 def duration_ns(text: str | int) -> int:
     """Nanoseconds of a span written as ``"20ms"``; an integer is taken as nanoseconds already.
 
-    Raises ValueError where the number, the unit or a whole nanosecond is missing.
+    Raises ValueError where the number, the unit or a whole nanosecond is missing, and for more than ten years: sums
+    and products of spans are instants, of which tables and kernels have 64 bits.
     """
     if isinstance(text, int):
         return text
@@ -31,7 +35,19 @@ def duration_ns(text: str | int) -> int:
     exact = Fraction(match[1]) * _SUFFIX_NS[match[2]]
     if exact.denominator != 1:
         raise ValueError(f"not a whole number of nanoseconds: {text!r}")
+    if exact > SPAN_MAXIMUM_NS:
+        raise ValueError(f"longer than ten years, which is the most: {text!r}")
     return int(exact)
+
+
+def rational(text: str) -> Fraction:
+    """A number written ``"0.3"`` or ``"1/3"``, exactly; ValueError for another, or one of very many digits."""
+    if not _RATIONAL.fullmatch(text):
+        raise ValueError(f"not a number: {text!r} (write it as in 0.3 or 1/3)")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise ValueError(f"not a number: {text!r} divides by zero") from None
 
 
 def duration_text(span_ns: int) -> str:

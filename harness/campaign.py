@@ -8,16 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from pathlib import Path
 from typing import Protocol
 
 from collectors.integrity import Damage, verified
 from collectors.partials import remove_partials
 from collectors.writer import is_whole, record_failure, set_aside
-from core.errors import HarnessError, MachineError
+from core.errors import MachineError, described
 from harness.code_version import id_of
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
@@ -150,8 +151,7 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
         fatal = isinstance(error, MachineError)
         if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
             record_failure(runs / run_id, spec.to_json(), error)
-        text = str(error) if isinstance(error, HarnessError) else f"{type(error).__name__}: {error}"
-        return Finished(spec, run_id, 0.0, text, fatal)
+        return Finished(spec, run_id, 0.0, described(error), fatal)
     return Finished(spec, run_id, seconds)
 
 
@@ -166,6 +166,28 @@ def _live_with_the_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that begin in here never hear Ctrl-C, not even before they come to ``_live_with_the_parent``."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_tracker() -> None:
+    """Start Python's process that removes semaphores: quiet, or it has the last word where Ctrl-C ends us at once."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 class LocalExecutor:
@@ -197,12 +219,20 @@ class LocalExecutor:
             for item in work_list:
                 yield work(*item)
             return
+        _start_tracker()
         pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_live_with_the_parent)
         try:
+            with _deaf_children():
+                futures = [pool.submit(work, *item) for item in work_list]
             # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
             # of them locked for ever.
-            for future in as_completed([pool.submit(work, *item) for item in work_list]):
+            for future in as_completed(futures):
                 yield future.result()
+        except KeyboardInterrupt:
+            for child in active_children():
+                child.kill()
+                child.join()
+            raise
         except BrokenProcessPool:
             raise MachineError(
                 "a worker process was killed", "free memory or lower --jobs; then repeat the command"

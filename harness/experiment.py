@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from core.errors import SpecError
 from core.records import Options
 from core.seeds import child_seed
 from studies.spec import CALIBRATED, ROUND, SLO, RunSpec
@@ -37,6 +38,8 @@ class Scale:
                 return grids[name]
         raise AssertionError(f"no grid for scale {self.name}")
 
+
+RUNS_MAXIMUM = 100_000  # ours: of a figure or a matrix; each has a folder, of 40 kB and more
 
 FEWER = {"quick": 3}  # repetitions of large figures of ours on which no claim hangs
 
@@ -82,10 +85,20 @@ class Experiment:
         return repeated(self.points(scale, options), self.repetitions.get(scale.name, scale.repetitions), seed)
 
 
-def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int) -> list[RunSpec]:
-    """Each spec once a repetition, with that repetition's seed: the same for all points, so that they are paired."""
+def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int, runs_maximum: int = RUNS_MAXIMUM) -> list[RunSpec]:
+    """Each spec once a repetition, with that repetition's seed: the same for all points, so that they are paired.
+
+    SpecError where that makes more than ``runs_maximum``.
+    """
+    check_runs(len(specs) * repetitions, runs_maximum)
     return [
         msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
         for repetition in range(repetitions)
         for spec in specs
     ]
+
+
+def check_runs(count: int, most: int = RUNS_MAXIMUM) -> None:
+    """SpecError for more runs than anybody wants."""
+    if count > most:
+        raise SpecError(f"{count:,} runs", f"at most {most:,}; a matrix may say runs_maximum = …")

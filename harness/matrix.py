@@ -4,6 +4,7 @@ A matrix file is TOML.  Every value that is a list is an axis; a list-valued opt
 list of lists::
 
     repetitions = 3
+    runs_maximum = 200000     # where it is to be more than the usual 100,000
     [[grid]]
     system = ["lb", "srtm"]
     workload = "periodic"
@@ -11,17 +12,18 @@ list of lists::
     study_options = { envelope = "conformant" }
 """
 
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from pathlib import Path
 
 import msgspec
 
-from core.errors import SpecError
+from core.errors import SpecError, quoted
+from core.reading import read_toml, reading
 from core.records import Json
 from core.registry import hint
-from harness.experiment import RunSpec, repeated
+from harness.experiment import RUNS_MAXIMUM, RunSpec, check_runs, repeated
 from studies import STUDIES, load_study
 from systems.loader import is_file, load_system
 from workloads import load as load_workload
@@ -36,22 +38,24 @@ _OPTIONS = tuple(f"{axis}_options" for axis in ("system", "workload", "topology"
 
 def read_matrix(path: Path, seed: int) -> list[RunSpec]:
     """The runs of a matrix file; SpecError names the file, the grid and the key that is wrong."""
-    try:
-        raw = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "give the path of a matrix file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path}: {error}", "mend the TOML") from None
-    repetitions = raw.pop("repetitions", 1)
+    raw = read_toml(path)
+    counts = {"repetitions": 1, "runs_maximum": RUNS_MAXIMUM}
+    for name, default in counts.items():
+        counts[name] = raw.pop(name, default)
+        if type(counts[name]) is not int or counts[name] < 1:
+            raise SpecError(f"{path}: {name} = {quoted(counts[name])}", "give a whole number of at least 1")
     grids = raw.pop("grid", [])
     if raw:
-        raise SpecError(f"{path}: unknown key {next(iter(raw))!r}", "known: repetitions, [[grid]]")
-    if not isinstance(repetitions, int) or repetitions < 1:
-        raise SpecError(f"{path}: repetitions = {repetitions!r}", "give a whole number of at least 1")
+        raise SpecError(f"{path}: unknown key {next(iter(raw))!r}", f"known: {', '.join(counts)}, [[grid]]")
     if not grids or not isinstance(grids, list):
         raise SpecError(f"{path}: no grid", "write at least one [[grid]] table")
-    points = [point for n, grid in enumerate(grids, start=1) for point in _points(grid, f"{path}: grid {n}")]
-    return repeated(points, repetitions, seed)
+    with reading(str(path)):
+        numbered = {f"{path}: grid {number}": grid for number, grid in enumerate(grids, start=1)}
+        choices = {where: _choices(grid, where) for where, grid in numbered.items()}
+        points = sum(_combinations(choice) for choice in choices.values())
+        check_runs(points * counts["repetitions"], counts["runs_maximum"])
+        specs = [spec for where, choice in choices.items() for spec in _points(choice, where)]
+        return repeated(specs, counts["repetitions"], seed, counts["runs_maximum"])
 
 
 def ad_hoc(
@@ -74,7 +78,9 @@ def ad_hoc(
             axes[axis] = text
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
-    return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
+    check_runs(repetitions)
+    with reading("--set"):
+        return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
 
 
 def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:
@@ -88,33 +94,50 @@ def _value(text: str) -> object:
     """A number, true, false, a JSON list, or else the text itself."""
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):  # no UTF-8, nested without end
         return text
 
 
-def _points(grid: Json, where: str) -> Iterator[RunSpec]:
+def _choices(grid: Json, where: str) -> dict[str, list[object]]:
+    """The values of each key, of options their combinations; SpecError for keys and values that cannot be."""
     if not isinstance(grid, dict):
-        raise SpecError(f"{where}: {grid!r} is no table", "write [[grid]] and its keys below")
+        raise SpecError(f"{where}: {quoted(grid)} is no table", "write [[grid]] and its keys below")
     for key in grid:
         if key in _OPTIONS and not isinstance(grid[key], dict):
-            raise SpecError(f"{where}: {key} = {grid[key]!r}", f"write {key} = {{ name = value }}")
+            raise SpecError(f"{where}: {key} = {quoted(grid[key])}", f"write {key} = {{ name = value }}")
         if key not in (*_AXES, *_OPTIONS):
             raise SpecError(f"{where}: unknown key {key!r}", hint(key, (*_AXES, *_OPTIONS)))
     for key in ("system", "workload"):
         if key not in grid:
             raise SpecError(f"{where}: {key} is missing", f'write {key} = "…"')
-    choices = {key: _each(value, f"{where}: {key}.") if key in _OPTIONS else value for key, value in grid.items()}
-    for fields in _each(choices, f"{where}: "):
+    return _listed(
+        {key: list(_each(value, f"{where}: {key}.")) if key in _OPTIONS else value for key, value in grid.items()},
+        f"{where}: ",
+    )
+
+
+def _points(choices: dict[str, list[object]], where: str) -> Iterator[RunSpec]:
+    for values in product(*choices.values()):
+        fields = dict(zip(choices, values, strict=True))
         yield _spec({**{name: {} for name in _OPTIONS}, **fields}, where)
 
 
-def _each(table: Json, where: str) -> list[Json]:
+def _each(table: Json, where: str) -> Iterator[Json]:
     """Every combination of the values of a table, those that are lists being axes."""
+    axes = _listed(table, where)
+    check_runs(_combinations(axes))
+    return (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+
+
+def _listed(table: Json, where: str) -> dict[str, list[object]]:
     for name, values in table.items():
         if values == []:
             raise SpecError(f"{where}{name} is an empty list", "give at least one value")
-    axes = (values if isinstance(values, list) else [values] for values in table.values())
-    return [dict(zip(table, combination, strict=True)) for combination in product(*axes)]
+    return {name: values if isinstance(values, list) else [values] for name, values in table.items()}
+
+
+def _combinations(axes: Mapping[str, Sequence[object]]) -> int:
+    return prod(map(len, axes.values()))
 
 
 def _study(system: str, workload: str) -> str:
@@ -137,10 +160,8 @@ def _spec(fields: Json, where: str) -> RunSpec:
         if fields[axis].get(name):
             inputs.append(str(fields[axis][name]))
     fields = {"study": _study(str(fields["system"]), str(fields["workload"])), **fields}
-    try:
+    with reading(where, "see ratebed list"):
         spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
-    except msgspec.ValidationError as error:
-        raise SpecError(f"{where}: {error}", "see ratebed list") from None
     try:
         check_all([spec])
     except SpecError as error:

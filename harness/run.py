@@ -12,6 +12,7 @@ import msgspec
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Columns
 from core.registry import changed, configure
 from harness.code_version import code_hash, commit
@@ -26,6 +27,7 @@ from testbed.topologies.topology import load_topology
 from workloads import WORKLOADS
 from workloads import load as load_workload
 
+RUN_MAXIMUM_S = 7 * 86_400.0  # ours: a run is whole or lost, and so no longer than people let a machine alone
 LIBRARIES = ("numpy", "numba", "pyarrow")  # that results may depend on
 
 
@@ -36,7 +38,13 @@ def check_all(specs: Iterable[RunSpec]) -> None:
     """
     points = {msgspec.structs.replace(spec, seed=0, repetition=0).to_json(): spec for spec in specs}
     for spec in points.values():
-        check_point(resolve(spec))
+        with reading(f"{spec.system} on {spec.workload}, {spec.topology}", "check its options: ratebed list"):
+            point = resolve(spec)
+            check_point(point)
+            seconds = load_study(spec.study).expected_seconds(spec, point.testbed.real_time)
+        if seconds > RUN_MAXIMUM_S:
+            what = f"a run of {spec.system} on {spec.workload} would take some {seconds / 86_400:,.0f} days"
+            raise SpecError(what, f"ask for less: at most {RUN_MAXIMUM_S / 86_400:.0f}, as a run is whole or lost")
 
 
 def check_point(point: Point) -> None:

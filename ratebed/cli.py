@@ -1,65 +1,64 @@
-"""The command line: verbs in the order of work, a file each in ``ratebed.verbs``."""
+"""The command line from end to end: errors are one line, exit codes are those of the README."""
 
-import signal
+import errno
+import logging
+import os
 import sys
+import traceback
+from pathlib import Path
 from typing import NoReturn
 
-import typer
+from core.errors import HarnessError, MachineError, SpecError, described
+from ratebed import interrupts
 
-from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show
-from ratebed.verbs import threshold as threshold_
-from ratebed.verbs import verify as verify_
-
-DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
-
-app = typer.Typer(
-    help="Compare systems that spread load and limit rates across many hosts.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-)
-_EXTRA = {"allow_extra_args": True, "ignore_unknown_options": True}  # options that a figure declares
-
-app.command("list")(listing.list_)
-app.command("plan", context_settings=_EXTRA)(plan.plan)
-app.command("run", context_settings=_EXTRA)(run.run)
-app.command("figures", context_settings=_EXTRA)(figures.figures)
-app.command("claims")(claims.claims)
-app.command("fetch")(fetch.fetch)
-app.command("compare")(compare.compare)
-app.command("show")(show.show)
-app.command("verify")(verify_.verify)
-app.command("threshold")(threshold_.threshold)
-app.command("calibrate")(calibrate.calibrate)
-app.command("doctor")(doctor.doctor)
-app.command("clean")(clean.clean)
+DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, interrupts.INTERRUPTED
+ROOT = Path(__file__).resolve().parents[1]
+TRACEBACK = "RATEBED_TRACEBACK"  # the environment variable that asks for a fault of our own in full
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.EACCES, errno.EPERM)
 
 
 def main() -> NoReturn:
-    """Run the command line; errors are one line, exit codes are those of the README."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: live runs take down what they made
+    """Run the command line."""
+    interrupts.end_at_once()
+    interrupts.deaf_at_the_end()
+    from ratebed.app import app
+
+    interrupts.take_down_first()
+    logging.getLogger().addHandler(logging.NullHandler())  # libraries log what they also raise, with tracebacks
     try:
         code = app(standalone_mode=False)
-    except HarnessError as error:
-        print(f"ratebed: {error}", file=sys.stderr)
-        sys.exit(USAGE if isinstance(error, SpecError) else FAILED)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except OSError as error:
-        problem = MachineError(
-            f"{error.filename or 'output'}: {error.strerror}", "check space and permissions, or use --out"
-        )
-        print(f"ratebed: {problem}", file=sys.stderr)
-        sys.exit(FAILED)
     except Exception as error:
-        usage = getattr(error, "format_message", None)  # the command-line library's usage errors
-        if usage is None:
-            raise
-        print(f"ratebed: {usage()}", file=sys.stderr)
-        sys.exit(USAGE)
+        code = _told(error)
     if code == INTERRUPTED:
-        print("ratebed: interrupted; what is finished stays, repeat the command to go on", file=sys.stderr)
+        sys.stderr.write(interrupts.parting_words("interrupted"))
     sys.exit(code if isinstance(code, int) else DONE)
+
+
+def _told(error: Exception) -> int:
+    """Say what went wrong; returns the exit code."""
+    usage = getattr(error, "format_message", None)  # the command-line library's usage errors
+    if usage is not None:
+        error = SpecError(usage())
+    elif isinstance(error, OSError):
+        error = _of_the_machine(error)
+    elif not isinstance(error, HarnessError):  # past all guards
+        error = _of_ours(error)
+    print(f"ratebed: {error}", file=sys.stderr)
+    return USAGE if isinstance(error, SpecError) else FAILED
+
+
+def _of_the_machine(error: OSError) -> MachineError:
+    """An error of files, or of sockets and processes, that nobody has explained."""
+    if error.filename or error.errno in _OF_DISKS:
+        return MachineError(described(error), "check space and permissions, or use --out")
+    return MachineError(described(error), "a process that was asked is gone: look for free memory, repeat the command")
+
+
+def _of_ours(error: Exception) -> MachineError:
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    where = f" ({os.path.relpath(frames[-1].filename, ROOT)}:{frames[-1].lineno})" if frames else ""
+    return MachineError(f"{type(error).__name__}: {error}{where}", f"a fault of Ratebed's: {TRACEBACK}=1 shows where")

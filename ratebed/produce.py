@@ -7,7 +7,7 @@ from core.records import Json, Row
 from harness.campaign import Campaign, Finished
 from harness.experiment import RunSpec
 from harness.run import check_all
-from ratebed import pipeline
+from ratebed import interrupts, pipeline
 from ratebed.options import RunRequest
 from ratebed.studio import Studio
 from ratebed.validity import are_invalid, standing_of, standings_of, told
@@ -22,6 +22,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     from analysis.spark import find_java
 
     find_java()  # before hours of runs, not after
+    interrupts.writes_to(request.out)
     plan = pipeline.make_plan(request)
     with Studio(plan, request) as studio:
         failures = pipeline.run(plan, request, studio.finished)
@@ -67,6 +68,7 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
     from analysis.spark import find_java
 
     find_java()
+    interrupts.writes_to(request.out)
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
     check_all(campaign.wanted.values())
@@ -87,20 +89,21 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     if not run_ids:
         return []
     from analysis.metrics import final_round, percentiles
-    from analysis.spark import collect, load, session
+    from analysis.spark import collect, java_answers, load, session
 
-    spark = session(request.master)
-    try:
-        data = load(spark, [request.out / "runs" / i for i in run_ids])
-        latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
-        runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
-        verdicts = ("admit", "reject", "lost")
-        decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
-        order = ["system", "variant", "repetition", "run_id", "metric"]
-        frame = collect(runs.join(latencies, "run_id", "left").join(decided, "run_id", "left"), order)
-        frame = frame.dropna(axis="columns", how="all")  # without requests
-    finally:
-        spark.stop()
+    with java_answers():
+        spark = session(request.master)
+        try:
+            data = load(spark, [request.out / "runs" / i for i in run_ids])
+            latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+            runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
+            verdicts = ("admit", "reject", "lost")
+            decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)
+            order = ["system", "variant", "repetition", "run_id", "metric"]
+            frame = collect(runs.join(latencies, "run_id", "left").join(decided, "run_id", "left"), order)
+            frame = frame.dropna(axis="columns", how="all")  # without requests
+        finally:
+            spark.stop()
     rows: list[Row] = json.loads(frame.to_json(orient="records"))
     return rows
 

@@ -8,6 +8,7 @@ thread draws.  Runs in real time are left alone: all is drawn after them.
 import json
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from collectors.integrity import verified
 from collectors.partials import own_mark
 from core.digests import digest_of, sealed
+from core.errors import MachineError, described
 from harness.campaign import Finished
 from paper_figs import load_figure
 from ratebed.options import RunRequest
@@ -84,9 +86,10 @@ class Studio:
         self._tables.shutdown(cancel_futures=True)
         self._painter.shutdown(cancel_futures=True)
         if self._scratch is not None:
-            from analysis.spark import session
+            from analysis.spark import java_answers, session
 
-            session(self.request.master).stop()
+            with suppress(MachineError), java_answers():  # it may have ended before
+                session(self.request.master).stop()
             self._scratch.cleanup()
 
     def finished(self, run: Finished) -> None:
@@ -131,14 +134,15 @@ class Studio:
         )
 
     def _compute(self, key: str, run_ids: list[str]) -> "Tables":
-        from analysis.spark import Data, load, session
+        from analysis.spark import Data, java_answers, load, session
 
         figure, runs = load_figure(key), self.request.out / "runs"
         if figure.experiment.analytic:
             return figure.tables(Data(None, ()))
-        spark = session(self.request.master)
-        folders = [runs / run_id for run_id in sorted(run_ids)]
-        return figure.tables(load(spark, folders, self._folder()))
+        with java_answers():
+            spark = session(self.request.master)
+            folders = [runs / run_id for run_id in sorted(run_ids)]
+            return figure.tables(load(spark, folders, self._folder()))
 
     def _folder(self) -> Path:
         """Where the tables of many runs are put together; made on first use, and whole before anybody sees it."""
@@ -173,7 +177,7 @@ class Studio:
         except OSError:
             raise
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return described(error)
         folder = out / "tables" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

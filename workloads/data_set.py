@@ -24,6 +24,7 @@ from fractions import Fraction
 import numpy as np
 
 from core.defaults import CAPACITY
+from core.limits import PublisherCount
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
@@ -50,7 +51,7 @@ class DataSetConfig:
     rate: str = ""  # r, tokens a second; empty = 0.001 c (thesis Table 4.1)
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
     users: int = 5000  # C only: thesis 4.3.4
-    requests: int = 500_000  # C only; ours
+    requests: PublisherCount = 500_000  # C only; ours
     limited_share: float = 0.05  # C only; ours: the share of users that the centralised limiter rejects sometimes
     duration: str = "1h"  # C only: thesis 4.3.4
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.limits import ByteCount, PublisherCount, Rps, UserCount
 from core.records import Block, Float64, Int32, Int64, Population
 from core.seeds import child_seed, generator
 from core.units import SECOND_NS
@@ -25,15 +26,15 @@ SPREAD_KINDS = ("even", "uniform")
 class GroupedConfig:
     """Options of a topic whose publishers emit in correlation groups.  Raises SpecError when made."""
 
-    publishers: int = 1_000  # SRTM VI-E
-    rate_rps: float = 10.0  # mean messages a second of a publisher, SRTM VI-A
-    batch: int = 1  # messages sent at once, at 1/batch of the frequency, SRTM VI-B: 1 or 10
+    publishers: PublisherCount = 1_000  # SRTM VI-E
+    rate_rps: Rps = 10.0  # mean messages a second of a publisher, SRTM VI-A
+    batch: UserCount = 1  # messages sent at once, at 1/batch of the frequency, SRTM VI-B: 1 or 10
     rates: str = "homogeneous"  # SRTM VI-A; or zipf | pareto: rates of the groups (ours)
     rates_shape: float = 1.5  # ours: exponent of zipf (rank^-shape), tail index of pareto
     group_size: int = 1  # publishers of a correlation group, SRTM VI-D; 1 = independent
     spread: str = "0ms"  # interval over which a group's instants are spread, SRTM VI-D, Fig. 9: 0-16 ms
     spread_kind: str = "even"  # SRTM VI-D "evenly spread": member i at i x spread/(g-1); or uniform: drawn each time
-    size_bytes: int = 150  # message body, SRTM's artifact
+    size_bytes: ByteCount = 150  # message body, SRTM's artifact
 
     def __post_init__(self) -> None:
         self.validate()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.limits import RoundCount
 from core.seeds import generator
 from core.units import MILLISECOND_NS
 from workloads.api import Offer, Size, Workload, require, span_of
@@ -22,7 +23,7 @@ class InstantsConfig:
 
     at: tuple[str, ...] = ("0ms",)  # instants in order, whole milliseconds (the injector knows no finer ones)
     period: str = "1s"  # from one pattern to the next
-    repeats: int = 1  # how often the pattern comes
+    repeats: RoundCount = 1  # how often the pattern comes
     cost: int = 1  # tokens of a request
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
 

@@ -20,11 +20,13 @@ from math import isfinite
 
 import numpy as np
 
+from core.limits import ClientCount, Factor
+from core.reading import reading
 from core.records import Float64, Int64
 from core.seeds import generator
 from workloads.api import INPUT_FILE, Offer, Workload, require, workload_id
 from workloads.log_reader import LogFormat, read_log
-from workloads.text_columns import open_bytes, readable
+from workloads.text_columns import open_bytes
 
 KINDS = ("iid", "ar1", "log")
 SPREADS = ("offset", "hashed")
@@ -36,11 +38,11 @@ class LoadCurveConfig:
     """Options of a load curve.  Raises SpecError when made."""
 
     kind: str = "ar1"  # iid | ar1 | log
-    mean: float = 1_000.0  # ours (D7): requests a cycle of a server; iid: at the start
+    mean: Factor = 1_000.0  # ours (D7): requests a cycle of a server; iid: at the start
     phi: float = 0.9935  # ours, ar1: calibrated with relative_sd to DST Table 4's over-throttling (D7)
-    relative_sd: float = 0.58  # ours, ar1: standard deviation over mean
-    step_sd: float = 20.0  # ours, iid: standard deviation of v; 2 % of the mean
-    clients: int = 100  # DST Section 6: of each server
+    relative_sd: Factor = 0.58  # ours, ar1: standard deviation over mean
+    step_sd: Factor = 20.0  # ours, iid: standard deviation of v; 2 % of the mean
+    clients: ClientCount = 100  # DST Section 6: of each server
     client_spread: float = 1.0  # ours: sigma of the lognormal weights of clients; 0 = all alike
     path: str = field(default="", metadata=INPUT_FILE)  # log: the file, CSV or white space, gzip recognised
     column: str = ""  # log: of instants, by name or 0-based number; "" = TIMESTAMP, or that of a known log
@@ -137,7 +139,7 @@ class LoadCurve:
     def _log(self) -> tuple[Int64, dict[str, int]]:
         """The log's instants in ns, in order, and what was skipped; SpecError names a line that cannot be read."""
         config = self.config
-        with readable(config.path, "log file"), open_bytes(config.path) as file:
+        with reading(config.path, "give a readable log file"), open_bytes(config.path) as file:
             stamped = STAMP.encode() in file.readline(10_000)
         name = config.column or (STAMP if stamped else "")
         columns: dict[str, str | int] = {"user": "=all"}

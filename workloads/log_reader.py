@@ -17,13 +17,13 @@ from typing import IO
 import numpy as np
 
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Int32, Int64
 from workloads.text_columns import (
     INSTANT_LIMIT_NS,
     find_columns,
     instant_ns,
     open_bytes,
-    readable,
     scaled_int,
 )
 
@@ -107,7 +107,7 @@ def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
     users: list[int] = []
     costs: list[int] = []
     numbers: dict[str, int] = {}
-    with readable(path, "log file"), open_bytes(path) as raw:
+    with reading(path, "give a readable log file"), open_bytes(path) as raw:
         lines = _lines(raw)
         layout, lines = _layout(path, form, lines, skip_bad)
         for number, text in lines:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.clients import Happening, Joined, Left, Role
+from core.limits import ByteCount, ClientCount, HostCount, Rps
 from core.seeds import generator
 from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, seconds_ns, topic
@@ -22,12 +23,12 @@ _STAYS = "write uniform:30s:60s, exponential:45s (the mean), or forever"
 class MmogConfig:
     """Options of the game; the numbers are those of ePulsar, Fig. 9.  Raises SpecError when made."""
 
-    avatars: int = 64
-    groups: int = 8  # groups of 8 on average: 1024 clients, 128 groups in Section 5.5.2
-    sites: int = 5  # of all cities together; 5 cities, "several" edge sites in each
+    avatars: ClientCount = 64
+    groups: ClientCount = 8  # groups of 8 on average: 1024 clients, 128 groups in Section 5.5.2
+    sites: HostCount = 5  # of all cities together; 5 cities, "several" edge sites in each
     stay: str = "uniform:30s:60s"  # in a group: Section 5.8.2; exponential in 5.1.2, without a mean
-    rate_rps: float = 300.0  # of each avatar
-    size_bytes: int = 998
+    rate_rps: Rps = 300.0  # of each avatar
+    size_bytes: ByteCount = 998
     bound: str = "100ms"  # end to end
 
     def __post_init__(self) -> None:

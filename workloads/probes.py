@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.limits import check_product
 from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS
@@ -18,6 +19,7 @@ from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import user_id
 
 OFFSET_NS = MILLISECOND_NS  # trials begin just after a multiple of the spacing, where aligned rounds are
+TRIALS = 100_000  # ours: of a run
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class ProbesConfig:
         require(len(self.lags) > 0, "lags", self.lags, "give at least one lag")
         require(1 <= self.steps <= 10_000, "steps", self.steps, "give 1 to 10,000")
         require(1 <= self.trials <= 10_000, "trials", self.trials, "give 1 to 10,000")
+        check_product("workload probes", TRIALS, lags=len(self.lags), steps=self.steps, trials=self.trials)
         lags_ns = self.lags_ns
         require(min(lags_ns) > 0, "lags", self.lags, "give lags above 0")
         longest_ns = max(lags_ns) + OFFSET_NS

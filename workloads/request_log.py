@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.errors import SpecError
+from core.limits import Factor
 from core.records import Int32, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -37,10 +38,10 @@ class RequestLogConfig:
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
     start: str = "0s"  # leave out what comes before it, in the log's time
     duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end
-    speed: float = 1.0  # time compression
+    speed: Factor = 1.0  # time compression
     spread: bool = True  # whole-second logs: spread requests within the second
     skip_bad: bool = False  # pass over lines that are no requests, and count them
-    cost_per: float = 1.0  # tokens = cost column / this, rounded up, at least 1
+    cost_per: Factor = 1.0  # tokens = cost column / this, rounded up, at least 1
 
     def __post_init__(self) -> None:
         require(bool(self.path), "path", self.path, "give the log's file")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.limits import Rps, UserCount
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -49,8 +50,8 @@ def _poisson_instants(rate_rps: float, duration_ns: int, rng: np.random.Generato
 class RequestsConfig:
     """Options of users who send requests.  Raises SpecError when made."""
 
-    users: int = 20  # ours
-    rate_rps: float = 10.0  # ours: requests a second of each user
+    users: UserCount = 20  # ours
+    rate_rps: Rps = 10.0  # ours: requests a second of each user
     sticky: bool = True  # ours: a user always asks the same node
     cost: int = 1  # tokens that a request takes
 

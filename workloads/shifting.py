@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.limits import ByteCount, PublisherCount, Rps, UserCount
 from core.records import Block, Float64, Int64, Population
 from core.seeds import generator
 from workloads.api import Workload, require, span_of
@@ -21,14 +22,14 @@ from workloads.poisson import poisson_instants
 class ShiftingConfig:
     """Options of a Poisson topic that shifts.  Raises SpecError when made."""
 
-    publishers: int = 1_000  # the first half of the ids (rounded down) is one set, the rest the other
-    rate_rps: float = 10.0  # mean messages a second of a publisher over the whole topic, SRTM VI-A
-    batch: int = 1  # messages sent at once, SRTM VI-B
+    publishers: PublisherCount = 1_000  # the first half of the ids (rounded down) is one set, the rest the other
+    rate_rps: Rps = 10.0  # mean messages a second of a publisher over the whole topic, SRTM VI-A
+    batch: UserCount = 1  # messages sent at once, SRTM VI-B
     shift_at: str = "20s"  # ours: when the shares begin to change
     ramp: str = "0s"  # ours: how long they change, linearly; 0 = at once
     share_before: float = 0.5  # ours: the first set's share of the topic's messages before
     share_after: float = 0.8  # ours: the same afterwards
-    size_bytes: int = 150  # message body, SRTM's artifact
+    size_bytes: ByteCount = 150  # message body, SRTM's artifact
 
     def __post_init__(self) -> None:
         self.validate()

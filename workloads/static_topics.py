@@ -6,6 +6,7 @@ Clients are ``producer-T-N`` and ``consumer-T-N`` of ``topic-T``, numbered from 
 from dataclasses import dataclass
 
 from core.clients import Happening, Role
+from core.limits import CLIENTS, ByteCount, ClientCount, HostCount, Rps, check_product
 from core.seeds import generator
 from workloads.api import Offer, Workload, require
 from workloads.client_load import check_counts, check_topics, in_order, interval, topic
@@ -17,13 +18,13 @@ PLACES = ("home", "round-robin", "by-topic", "random")
 class StaticTopicsConfig:
     """Options of topics; all of them are ours.  Raises SpecError when made."""
 
-    topics: int = 8
-    producers: int = 1  # of a topic
-    consumers: int = 1  # of a topic
-    rate_rps: float = 100.0  # of a producer
-    size_bytes: int = 1_000
+    topics: ClientCount = 8
+    producers: ClientCount = 1  # of a topic
+    consumers: ClientCount = 1  # of a topic
+    rate_rps: Rps = 100.0  # of a producer
+    size_bytes: ByteCount = 1_000
     bound: str = "100ms"  # end to end
-    sites: int = 4
+    sites: HostCount = 4
     # Where clients are: all at site ``home``; in turn over the sites (round-robin); all of a topic together, topics
     # in turn (by-topic); or drawn uniformly (random).
     placement: str = "round-robin"
@@ -34,6 +35,7 @@ class StaticTopicsConfig:
         for name in ("producers", "consumers"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "give 0 or more")
         require(self.producers + self.consumers >= 1, "consumers", self.consumers, "give a topic at least one client")
+        check_product("workload", CLIENTS, topics=self.topics, clients=self.producers + self.consumers)
         check_topics(self.rate_rps, self.size_bytes, self.bound)
         require(self.placement in PLACES, "placement", self.placement, f"choose one of {', '.join(PLACES)}")
         require(0 <= self.home < self.sites, "home", self.home, f"give a site from 0 to below sites={self.sites}")

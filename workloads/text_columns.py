@@ -2,9 +2,7 @@
 
 import gzip
 import re
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import IO
@@ -18,17 +16,6 @@ INSTANT_LIMIT_NS = 2**62  # instants are below it, on either side of 1970
 
 _NUMBER = re.compile(r"([+-]?)(\d{1,40})(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
-
-
-@contextmanager
-def readable(path: str, what: str) -> Iterator[None]:
-    """SpecError for a file that cannot be opened or unpacked while inside; ``what`` it ought to be."""
-    try:
-        yield
-    except OSError as error:  # a broken gzip header among them
-        raise SpecError(f"{path}: {error.strerror or error}", f"give a readable {what}") from error
-    except (EOFError, zlib.error) as error:
-        raise SpecError(f"{path}: the compressed file is damaged ({error})", "copy it again") from error
 
 
 def open_bytes(path: str) -> IO[bytes]:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from core.clients import Happening, Role
+from core.limits import ClientCount
 from core.seeds import generator
 from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import in_order, interval, seconds_ns
@@ -23,8 +24,8 @@ Interval = tuple[int, int | None]  # from, until before; None: later than was as
 class TopicChurnConfig(StaticTopicsConfig):
     """Options of topics that come and go; all of them are ours.  Raises SpecError when made."""
 
-    topics: int = 32  # of the pool
-    consumers: int = 4
+    topics: ClientCount = 32  # of the pool
+    consumers: ClientCount = 4
     placement: str = "random"
     topic_life: str = "60s"  # mean; or forever
     topic_gap: str = "20s"  # mean

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Float64
 from core.seeds import generator
-from workloads.text_columns import find_columns, open_bytes, readable
+from workloads.text_columns import find_columns, open_bytes
 
 ROLES = ("latitude", "longitude")
 LIMITS = {"latitude": 90.0, "longitude": 180.0}  # degrees
@@ -63,7 +64,7 @@ def read_towers(path: str, columns: Mapping[str, str | int], skip_bad: bool = Fa
     """
     skipped: Counter[str] = Counter()
     degrees: list[tuple[float, float]] = []
-    with readable(path, "list of towers"), open_bytes(path) as raw:
+    with reading(path, "give a readable list of towers"), open_bytes(path) as raw:
         width, at = 0, dict[str, int]()
         for number, line in enumerate(raw, 1):
             text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").strip("\r\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.errors import SpecError
+from core.limits import ByteCount, Factor, RoundCount
 from core.records import Block, Int32, Population
 from core.seeds import child_seed
 from core.units import SECOND_NS
@@ -34,10 +35,10 @@ class TraceConfig:
     separator: str = ","  # csv: one character; " " = any white space
     decimal: str = "."  # csv: of instants; "," needs another separator
     header: bool = True  # csv: the first line names the columns
-    replicas: int = 1  # independent copies, each at its own offset
-    speed: float = 1.0  # time compression
+    replicas: RoundCount = 1  # independent copies, each at its own offset
+    speed: Factor = 1.0  # time compression
     row_limit: int = 0  # only the first rows of the file; 0 = all
-    size_bytes: int = 150  # where the trace gives no sizes; SRTM's artifact
+    size_bytes: ByteCount = 150  # where the trace gives no sizes; SRTM's artifact
 
     def __post_init__(self) -> None:
         self.validate()

@@ -14,11 +14,13 @@ from operator import itemgetter
 import numpy as np
 
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Int32, Int64
-from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, readable, scaled_int
+from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, scaled_int
 
 ROLES = ("publisher", "instant", "size", "group")
 OPTIONAL_ROLES = ("size", "group")
+PARQUET_ROWS_MAXIMUM = 10_000_000  # ours: a few bytes may stand for any number of equal rows, each an object here
 
 Columns = dict[str, Sequence[object]]
 
@@ -62,12 +64,12 @@ class _Source:
 
 def read_trace(path: str, kind: str, form: TraceFormat, row_limit: int = 0) -> TraceRows:
     """The rows of a file of ``kind`` csv | parquet | ulb-wsn; a ``row_limit`` above 0 takes the first rows only."""
-    with readable(path, "trace file"):
+    with reading(path, "give a readable trace file"):
         columns, source = _READERS[kind](path, form, row_limit)
-    if len(columns["instant"]) == 0:
-        raise SpecError(f"{path}: no messages in it", "give a trace with at least two rows")
-    unit = "ms" if kind == "ulb-wsn" else form.instant_unit
-    return _rows(columns, source, unit, "." if kind == "ulb-wsn" else form.decimal)
+        if len(columns["instant"]) == 0:
+            raise SpecError(f"{path}: no messages in it", "give a trace with at least two rows")
+        unit = "ms" if kind == "ulb-wsn" else form.instant_unit
+        return _rows(columns, source, unit, "." if kind == "ulb-wsn" else form.decimal)
 
 
 # --- files to columns of text --------------------------------------------------------------------
@@ -130,10 +132,12 @@ def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
     try:
         with open(path, "rb") as raw:
             file = pq.ParquetFile(raw)
+            if file.metadata.num_rows > PARQUET_ROWS_MAXIMUM:
+                raise SpecError(f"{path}: {file.metadata.num_rows:,} rows", f"give at most {PARQUET_ROWS_MAXIMUM:,}")
             names = file.schema_arrow.names
             wanted = _find_columns(path, TraceFormat(form.columns), names)
             table = file.read(columns=[names[position] for position in wanted.values()])
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
         raise SpecError(f"{path}: not a whole Parquet file ({error})", "check format and file") from error
     if row_limit:
         table = table.slice(0, row_limit)
@@ -145,10 +149,8 @@ def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
             row = column.is_null().to_pylist().index(True)
             raise source.error(row, role, None, "missing", "fill it in or drop the row")
         if pa.types.is_timestamp(column.type):
-            try:
+            with reading(f"{path}, {role}", "give instants between 1678 and 2262"):
                 columns[role] = column.cast(pa.timestamp("ns")).cast(pa.int64()).to_numpy()
-            except pa.ArrowInvalid as error:
-                raise SpecError(f"{path}, {role}: {error}", "give instants between 1678 and 2262") from error
         else:
             columns[role] = column.to_pylist()
     return columns, source

@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 
 from core.clients import Happening, Joined, Moved, Role
+from core.limits import CLIENTS, ByteCount, ClientCount, Factor, HostCount, Rps, check_product
 from core.seeds import generator
 from workloads.api import INPUT_FILE, Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, topic
@@ -21,23 +22,24 @@ from workloads.zones import Zones, k_means
 class UavSwarmsConfig:
     """Options of swarms; the numbers are those of ePulsar, Fig. 8.  Raises SpecError when made."""
 
-    swarms: int = 8
-    members: int = 8  # of a swarm, its leader included
-    zones: int = 4  # = sites
-    speed_mps: float = 50.0  # printed as "50 meters/sec2": the 2 is a footnote's
+    swarms: ClientCount = 8
+    members: ClientCount = 8  # of a swarm, its leader included
+    zones: HostCount = 4  # = sites
+    speed_mps: Factor = 50.0  # printed as "50 meters/sec2": the 2 is a footnote's
     pause: str = "0s"  # ours: at a waypoint; not given
-    rate_rps: float = 200.0  # of each UAV
-    size_bytes: int = 1_000  # "1 KB"
+    rate_rps: Rps = 200.0  # of each UAV
+    size_bytes: ByteCount = 1_000  # "1 KB"
     bound: str = "40ms"  # end to end, Section 5.1.1
     towers: str = field(default="", metadata=INPUT_FILE)  # a list of cell towers; empty = a generated city
     columns: dict[str, str | int] | str = field(default_factory=dict)  # of the list: "latitude=lat,longitude=lon"
     skip_bad: bool = False  # pass over lines of the list that are no towers, and count them
     city: int = 1  # ours: number of the generated city, and of the draws of k-means; seeds share their map
-    tower_count: int = 400  # ours: of the generated city
-    city_km: float = 20.0  # ours: width of the generated city, of about the area of Atlanta; not given
+    tower_count: ClientCount = 400  # ours: of the generated city
+    city_km: Factor = 20.0  # ours: width of the generated city, of about the area of Atlanta; not given
 
     def __post_init__(self) -> None:
         check_counts(swarms=self.swarms, zones=self.zones, tower_count=self.tower_count)
+        check_product("workload uav-swarms", CLIENTS, swarms=self.swarms, members=self.members)
         require(self.members >= 2, "members", self.members, "give a leader and at least one follower")
         require(0 < self.speed_mps < math.inf, "speed_mps", self.speed_mps, "give a finite speed above 0")
         require(span_of("pause", self.pause) >= 0, "pause", self.pause, "give a span such as 5s")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from core.limits import ClientCount, RoundCount
 from studies.api import check_least
 from studies.coordinates.asked import Locating
 from systems.parts.options import span_ns
@@ -17,15 +18,15 @@ from testbed.topologies.topology import Topology
 class Config:
     """Options of the study."""
 
-    rounds: int = 600  # probes a node: ten minutes of Serf's profile lan, as in ePulsar 5.3
+    rounds: RoundCount = 600  # probes a node: ten minutes of Serf's profile lan, as in ePulsar 5.3
     interval: str = "1s"  # between two probes of a node
     reads: tuple[int, ...] = ()  # rounds after which estimates are kept, besides the last
     every: int = 0  # and besides those, every so many rounds …
     first: int = 0  # … from this one on
-    clients: int = 0  # ours: mobile hosts, spread over the sites in turn
+    clients: ClientCount = 0  # ours: mobile hosts, spread over the sites in turn
     access: str = "8ms"  # ours: one way, client to site
     handover: str = ""  # ours: mean time between two handovers of a client; empty: none
-    still: int = 0  # ours: rounds before handovers begin
+    still: RoundCount = 0  # ours: rounds before handovers begin
     proxied: bool = False  # clients run no agent, but stand behind their site's proxy (ePulsar, Section 4)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.errors import SpecError
+from core.limits import Factor, UserCount
 from core.records import Columns, Envelope, Float64, Int32, Int64, Json, Schedule
 from core.seeds import child_seed
 from studies.api import check_least
@@ -25,13 +26,13 @@ class DeploymentConfig:
     # M/D/1 model behind Eq. (1), for Poisson topics (report, footnote 8)
     envelope: str = "profiled"
     profile: str = "70s"  # length of the recorded trace; the artifact's 70 s
-    margin: float = 1.0  # footnote 1: "often includes a margin"; enlarges b
-    model_batch: int = 1  # poisson-model: messages sent at once; b and r scale with it (VI-B)
+    margin: Factor = 1.0  # footnote 1: "often includes a margin"; enlarges b
+    model_batch: UserCount = 1  # poisson-model: messages sent at once; b and r scale with it (VI-B)
     non_conformant: str = "delay"  # "delay" until a token is there, or "drop" (report, 1.1)
     release_quantum: bool = False  # the artifact releases clamp(floor(b/6), 1, 10) messages at a time
     initial_loads_rps: tuple[float, ...] = ()  # Fig. 6: message rate of other topics on each broker; empty = idle
-    initial_batch: int = 10  # Fig. 6: their batch size
-    mcap_batch: int = 0  # capacities: 0 = the calibration's number, n = benchmarked with batches of n (footnote 6)
+    initial_batch: UserCount = 10  # Fig. 6: their batch size
+    mcap_batch: UserCount = 0  # capacities: 0 = the calibration's, n = benchmarked with batches of n (footnote 6)
     stamps: str = "kernel"  # V-B: conformance by the kernel's arrival stamps, or by when the broker "read" the message
     gc: str = "friendly"  # V-C: garbage collection of live brokers: "default", "friendly" or "off"
     faults: tuple[Json, ...] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round

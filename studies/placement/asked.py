@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
+from core.limits import HostCount, RoundCount, Rps
 from core.records import Json, Sample
 from core.units import duration_ns
 from studies.api import check_least
@@ -25,11 +26,11 @@ class Config:
 
     duration: str = "60s"
     access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
-    warm_up_rounds: int = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
-    out_rps: float = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
+    warm_up_rounds: RoundCount = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
+    out_rps: Rps = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
-    bookies: int = 0  # nodes that each message is written to before it goes on (3.5); 0: topics are not persistent
+    bookies: HostCount = 0  # nodes that a message is written to before it goes on (3.5); 0: topics are not persistent
     write_quorum: int = 2  # acknowledgements that it waits for
     bookie_site: str = "same"  # ePulsar 3.5: the broker's own site, racks apart; "any": drawn over all sites
     rack_rtt: str = "200us"  # ours: between racks of a site

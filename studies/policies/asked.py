@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from core.limits import ROWS, ClientCount, RoundCount, check_product
 from core.records import Float64
 from core.units import SECOND_NS
 from studies.api import check_least
@@ -27,13 +28,13 @@ class Config:
     """Options of the study; its defaults are the paper's MMOG (5.5.2)."""
 
     scenario: str = "game"  # or swarms: UAVs (5.5.3), whose groups are at one site each
-    groups: int = 128  # 5.5.2; of swarms 16 (5.5.3)
-    members: int = 8  # of a group: 1024 clients / 128 groups (5.5.2), 8 UAVs (5.5.3)
+    groups: ClientCount = 128  # 5.5.2; of swarms 16 (5.5.3)
+    members: ClientCount = 8  # of a group: 1024 clients / 128 groups (5.5.2), 8 UAVs (5.5.3)
     bound: str = "100ms"  # L_th (5.1.2); of swarms 40 ms (5.1.1)
     access: str = "0ms"  # client to site, one way; ours: the paper's game servers are at their sites
     access_in_height: bool = True  # 4: the client-proxy latency is added to the height; the public code does not
-    permutations: int = 1_000  # 5.5.1
-    rounds: int = 600  # of probes: ten minutes (5.5.1) at one a second (Serf's LAN profile)
+    permutations: RoundCount = 1_000  # 5.5.1
+    rounds: RoundCount = 600  # of probes: ten minutes (5.5.1) at one a second (Serf's LAN profile)
     shuffled: bool = False  # ours: deal the delays between brokers anew among their pairs
     only_violated: bool = False  # ours: begin at Pulsar's brokers and move what violates the bound, as Algorithm 1 does
     literal: bool = False  # as systems.parts.topic_placement.Policy
@@ -42,6 +43,7 @@ class Config:
     def __post_init__(self) -> None:
         choice("study policies", "scenario", self.scenario, ("game", "swarms"))
         check_least("policies", self, groups=1, members=2, permutations=1, rounds=0)
+        check_product("study policies", ROWS, groups=self.groups, members=self.members)
         self.setting()
 
     def setting(self) -> Setting:

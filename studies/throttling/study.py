@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.errors import SpecError
+from core.limits import ROWS, Factor, RoundCount, check_product
 from core.records import Columns, Json, Sample
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, check_least
@@ -28,8 +29,8 @@ _NEGATIVE = "negative_limit_count"  # what the limit itself says
 class Config:
     """Options of the study."""
 
-    cycles: int = 1_000  # DST Section 6
-    load: float = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
+    cycles: RoundCount = 1_000  # DST Section 6
+    load: Factor = 1.0  # ours (D7): mean total demand over l_total; 0 = the system's own l_total
     clients_at: tuple[int, ...] = ()  # ours: cycles in which servers are told each client's demand (Fig. 7)
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
@@ -46,6 +47,7 @@ def asked(point: Point, config: Config) -> Throttling:
     """SpecError for faults that cannot happen."""
     faults = check_faults(read_faults(config.faults), point.topology)
     count = len(point.topology.node_names())
+    check_product("study throttling", ROWS, cycles=config.cycles, nodes=count)
     demands = point.schedule.demands(count, config.cycles)
     system_config = point.system_config
     if config.load:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from core.errors import SpecError
-from core.units import SECOND_NS
+from core.units import SECOND_NS, rational
 
 _FINEST_RATE = 10**6  # p at most
 _LONGEST_LIFE = 2**61  # c tokens' worth of ticks, at most
@@ -46,8 +46,8 @@ def limit_of(capacity: int, rate: str) -> Limit:
     if capacity < 1:
         raise SpecError(f"capacity = {capacity}", "give at least 1 token")
     try:
-        per_ns = Fraction(rate) / SECOND_NS
-    except (ValueError, ZeroDivisionError):
+        per_ns = rational(rate) / SECOND_NS
+    except ValueError:
         raise SpecError(f"rate = {rate!r}", 'give tokens a second, as in "0.3" or "1/3"') from None
     if not 0 < per_ns.numerator <= _FINEST_RATE or capacity * per_ns.denominator > _LONGEST_LIFE:
         raise SpecError(f"rate = {rate!r}", "give a positive rate of fewer digits, and a smaller capacity")

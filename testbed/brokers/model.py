@@ -13,13 +13,13 @@ End-to-end latency = network in + ingress + token bucket + topic pump + network 
 The defaults are *fitted* to the paper: see ``testbed/calibrations/srtm-paper.toml``.
 """
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from core.errors import SpecError
+from core.reading import read_toml, reading
 from core.records import Int64
 from core.registry import configure
 from core.units import duration_ns
@@ -64,11 +64,9 @@ def calibration_path(name: str) -> Path:
 def load_calibration(name: str) -> BrokerModel:
     """Read a calibration file; SpecError names the file and the field that is missing or wrong."""
     path = calibration_path(name)
-    try:
-        raw = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path}: {error}", "mend the TOML") from None
-    fields = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
+    raw = read_toml(path)
+    with reading(str(path), "write [broker] and [origin] as testbed/calibrations/srtm-paper.toml has them"):
+        fields = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
     model: BrokerModel = configure(f"calibration {path}", BrokerModel, fields)
     for name, least in LEAST.items():
         if getattr(model, name) < least:

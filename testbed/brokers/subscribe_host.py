@@ -93,7 +93,7 @@ class Subscription:
         try:
             answer = {} if data == nsq.OK else json.loads(data)
             ready_count = min(self._wanted_rdy, answer.get("max_rdy_count") or self._wanted_rdy)
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             raise nsq.ProtocolError(f"no answer to IDENTIFY: {data[:60]!r}") from None
         self.state = "subscribing"
         self.connection.write(nsq.sub(self.topic, self._channel) + nsq.rdy(ready_count))

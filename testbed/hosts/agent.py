@@ -96,7 +96,7 @@ class Agent:
         try:
             answer: Json = json.loads(line)
             assert isinstance(answer, dict)
-        except (ValueError, AssertionError):
+        except (ValueError, AssertionError, RecursionError):
             raise MachineError(f"agent {self.name} said {line[:100]!r}", f"see {self.log}") from None
         if "error" in answer:
             fault = _FAULTS.get(answer.get("fault", ""), MachineError)

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from core.errors import SystemFault
+from core.reading import reading
 from core.records import Request
 from systems.api import Decide, Verdict
 from testbed.hosts.directory import Address
@@ -65,8 +67,9 @@ def verdict_frame(decision: Decide, decided_at_ns: int) -> bytes:
 
 
 def read_verdict(frame: bytes) -> VerdictRow:
-    """What ``verdict_frame`` made."""
-    return _VERDICTS.decode(frame)
+    """What ``verdict_frame`` made; SystemFault where it is none."""
+    with reading(f"a node's verdict {frame[:60]!r}", "do all nodes run the same code?", SystemFault):
+        return _VERDICTS.decode(frame)
 
 
 _VERDICTS = msgspec.msgpack.Decoder(VerdictRow)

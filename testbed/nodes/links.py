@@ -196,7 +196,7 @@ class Doorstep:
     def _hello(self, connection: FrameSocket, frame: bytes) -> None:
         try:
             hello = msgspec.json.decode(frame, type=Hello)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # no JSON, no UTF-8, endless nesting
             hello = Hello("")
         connection.on_frame = connection.on_close = ignore
         connection.frame_bytes_maximum = FRAME_BYTES_MAXIMUM

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from core.errors import MachineError
+from core.reading import reading
 from core.records import Json
 from systems.parts.vivaldi import Coordinate
 
@@ -101,15 +102,12 @@ class SerfRpc:
 
     def _call(self, command: str, answer: type[Body], arguments: Json | None = None) -> Body:
         try:
-            if self._socket is None:
-                self._socket = self.connect(self._timeout_s)
-                self._socket.settimeout(self._timeout_s)
-                self._ask(self._socket, "handshake", {"Version": VERSION}, has_body=False)
-            return msgspec.msgpack.decode(self._ask(self._socket, command, arguments), type=answer)
-        except (OSError, msgspec.ValidationError) as error:
-            self.close()
-            what = f"the Serf agent {self._name} does not answer to {command}: {error or type(error).__name__}"
-            raise MachineError(what, "see its log") from None
+            with reading(f"the Serf agent {self._name} does not answer to {command}", "see its log", MachineError):
+                if self._socket is None:
+                    self._socket = self.connect(self._timeout_s)
+                    self._socket.settimeout(self._timeout_s)
+                    self._ask(self._socket, "handshake", {"Version": VERSION}, has_body=False)
+                return msgspec.msgpack.decode(self._ask(self._socket, command, arguments), type=answer)
         except MachineError:
             self.close()
             raise

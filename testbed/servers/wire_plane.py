@@ -4,12 +4,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from core.errors import MachineError
+from core.reading import reading
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import Plane, ServerAt
 from testbed.nodes.sockets import LoopSocket
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
+_SEE_LOG = "see its log"
 
 
 class Wire(Protocol):
@@ -79,7 +82,9 @@ class WirePlane(Plane):
 
     def _take(self, content: bytes) -> None:
         assert self._wire is not None
-        for report in self._wire.take(content):
+        with reading(f"the server at {self._at.address}:{self._at.port} says {content[:60]!r}", _SEE_LOG, MachineError):
+            reports = self._wire.take(content)
+        for report in reports:
             self._report(report)
 
     def _broken(self, why: str) -> None:

@@ -6,6 +6,7 @@ Without a table, sites are the shipped cities of the world, with the delays of t
 from itertools import combinations, permutations
 
 from core.errors import SpecError
+from core.limits import HostCount
 from core.seeds import generator
 from testbed.topologies.cities import ACCESS_NS, fibre_delays, known_cities
 from testbed.topologies.delays import Pair, Repairs, between, matrix_of, with_detours
@@ -20,11 +21,11 @@ CONTROLS = ("first", "central")
 def matrix_sites(
     table: str = "",
     servers: str = "",
-    sites: int = 16,
+    sites: HostCount = 16,
     seed: int | None = None,
     repair: str = "",
     control: str = "first",
-    managers: int = 1,
+    managers: HostCount = 1,
     detours: bool = False,
 ) -> Topology:
     """Sites half a round trip of a matrix apart, each with a broker and a coordinate proxy (ours).

@@ -1,6 +1,7 @@
 """The topology ``city-mec``: edge sites of one city, and a cloud (ePulsar 5.1.1; multi-access edge computing)."""
 
 from core.errors import SpecError
+from core.limits import HostCount
 from testbed.topologies.places import STORE, actor, joined
 from testbed.topologies.topology import Link, Topology, at_least, one_way
 
@@ -9,12 +10,12 @@ CITY, CLOUD = "city", "cloud"
 
 
 def city_mec(
-    sites: int = 4,
+    sites: HostCount = 4,
     site_rtt: str = "30ms",
     cloud_delay: str = "40ms",
     brokers: int | str | list[int] = "",
-    managers: int = 1,
-    cloud_brokers: int = 0,
+    managers: HostCount = 1,
+    cloud_brokers: HostCount = 0,
 ) -> Topology:
     """Edge sites of one city, each with a broker and a coordinate proxy; managers and store in a cloud (ePulsar 5.1.1).
 

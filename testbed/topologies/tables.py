@@ -7,10 +7,13 @@ from math import isfinite
 from pathlib import Path
 
 from core.errors import SpecError
+from core.reading import reading
 from core.units import MILLISECOND_NS
-from workloads.text_columns import open_bytes, readable
+from testbed.topologies.topology import DELAY_MAXIMUM_NS
+from workloads.text_columns import open_bytes
 
 HOLES = ("", "-", "nan", "-1")  # of a matrix without names, in any case; and 0 off its diagonal
+_BYTES_MAXIMUM = 64 << 20  # of a table, unpacked (ours): ten times WonderNetwork's pings
 _HEADERS = ("ms", "rtt_ms", "one_way_ms")  # of the third column of a table
 
 Delays = dict[tuple[str, str], int]  # (from, to) -> one way, in ns
@@ -95,11 +98,8 @@ def _beside(table: str) -> str:
 
 def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and stripped fields of each line that is not blank."""
-    try:
-        with readable(path, "CSV file"), open_bytes(path) as file:
-            text = file.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: {error}", "give a CSV file in UTF-8") from None
+    with reading(path, "give a readable CSV file in UTF-8"):
+        text = _whole(path).decode("utf-8-sig")
     reader = csv.reader(text.splitlines())
     try:
         for row in reader:
@@ -107,6 +107,14 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
                 yield reader.line_num, [field.strip() for field in row]
     except csv.Error as error:
         raise SpecError(f"{path}, line {reader.line_num}: {error}", "mend that line") from None
+
+
+def _whole(path: str) -> bytes:
+    with open_bytes(path) as file:
+        data = file.read(_BYTES_MAXIMUM + 1)
+    if len(data) > _BYTES_MAXIMUM:
+        raise ValueError(f"more than {_BYTES_MAXIMUM >> 20} MiB")
+    return data
 
 
 def _wide(table: str, rows: _Rows, width: int, fix: str = "") -> _Rows:
@@ -122,8 +130,10 @@ def _some(table: str, delays_ns: Delays) -> Delays:
     return delays_ns
 
 
-def _one_way_ns(where: str, text: str, halves: int = 2, fix: str = "give milliseconds, 0 or more") -> int:
-    if not (_is_number(text) and float(text) >= 0):
+def _one_way_ns(
+    where: str, text: str, halves: int = 2, fix: str = "give milliseconds, 0 or more, below an hour"
+) -> int:
+    if not (_is_number(text) and 0 <= float(text) <= DELAY_MAXIMUM_NS / MILLISECOND_NS):
         raise SpecError(f"{where}: {text!r}", fix)
     return round(float(text) * MILLISECOND_NS / halves)
 
@@ -142,8 +152,8 @@ def read_square(table: str) -> tuple[list[str], Delays] | None:
     or commas), ``-``, ``nan``, ``-1``, and 0 off the diagonal.  None for a file whose first line is no row of numbers;
     SpecError with file, line and field for any other that is wrong.
     """
-    with readable(table, "table of delays"), open_bytes(table) as file:
-        lines = file.read().decode("utf-8-sig", "backslashreplace").split("\n")
+    with reading(table, "give a readable table of delays"):
+        lines = _whole(table).decode("utf-8-sig", "backslashreplace").split("\n")
     rows = [(number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         return None

@@ -5,13 +5,14 @@ Registry: ``TOPOLOGIES``, name -> "module:builder".  A builder is a function of 
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import prod
 
 from core.errors import SpecError
+from core.limits import HostCount, MeshHostCount
 from core.records import Options
 from core.registry import configure, lookup
 from core.units import duration_ns
@@ -28,6 +29,7 @@ TOPOLOGIES = {
     "matrix-sites": "testbed.topologies.matrix_sites:matrix_sites",
 }
 
+DELAY_MAXIMUM_NS = duration_ns("1h")  # of a link (ours): light needs eight minutes from the sun
 SWITCH = "switch"  # the role of a host that only forwards: no node runs there
 
 
@@ -97,8 +99,9 @@ class Topology:
 
     def __post_init__(self) -> None:
         self._check_hosts()
+        known = {host.name for host in self.hosts}
         for link in self.links:
-            self._check_link(link)
+            self._check_link(link, known)
         pairs = [frozenset((link.a, link.b)) for link in self.links]
         _no_twice(self.name, "link", ["-".join(sorted(pair)) for pair in pairs])
         lonely = {host.name for host in self.hosts} - set(self._paths_from(self.hosts[0].name))
@@ -146,17 +149,16 @@ class Topology:
             self._wrong("no hosts", "add one")
         _no_twice(self.name, "host", [host.name for host in self.hosts])
         _no_twice(self.name, "node", self.node_names())
+        carriers = {node: host.name for host in self.hosts for node in host.nodes}
         for host in self.hosts:
             if host.cores < 1:
                 self._wrong(f"host {host.name} has {host.cores} cores", "give at least 1")
             if host.role == SWITCH and host.nodes:
                 self._wrong(f"switch {host.name} has nodes", "put them on a host")
-            for other in self.hosts:
-                if other is not host and host.name in other.nodes:
-                    self._wrong(f"{host.name!r} is a host and a node on {other.name}", "rename one")
+            if carriers.get(host.name, host.name) != host.name:
+                self._wrong(f"{host.name!r} is a host and a node on {carriers[host.name]}", "rename one")
 
-    def _check_link(self, link: Link) -> None:
-        known = {host.name for host in self.hosts}
+    def _check_link(self, link: Link, known: Set[str]) -> None:
         label = f"link {link.a}-{link.b}"
         if link.a == link.b or not {link.a, link.b} <= known:
             self._wrong(f"{label} does not join two hosts", f"hosts: {', '.join(sorted(known))}")
@@ -164,6 +166,8 @@ class Topology:
             self._wrong(
                 f"{label}: delay {link.one_way_delay_ns} ns, jitter {link.jitter_ns} ns", "0 <= jitter <= delay"
             )
+        if link.one_way_delay_ns > DELAY_MAXIMUM_NS:
+            self._wrong(f"{label}: delay {link.one_way_delay_ns} ns", "give at most an hour")
         if not 0.0 <= link.loss_probability <= 1.0:
             self._wrong(f"{label}: loss_probability {link.loss_probability}", "give a value from 0 to 1")
         if link.rate_bps is not None and link.rate_bps <= 0:
@@ -230,7 +234,7 @@ def one_way(topology: str, option: str, text: str) -> int:
         raise SpecError(f"topology {topology}: {option}: {error}", "") from None
 
 
-def srtm_lan(brokers: int = 6, delay: str = "10us") -> Topology:
+def srtm_lan(brokers: HostCount = 6, delay: str = "10us") -> Topology:
     """The testbed of SRTM VI: 7 hosts of 2 x 8 cores on 40 Gb/s Ethernet.
 
     Two hosts for publishers, two for subscribers, two that carry the brokers (2 cores each), one for
@@ -248,7 +252,7 @@ def srtm_lan(brokers: int = 6, delay: str = "10us") -> Topology:
 
 
 def star(
-    nodes: int = 4, delay: str = "5ms", jitter: str = "0ms", loss_probability: float = 0.0, cores: int = 1
+    nodes: HostCount = 4, delay: str = "5ms", jitter: str = "0ms", loss_probability: float = 0.0, cores: int = 1
 ) -> Topology:
     """A node ``hub`` linked to ``n1`` ... ``nN``; delay one way, hub to leaf."""
     leaves = _numbered("star", nodes, 1)
@@ -257,7 +261,7 @@ def star(
 
 
 def full_mesh(
-    nodes: int = 4, delay: str = "5ms", jitter: str = "0ms", loss_probability: float = 0.0, cores: int = 1
+    nodes: MeshHostCount = 4, delay: str = "5ms", jitter: str = "0ms", loss_probability: float = 0.0, cores: int = 1
 ) -> Topology:
     """Nodes ``n1`` ... ``nN``, each linked to every other; delay one way."""
     names = _numbered("full-mesh", nodes, 1)
@@ -266,7 +270,7 @@ def full_mesh(
 
 
 def dumbbell(
-    nodes: int = 4,
+    nodes: HostCount = 4,
     delay: str = "20ms",
     access_delay: str = "1ms",
     jitter: str = "0ms",
@@ -286,8 +290,8 @@ def dumbbell(
 
 
 def tree(
-    depth: int = 2,
-    fanout: int = 2,
+    depth: HostCount = 2,
+    fanout: HostCount = 2,
     delay: str = "5ms",
     jitter: str = "0ms",
     loss_probability: float = 0.0,

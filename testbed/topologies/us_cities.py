@@ -7,6 +7,7 @@ cities (``latencies/README.md`` says how well), or those of a measured table.
 from itertools import combinations
 
 from core.errors import SpecError
+from core.limits import Factor, HostCount
 from core.registry import hint
 from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delays, known_cities, listed, slug
 from testbed.topologies.delays import Repairs, between, with_detours
@@ -19,14 +20,14 @@ NAME, SHIPPED = "us-cities", "us_cities.csv"
 
 def us_cities(
     cities: int | str | list[str] = 5,
-    edge_sites: int = 1,
+    edge_sites: HostCount = 1,
     table: str = "",
     servers: str = "",
     repair: str = "",
-    route_factor: float = ROUTE_FACTOR,
+    route_factor: Factor = ROUTE_FACTOR,
     access: str = "5ms",
     control: str = "New York",
-    managers: int = 1,
+    managers: HostCount = 1,
     detours: bool = False,
 ) -> Topology:
     """US cities with a broker and edge sites each; managers and store in New York (ePulsar 5.1.2).

@@ -4,6 +4,7 @@ from itertools import combinations
 from math import isfinite
 
 from core.errors import SpecError
+from core.limits import Factor, HostCount
 from core.registry import hint
 from core.units import duration_ns
 from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delays, listed, slug
@@ -16,12 +17,12 @@ FIVE_CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # ours: five con
 
 
 def wan(
-    nodes: int = 5,
+    nodes: HostCount = 5,
     cities: str | list[str] = FIVE_CITIES,
     table: str = "",
     servers: str = "",
-    route_factor: float = ROUTE_FACTOR,
-    delay_factor: float = 1.0,
+    route_factor: Factor = ROUTE_FACTOR,
+    delay_factor: Factor = 1.0,
     jitter: str = "0%",
     loss_probability: float = 0.0,
     cores: int = 1,

@@ -170,3 +170,21 @@ def test_a_broken_file_is_named(spark, folders):
     (folders[1] / "runs.parquet").write_bytes(b"PAR1 not really PAR1")  # after it was verified
     with pytest.raises(MachineError, match=r"r2/runs\.parquet cannot be read; remove its run folder"):
         analysis_spark.collect(data.runs, ["run_id"])
+
+
+def test_a_java_that_is_killed_is_told_with_the_fix():
+    code = (
+        "import os, signal, psutil\n"
+        "from analysis.spark import java_answers, session\n"
+        "spark = session()\n"
+        "(java,) = [child for child in psutil.Process().children() if 'java' in child.name()]\n"
+        "java.kill(); java.wait()\n"
+        "try:\n"
+        "    with java_answers():\n"
+        "        spark.range(3).toPandas()\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__, error)\n"
+        "os._exit(0)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert said.startswith("MachineError Spark's Java has ended") and "free memory" in said, said

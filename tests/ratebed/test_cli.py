@@ -189,3 +189,28 @@ def test_ssh_wants_an_inventory_which_is_part_of_the_runs_identity(tmp_path):
     before = spec.run_id("code")
     hosts.write_text('[[host]]\nhost = "192.0.2.2"\n')
     assert spec.run_id("code") != before
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("ConnectionRefusedError(111, 'Connection refused')", ["Connection refused", "is gone"]),
+        ("OSError(28, 'No space left on device')", ["No space left", "check space"]),
+        ("PermissionError(13, 'Permission denied', '/nowhere')", ["/nowhere: Permission denied", "check space"]),
+        ("KeyError('x' * 5000)", ["KeyError", "a fault of Ratebed's", "RATEBED_TRACEBACK=1"]),
+        ("RecursionError('too deep')", ["RecursionError: too deep"]),
+        ("AssertionError()", ["AssertionError"]),
+    ],
+)
+def test_what_passes_all_guards_is_one_short_line(error, words):
+    code = (
+        "import sys; sys.argv = ['ratebed', 'list']\n"
+        "from ratebed.verbs import listing\n"
+        f"def broken(): raise {error}\n"
+        "listing.list_ = broken\n"
+        "from ratebed.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == "", done.stderr
+    (line,) = done.stderr.splitlines()
+    assert len(line) <= 300 and all(word in line for word in words), line

@@ -91,7 +91,11 @@ def test_gzip_is_known_by_its_bytes_not_its_name(tmp_path):
         ("1,2\n", {"header": False, "columns": {"publisher": 0, "instant": 2}}, r"no column 2 for instant"),
         ("", {}, r"t\.csv: the file is empty"),
         ("publisher,instant\n", {}, r"t\.csv: no messages"),
-        (gzip.compress(b"publisher,instant\n1,2\n" * 50, mtime=0)[:-12], {}, r"t\.csv: the compressed file is damaged"),
+        (
+            gzip.compress(b"publisher,instant\n1,2\n" * 50, mtime=0)[:-12],
+            {},
+            r"t\.csv: EOFError: Compressed file ended",
+        ),
         (b"\x1f\x8b\x00garbage", {}, r"t\.csv: .*give a readable trace file"),
     ],
 )

@@ -5,9 +5,11 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from core.errors import MachineError
+from core.reading import reading
 from core.records import Envelope, Int64, Json
 from systems.parts import token_bucket
 
@@ -122,7 +124,8 @@ class BrokerClient:
             raise BrokerGone(f"broker, {command}: {error}", "see its log") from None
         if not line.endswith(b"\n"):
             raise BrokerGone(f"broker, {command}: it has closed the connection", "see its log")
-        answer: Json = json.loads(line)
+        with reading(f"broker, {command}: it answers {line[:60]!r}", "see its log", MachineError):
+            answer = msgspec.json.decode(line, type=Json)
         if "error" in answer:
             raise MachineError(f"broker, {command}: {answer['error']}", "see its log")
         return answer

@@ -186,7 +186,11 @@ class Keeping:
             self._heard_s, came_ns = time.monotonic(), time.time_ns()
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:
-                self._take({**json.loads(line), "came_ns": came_ns})
+                try:
+                    self._take({**json.loads(line), "came_ns": came_ns})
+                except (ValueError, TypeError, LookupError, RecursionError):
+                    self._lose(f"its keeper said {line[:60]!r}")
+                    return
 
     def _keep_alive(self) -> None:
         while not self.lost and not self._closing:

@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
 
+from core.errors import MachineError
+from core.reading import reading
 from testbed.hosts.capabilities import CHECKOUT
 from testbed.hosts.ssh.connection import SshConnection, lines_of
 
@@ -97,8 +99,10 @@ def _check_python(connection: SshConnection, python: str) -> list[str]:
     if said.returncode:
         fix = "name one that is there in the inventory, python = …, or none: then one is made"
         raise connection.wrong(f"no Python at {python}: {(lines_of(said.stderr) or [''])[-1]}", fix)
-    told = json.loads(said.stdout)
-    if tuple(told["version"][:2]) < OLDEST:
+    with reading(f"{python} answers {said.stdout[:60]!r}", "name another in the inventory", MachineError):
+        told = json.loads(said.stdout)
+        there = tuple(told["version"][:2])
+    if there < OLDEST:
         raise connection.wrong(f"{python} is {'.'.join(map(str, told['version']))}", "name one of at least 3.11")
     missing = [name for name, release in told["found"].items() if not release]
     if missing:

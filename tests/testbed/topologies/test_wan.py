@@ -162,7 +162,7 @@ def test_wondernetworks_pings_are_read_with_their_servers(tmp_path: Path) -> Non
         ("here,elsewhere,3\nthere,elsewhere,3\n", "nothing about here and there"),
         (",here\nhere,0\n", "line 1: cities here"),
         (",here,here\nhere,0,0\n", "line 1: cities here, here"),
-        (",here,\nhere,0,0\n", "line 1: cities here, "),
+        (",here,\nhere,0,0\n", "line 1: cities here,;"),
         (",here,there\nhere,0\n", "line 2: 2 fields"),
         (",here,there\nhere,0,1\nmars,1,0\n", "line 3: city 'mars'"),
         (",here,there\nhere,0,1\nhere,0,1\n", "line 3: city 'here'"),

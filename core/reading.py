@@ -1,0 +1,42 @@
+"""The border for bytes from outside: whatever goes wrong in reading them is an error of whoever wrote them.
+
+Every reader of files, answers and options that are not ours reads inside ``reading``.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from core.errors import HarnessError, MachineError, SpecError, described
+from core.records import Json
+
+TOML_BYTES = 16 << 20  # of a file that people write (ours): a matrix of a million runs has less
+
+
+@contextmanager
+def reading(where: str, fix: str = "mend it", fault: Callable[[str, str], HarnessError] = SpecError) -> Iterator[None]:
+    """Turn any error in here into one of ``fault`` that begins with ``where``: a file, a field, who answered.
+
+    Errors of the tree, which say more, pass, and so do our own bugs (AssertionError).  Memory that does not suffice is
+    a MachineError.
+    """
+    try:
+        yield
+    except (HarnessError, AssertionError):
+        raise
+    except MemoryError:
+        raise MachineError(f"{where}: too much for this machine's memory", "make it smaller, or free memory") from None
+    except Exception as error:  # of any kind: parsers and libraries know many
+        why = described(error).removeprefix(f"{where}: ")
+        raise fault(f"{where}: {why}", fix) from error
+
+
+def read_toml(path: Path, where: str = "", fix: str = "mend the TOML") -> Json:
+    """The tables of a TOML file; SpecError names it by ``where``, by default its path."""
+    with reading(where or str(path), fix):
+        with path.open("rb") as file:
+            data = file.read(TOML_BYTES + 1)
+        if len(data) > TOML_BYTES:
+            raise ValueError(f"more than {TOML_BYTES >> 20} MiB")
+        return tomllib.loads(data.decode())

@@ -1,0 +1,106 @@
+"""Ctrl-C: the first lets the command take down what it made, the second ends it at once; both say what is left.
+
+SIGTERM counts as Ctrl-C.  What is left is what the state files of this process' live runs list, and half-written run
+folders; ``ratebed clean`` removes both.
+"""
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_CURSOR = b"\x1b[?25h"  # a progress bar had hidden it
+_outputs: list[Path] = []  # folders of results that this command writes to
+
+
+def end_at_once() -> None:
+    """From now on Ctrl-C ends the process: it has made nothing yet, or all is said."""
+    _on_signals(_ended)
+
+
+def deaf_at_the_end() -> None:
+    """When nothing more is to come, Python lets go of handlers before it ends: nothing is left to interrupt then."""
+    atexit.register(_on_signals, signal.SIG_IGN)
+
+
+def take_down_first() -> None:
+    """From now on the first Ctrl-C is a KeyboardInterrupt, and the next ends the process."""
+    import testbed.hosts.state  # noqa: F401  now, and not when it is asked what is left
+
+    _on_signals(_interrupted)
+    sys.unraisablehook = _unraisable
+
+
+def writes_to(out: Path) -> None:
+    """The command writes its results to ``out``."""
+    _outputs.append(out)
+
+
+def parting_words(first: str) -> str:
+    """The last line of a command that was interrupted."""
+    return f"ratebed: {first}; {_left()}\n"
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    for number in _SIGNALS:
+        signal.signal(number, handler)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
+    end_at_once()
+    threading.excepthook = lambda args: None  # what other threads stumble over now is nobody's business
+    raise KeyboardInterrupt
+
+
+def _ended(number: int, frame: FrameType | None) -> NoReturn:
+    """No clean-up of Python's own, and no files of Python's: their locks may be held just now."""
+    _on_signals(signal.SIG_IGN)
+    if processes := sys.modules.get("multiprocessing.process"):
+        for worker in processes.active_children():  # they would go by themselves, a moment after we have looked
+            worker.kill()
+    words = parting_words("interrupted at once").encode(errors="replace")
+    os.write(2, (_CURSOR if os.isatty(2) else b"") + words)
+    os._exit(INTERRUPTED)
+
+
+def _unraisable(told: "sys.UnraisableHookArgs") -> None:
+    """A KeyboardInterrupt where none can pass, as in a destructor, is raised again when it can."""
+    if told.exc_type is KeyboardInterrupt:
+        take_down_first()
+        signal.raise_signal(signal.SIGINT)
+    else:
+        sys.__unraisablehook__(told)
+
+
+def _left() -> str:
+    try:
+        things = [*_things_of_live_runs(), *_half_written()]
+    except Exception:  # whatever it is: this is the last that is said
+        return "ratebed clean removes what is left"
+    if not things:
+        return "what is finished stays, nothing else is left; repeat the command to go on"
+    kinds = ", ".join(_counted(count, kind) for kind, count in Counter(things).items())
+    out = f" --out {_outputs[-1]}" if _outputs and _outputs[-1] != Path("out") else ""
+    return f"left: {kinds}; `ratebed clean{out}` removes them, what is finished stays"
+
+
+def _counted(count: int, kind: str) -> str:
+    return f"{count} {kind}{('es' if kind.endswith('s') else 's') * (count > 1)}"
+
+
+def _things_of_live_runs() -> list[str]:
+    state = sys.modules.get("testbed.hosts.state")  # what is not imported has made nothing
+    own = [left for left in (state.all_states() if state else ()) if left.owner.get("owner") == os.getpid()]
+    return ["record" for _ in own] + [thing["kind"] for left in own for thing in left.things.values()]
+
+
+def _half_written() -> list[str]:
+    return ["half-written run" for out in _outputs for _ in (out / "runs").glob("*.partial-*")]

@@ -1,0 +1,95 @@
+"""Ctrl-C twice, at any moment: no traceback, and the last line says what is left and how to remove it."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.live import needs
+
+FIGURE = ("figures", "srtm-fig4", "--scale", "tiny", "--jobs", "2")
+LIVE = (
+    *("run", "--system", "centralised", "--workload", "requests", "--topology", "full-mesh", "--testbed", "local"),
+    *("--set", "topology.nodes=2", "--set", "study.duration=2s", "--set", "study.drain=1s"),
+)
+FIRST_S, LAST_S = 0.3, 12.0  # from when our own code runs, on a busy machine, to when a figure is drawn
+APART_S = 0.05
+WAIT_S = 240.0  # for what cannot be interrupted in between: compiling, a query
+
+
+def ratebed(*words: str, folder: Path) -> list[str]:
+    """A command line with a state folder of its own."""
+    os.environ["RATEBED_STATE"] = str(folder / "state")
+    return [sys.executable, "-m", "ratebed", *words, "--out", str(folder / "out")]
+
+
+def interrupted(command: list[str], after_s: float, number: signal.Signals) -> tuple[int, str]:
+    """Exit code and standard error of a command that gets two signals, as a terminal sends them: to all of it."""
+    child = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    time.sleep(after_s)
+    for _ in range(2):
+        if child.poll() is None:
+            os.killpg(child.pid, number)
+        time.sleep(APART_S)
+    return child.wait(WAIT_S), child.communicate()[1]
+
+
+def check_twice(words: tuple[str, ...], after_s: float, number: signal.Signals, folder: Path) -> None:
+    """Interrupt, read the last line, clean up, and look for what the line did not say."""
+    code, errors = interrupted(ratebed(*words, folder=folder), after_s, number)
+    assert "Traceback" not in errors and "Error" not in errors, errors
+    if code == 0:  # it had ended before
+        return
+    last = errors.strip().splitlines()[-1]
+    assert code == 130 and last.startswith("ratebed: interrupted"), errors
+    left = list((folder / "state").glob("run-*")) + list((folder / "out" / "runs").glob("*.partial-*"))
+    assert ("nothing else is left" in last) == (not left), (last, left)
+    assert not left or f"`ratebed clean --out {folder / 'out'}` removes them" in last
+    cleaned = subprocess.run(ratebed("clean", folder=folder), capture_output=True, text=True)
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    again = subprocess.run(ratebed("clean", folder=folder), capture_output=True, text=True)
+    assert again.stdout == "removed 0 run folders\n", again.stdout
+
+
+def instant(salt: str) -> float:
+    """A random one, each run another; in CI always the same."""
+    return random.Random(f"{0 if os.environ.get('CI') else time.time_ns()} {salt}").uniform(FIRST_S, LAST_S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_at_a_random_instant_of_a_figure(tmp_path, number):
+    check_twice(FIGURE, instant(number.name), number, tmp_path)
+
+
+@needs("linux")
+def test_at_a_random_instant_of_a_live_run(tmp_path):
+    check_twice(LIVE, instant("live"), signal.SIGINT, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.live
+@pytest.mark.parametrize("words", [FIGURE, LIVE], ids=["figure", "live"])
+@pytest.mark.parametrize("number", range(10))
+def test_at_many_instants(tmp_path, words, number):
+    check_twice(words, instant(f"{number}"), signal.SIGINT, tmp_path)
+
+
+def test_once_is_enough_to_end_in_order(tmp_path):
+    child = subprocess.Popen(
+        ratebed(*FIGURE, folder=tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    while "to do" not in child.stdout.readline():
+        assert child.poll() is None
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=WAIT_S)
+    assert child.returncode == 130 and errors.splitlines()[-1].endswith("repeat the command to go on")
+    assert not list((tmp_path / "out" / "runs").glob("*.partial-*"))
