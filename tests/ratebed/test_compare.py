@@ -57,7 +57,7 @@ def test_pairs_are_compared_point_by_point(tmp_path, moved):
     done = ratebed("compare", "--json", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert len(found["pairs"]) == 4 and found["invalid_count"] == 0
+    assert len(found["pairs"]) == 4 and found["invalid_count"] == 0 and not found["left_out"]
     slower = next(row for row in found["latencies"] if row["metric"] == "end_to_end_latency")
     assert slower["pair_count"] == 2 and slower["testbed"] == "elsewhere" and slower["system"] == "conc"
     assert slower["difference_p50_ns"] >= 0.9 * elsewhere.PUMP_NS

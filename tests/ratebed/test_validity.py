@@ -1,0 +1,157 @@
+"""Every verb that shows a number of a run says how valid the run is; where all are invalid, it ends with 1."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import run as harness_run
+from harness.campaign import Campaign
+from harness.experiment import RunSpec
+from harness.matrix import ad_hoc
+from ratebed.cli import app
+from ratebed.options import make_request
+from ratebed.pipeline import make_plan
+from ratebed.validity import LINES_MOST, Standing, are_invalid, told, worst
+from studies.distribution.calibrate import Measures
+from testbed import TESTBEDS
+from tests.harness.common import small
+from tests.ratebed import elsewhere
+
+WHY = "agent broker-broker1 was lost"
+INVALID, VALID = Standing("invalid", (WHY,)), Standing()
+POINT = ("--system", "crdt-counter", "--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
+Make = Callable[[Campaign, Sequence[RunSpec], Sequence[Standing]], list[str]]
+
+
+def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
+
+
+def test_of_several_the_least_valid_counts() -> None:
+    degraded = Standing("degraded", ("hot",))
+    assert worst([VALID, degraded, INVALID, degraded]) == INVALID and worst([VALID, degraded]) == degraded
+    assert worst([]) is None
+    assert [are_invalid(each) for each in ([], [INVALID], [INVALID, degraded])] == [False, True, False]
+
+
+def test_what_is_not_valid_is_said_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told({"a": VALID, "b": INVALID}) == 0
+    assert capsys.readouterr().err == f"ratebed: invalid: {WHY} (b)\n"
+    assert told({str(n): INVALID for n in range(LINES_MOST + 3)}) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == LINES_MOST + 1 and lines[-1] == "ratebed: and 3 more that are not valid"
+    assert told({}) == 0 and not capsys.readouterr().err
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Runs that find themselves as valid as they are told to."""
+    carried_out = harness_run.carried_out
+
+    def made(campaign: Campaign, specs: Sequence[RunSpec], standings: Sequence[Standing]) -> list[str]:
+        ids = campaign.add(specs)
+        for run_id, spec, (validity, reasons) in zip(ids, specs, standings, strict=True):
+
+            def doubtful(point: Any, validity: str = validity, reasons: tuple[str, ...] = reasons) -> Any:
+                return elsewhere.doubtful(carried_out(point), *reasons, validity=validity)
+
+            monkeypatch.setattr(harness_run, "carried_out", doubtful)
+            harness_run.execute(spec, run_id, campaign.runs / run_id)
+        return ids
+
+    return made
+
+
+def points(repetitions: int) -> list[RunSpec]:
+    return ad_hoc("crdt-counter", "requests", "full-mesh", ["study.duration=2s"], repetitions, 1)
+
+
+@pytest.mark.slow
+def test_points(tmp_path: Path, make: Make) -> None:
+    (run_id,) = make(Campaign(tmp_path / "runs"), points(1), [INVALID])
+    done = ratebed("run", *POINT, "--out", str(tmp_path))
+    assert done.returncode == 1 and "validity=invalid" in done.stdout
+    assert f"ratebed: invalid: {WHY} ({run_id})" in done.stderr
+    done = ratebed("run", *POINT, "--json", "--out", str(tmp_path))
+    assert done.returncode == 1 and f"invalid: {WHY}" in done.stderr
+    rows = json.loads(done.stdout)
+    assert rows and all((row["validity"], row["validity_reasons"]) == ("invalid", [WHY]) for row in rows)
+
+
+@pytest.mark.slow
+def test_of_two_points_one_may_be_invalid(tmp_path: Path, make: Make) -> None:
+    ids = make(Campaign(tmp_path / "runs"), points(2), [VALID, INVALID])
+    done = ratebed("run", *POINT, "--repetitions", "2", "--json", "--out", str(tmp_path))
+    assert done.returncode == 0 and f"invalid: {WHY} ({ids[1]})" in done.stderr
+    assert {row["run_id"]: row["validity"] for row in json.loads(done.stdout)} == {ids[0]: "valid", ids[1]: "invalid"}
+
+
+@pytest.mark.slow
+def test_figures_their_report_and_claims(tmp_path: Path, make: Make) -> None:
+    figure, words = "srtm-fig4", ("--scale", "tiny", "--out", str(tmp_path))
+    plan = make_plan(make_request([figure], False, "tiny", 1, 1, tmp_path, ()))
+    specs = [plan.campaign.wanted[run_id] for run_id in plan.run_ids[figure]]
+    ids = make(plan.campaign, specs, [INVALID] * len(specs))
+    done = ratebed("run", figure, *words, "--json")
+    summary = json.loads(done.stdout)
+    assert done.returncode == 1 and f"{figure}: not drawn, all of its runs are invalid: {WHY}" in done.stderr
+    assert summary["validity"][figure] == {i: {"validity": "invalid", "validity_reasons": [WHY]} for i in ids}
+    assert WHY in (tmp_path / "report" / "index.html").read_text()
+    done = ratebed("claims", "--out", str(tmp_path))
+    assert done.returncode == 1 and f"ratebed: invalid: {WHY}" in done.stderr
+    assert f"({figure}: all of its runs are invalid: {WHY})" in done.stdout
+
+    done = ratebed("figures", figure, *words, "--plot-invalid")
+    assert done.returncode == 1 and f"{figure}: {len(ids)} run" in done.stdout and WHY in done.stdout
+    done = ratebed("claims", "--json", "--out", str(tmp_path))
+    claims = {claim["validity"]: claim for claim in json.loads(done.stdout)}
+    assert done.returncode == 1 and claims["invalid"]["validity_reasons"] == [WHY] and set(claims) == {"invalid", None}
+    assert f"invalid: {WHY}" in (tmp_path / "report" / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_pairs(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TESTBEDS, "elsewhere", "tests.ratebed.elsewhere:ELSEWHERE")
+    make(Campaign(tmp_path / "runs"), [small(testbed=where) for where in ("virtual", "elsewhere")], [VALID, INVALID])
+    done = ratebed("compare", "--out", str(tmp_path), "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and f"invalid: {WHY}" in done.stderr
+    assert told["pairs"] == told["latencies"] == [] and told["left_out"][0]["validity_reasons"] == [WHY]
+    done = ratebed("compare", "--out", str(tmp_path), "--json", "--plot-invalid")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and told["pairs"][0]["validity"] == "invalid"
+    assert {row["validity"] for row in told["latencies"]} == {"invalid"}
+    assert "(1 pair, invalid)" in ratebed("compare", "--out", str(tmp_path), "--plot-invalid").stdout
+
+
+@pytest.mark.parametrize(("standing", "code"), [(VALID, 0), (Standing("degraded", ("hot",)), 0), (INVALID, 1)])
+def test_one_run(tmp_path: Path, make: Make, standing: Standing, code: int) -> None:
+    (run_id,) = make(Campaign(tmp_path / "runs"), points(1), [standing])
+    done = ratebed("show", run_id, "--out", str(tmp_path))
+    assert done.returncode == code and f"  validity: {standing.validity}" in done.stdout
+    assert ("ratebed: " in done.stderr) is (standing != VALID)
+    done = ratebed("show", run_id, "--json", "--out", str(tmp_path))
+    assert done.returncode == code and json.loads(done.stdout)["manifest"]["validity"] == standing.validity
+
+
+@pytest.mark.parametrize(("standing", "code"), [(VALID, 0), (INVALID, 1)])
+def test_a_calibration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], standing: Standing, code: int
+) -> None:
+    measured = Measures(100, 200, 30, 40, 2, 5_000, 25_000_000, 1, 2, 3, 4, 5)
+    found = replace(measured, validity=standing.validity, validity_reasons=standing.reasons)
+    monkeypatch.setattr("studies.distribution.calibrate.measure", lambda *words, **more: found)
+    monkeypatch.setattr("testbed.hosts.lock.machine_lock", nullcontext)
+    file = tmp_path / "mine.toml"
+    assert app(["calibrate", str(file), "--json"], standalone_mode=False) == code
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["validity"] == standing.validity
+    assert file.exists() is (code == 0) and (f"invalid: {WHY}" in printed.err) is (code == 1)
+    assert code or "The trials were valid." in file.read_text()
