@@ -42,7 +42,7 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
         try:
             manifest = json.loads((folder / MANIFEST).read_bytes())
             spec, started_at = manifest["spec"], manifest["started_at"]
-        except (OSError, ValueError, KeyError):  # a failed or foreign folder
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):  # a failed or foreign folder
             continue
         key = (_point(spec), spec["testbed"])
         if key not in latest or latest[key][0] < started_at:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
+import msgspec
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from collectors.rows import with_typed_samples
 from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, SCHEMA_VERSION, TABLES
 from core.errors import HarnessError, MachineError
+from core.reading import reading
 from core.records import Columns, Json
 
 FAILED = ".failed"
@@ -92,12 +94,8 @@ def failed_folder(folder: Path) -> Path:
 def read_manifest(folder: Path) -> Json:
     """The manifest of a run, finished or failed; MachineError where it is missing, broken, or of other tables."""
     path = folder / MANIFEST
-    try:
-        manifest: Json = json.loads(path.read_bytes())
-    except OSError as error:
-        raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
-    except ValueError as error:
-        raise MachineError(f"{path}: {error}", f"remove {folder} and run again") from None
+    with reading(str(path), f"remove {folder} and run again", MachineError):
+        manifest = msgspec.json.decode(path.read_bytes(), type=Json)
     version = manifest.get("schema_version", SCHEMA_VERSION)  # runs that failed have none
     if version != SCHEMA_VERSION:
         what = f"{folder}: tables of schema version {version}, this is {SCHEMA_VERSION}"

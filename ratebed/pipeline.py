@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
+from core.reading import reading
 from core.records import Json
 from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.experiment import RunSpec
@@ -144,8 +145,12 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def sections(out: Path) -> dict[str, Json]:
     """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``)."""
-    contents = (json.loads(path.read_text()) for path in sorted((out / "tables").glob(f"*/{SECTION}")))
-    return {section["name"]: section for section in contents}
+    contents: dict[str, Json] = {}
+    for path in sorted((out / "tables").glob(f"*/{SECTION}")):
+        with reading(str(path), f"remove {path.parent} and draw the figure again", MachineError):
+            section = json.loads(path.read_text())
+            contents[section["name"]] = section
+    return contents
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

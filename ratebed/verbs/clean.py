@@ -1,12 +1,12 @@
 """``ratebed clean``: remove what is of no use any more."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from core.errors import MachineError
 from ratebed import options as o
 
 Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures and report")]
@@ -41,11 +41,20 @@ def _clean_folders(out: Path, everything: bool) -> int:
     runs = out / "runs"
     removed = remove_partials(runs)
     for folder in sorted(path for path in runs.glob("*") if (path / MANIFEST).is_file()):
-        manifest = json.loads((folder / MANIFEST).read_text())
-        if everything or folder.name.endswith(FAILED) or manifest.get("code_hash") != code_hash():
+        if everything or folder.name.endswith(FAILED) or _code_of(folder) != code_hash():
             shutil.rmtree(folder)
             removed += 1
     if everything:
         for name in ("tables", "figures", "report"):
             shutil.rmtree(out / name, ignore_errors=True)
     return removed
+
+
+def _code_of(folder: Path) -> object:
+    """The code that made a run; None where its manifest cannot be read any more."""
+    from collectors.writer import read_manifest
+
+    try:
+        return read_manifest(folder).get("code_hash")
+    except MachineError:
+        return None
