@@ -35,6 +35,8 @@ Calibration = Annotated[
 ]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
+JOBS_MAXIMUM = 1_024  # processes of 400 MB each
+SEED_LIMIT = 2**63
 AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
@@ -103,8 +105,10 @@ def make_request(
         if others.get("testbed") != "ssh":
             raise SpecError("--inventory belongs to the testbed ssh", "add --testbed ssh")
         at["inventory"] = inventory
-    if jobs < 0:
-        raise SpecError(f"--jobs {jobs}", "give at least 0")
+    if not 0 <= jobs <= JOBS_MAXIMUM:
+        raise SpecError(f"--jobs {jobs}", f"give 0 to {JOBS_MAXIMUM}")
+    if not -SEED_LIMIT <= seed < SEED_LIMIT:
+        raise SpecError(f"--seed {seed}", "give a number of at most 64 bits")
     names, more = _figures_and_options(keys or ())
     extra = [*more, *extra]
     chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))

@@ -158,7 +158,7 @@ def section_of(folder: Path) -> Json:
     """What a figure left in its folder, all of whose tables are there as they were written; else MachineError."""
     try:
         section = json.loads((folder / SECTION).read_bytes())
-    except ValueError:
+    except (ValueError, RecursionError):
         section = None
     written: Json = section.get(TABLES, {}) if is_sealed(section) else {SECTION: "another"}
     there = {path.name: digest_of(path.read_bytes()) for path in folder.glob("*.parquet")}

@@ -9,6 +9,7 @@ import msgspec
 
 from core.digests import digest_of, run_id_of
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Json
 
 SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
@@ -38,8 +39,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     inputs: tuple[str, ...] = ()  # files read by the run, hashed into its id
 
     def to_json(self) -> bytes:
-        """Canonical bytes: sorted keys."""
-        return msgspec.json.encode(self, order="sorted")
+        """Canonical bytes: sorted keys.  SpecError for text that is no UTF-8, which no manifest could hold."""
+        with reading(f"the options of {self.system!r} on {self.workload!r}", "write them in UTF-8, and flat"):
+            return msgspec.json.encode(self, order="sorted")
 
     def run_id(self, code_hash: str) -> str:
         """See ``core.digests.run_id_of``; SpecError for an input file that cannot be read."""

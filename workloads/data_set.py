@@ -27,7 +27,7 @@ from core.defaults import CAPACITY
 from core.limits import PublisherCount
 from core.records import Float64, Int64
 from core.seeds import generator
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS, rational
 from workloads.api import Offer, Size, Workload, require, span_of
 from workloads.placement import RULES, Columns, PlacedRequests, user_id
 
@@ -61,7 +61,7 @@ class DataSetConfig:
         require(self.placement in RULES, "placement", self.placement, f"choose one of {', '.join(RULES)}")
         try:
             per_ns = self.rate_rps / SECOND_NS
-        except (ValueError, ZeroDivisionError):
+        except ValueError:
             per_ns = Fraction(0)
         require(per_ns > 0, "rate", self.rate, 'give tokens a second, as in "0.3" or "1/3"')
         usable = per_ns.numerator <= FINEST_RATE and self.capacity * per_ns.denominator <= LONGEST_LIFE
@@ -78,7 +78,7 @@ class DataSetConfig:
     @property
     def rate_rps(self) -> Fraction:
         """r, tokens a second of each user."""
-        return Fraction(self.rate) if self.rate else Fraction(self.capacity, 1000)
+        return rational(self.rate) if self.rate else Fraction(self.capacity, 1000)
 
     def plan(self) -> "SessionPlan":
         """How many requests each user sends, and when they may fall; SpecError where the options allow none."""

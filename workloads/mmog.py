@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.clients import Happening, Joined, Left, Role
-from core.limits import ByteCount, ClientCount, HostCount, Rps
+from core.limits import SUBSCRIPTIONS, ByteCount, ClientCount, HostCount, Rps, check_product
 from core.seeds import generator
 from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, seconds_ns, topic
@@ -33,6 +33,7 @@ class MmogConfig:
 
     def __post_init__(self) -> None:
         check_counts(avatars=self.avatars, groups=self.groups, sites=self.sites)
+        check_product("workload mmog", SUBSCRIPTIONS, avatars=self.avatars, others=self.avatars // self.groups)
         stay_of(self.stay)
         check_topics(self.rate_rps, self.size_bytes, self.bound)
 

@@ -8,14 +8,13 @@ The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c =
 """
 
 import hashlib
-from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import SpecError
 from core.records import Json, Options
-from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns, rational
 from harness.experiment import Option
 from systems.parts.limit import limit_of
 
@@ -76,9 +75,9 @@ def _limit(text: str) -> tuple[int, str] | None:
     capacity, comma, rate = text.replace(" ", "").partition(",")
     try:
         limit = int(capacity), rate
-        if not (comma and limit[0] > 0 and Fraction(rate) > 0):
+        if not (comma and limit[0] > 0 and rational(rate) > 0):
             raise ValueError
-    except (ValueError, ZeroDivisionError):
+    except ValueError:
         raise SpecError(f"--limit {text!r}", "give auto, or capacity,rate as in 20,0.02") from None
     limit_of(*limit)  # what the limiters would refuse: now
     return limit

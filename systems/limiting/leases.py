@@ -36,6 +36,7 @@ from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
+from core.units import rational
 from systems.api import (
     Arrival,
     Decide,
@@ -331,8 +332,8 @@ def terms_of(config: Config, count: int) -> Terms:
         fix = "give at least two refresh intervals, or leases run out in between"
         raise SpecError(f"leases: lease = {config.lease!r}, refresh = {config.refresh!r}", fix)
     try:
-        safe = Fraction(config.safe) if config.safe else Fraction(1, count)
-    except (ValueError, ZeroDivisionError):
+        safe = rational(config.safe) if config.safe else Fraction(1, count)
+    except ValueError:
         safe = Fraction(-1)
     if not 0 <= safe <= 1:
         raise SpecError(f"leases: safe = {config.safe!r}", 'give a share of the limit, as in "0.1" or "1/3"')

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from core.errors import MachineError
+
 MAGIC = b"  V2"
 OK = b"OK"
 HEARTBEAT = b"_heartbeat_"
@@ -37,7 +39,7 @@ _NAME = re.compile(rb"[.a-zA-Z0-9_-]+(#ephemeral)?")
 _NAME_BYTES_MAXIMUM = 64
 
 
-class ProtocolError(ValueError):
+class ProtocolError(MachineError):
     """The other end sent what the protocol does not know."""
 
 

@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -169,19 +170,20 @@ def read_state(path: Path) -> Leftovers:
     """Read a state file; a last line that was cut short by a kill counts as not written."""
     left = Leftovers(path)
     for text in path.read_text(errors="replace").splitlines():
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if "owner" in line:
-            left.owner = line
-        elif "making" in line:
-            left.things[line["making"]] = line
-        elif "made" in line:
-            left.things.get(line["made"], {}).update(line)
-        elif "gone" in line:
-            left.things.pop(line["gone"], None)
+        with suppress(ValueError, TypeError, RecursionError):
+            _take(left, json.loads(text))
     return left
+
+
+def _take(left: Leftovers, line: Json) -> None:
+    if "owner" in line:
+        left.owner = line
+    elif "making" in line:
+        left.things[line["making"]] = line
+    elif "made" in line:
+        left.things.get(line["made"], {}).update(line)
+    elif "gone" in line:
+        left.things.pop(line["gone"], None)
 
 
 def all_states(folder: Path | None = None) -> Iterator[Leftovers]:

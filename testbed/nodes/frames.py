@@ -16,13 +16,14 @@ import msgspec
 
 from core.errors import SystemFault
 from core.reading import reading
-from core.records import Request
+from core.records import COST_MAXIMUM, Request
 from systems.api import Decide, Verdict
 from testbed.hosts.directory import Address
 from testbed.hosts.loop import Loop
 from testbed.nodes.sockets import LoopSocket, ignore
 
 FRAME_BYTES_MAXIMUM = 2**28
+_SAME_CODE = "do all nodes run the same code?"
 _LENGTH = struct.Struct(">I")
 _SIOCOUTQ = termios.TIOCOUTQ  # tcp(7): bytes that were not sent, or not acknowledged
 
@@ -43,12 +44,12 @@ def request_frame(request: Request) -> bytes:
 
 
 def read_request(frame: bytes) -> Request:
-    """What ``request_frame`` made; ValueError where it is none."""
-    try:
+    """What ``request_frame`` made; SystemFault where it is none."""
+    with reading(f"no request: {frame[:60]!r}", _SAME_CODE, SystemFault):
         number, at_ns, cost = _REQUEST.unpack_from(frame)
+        if not 1 <= cost <= COST_MAXIMUM:
+            raise ValueError(f"it costs {cost} tokens")
         return Request(number, frame[_REQUEST.size :].decode("utf-8", "surrogatepass"), at_ns, cost)
-    except (struct.error, UnicodeDecodeError, AssertionError) as error:
-        raise ValueError(f"no request: {error}") from None
 
 
 class VerdictRow(NamedTuple):
@@ -68,7 +69,7 @@ def verdict_frame(decision: Decide, decided_at_ns: int) -> bytes:
 
 def read_verdict(frame: bytes) -> VerdictRow:
     """What ``verdict_frame`` made; SystemFault where it is none."""
-    with reading(f"a node's verdict {frame[:60]!r}", "do all nodes run the same code?", SystemFault):
+    with reading(f"a node's verdict {frame[:60]!r}", _SAME_CODE, SystemFault):
         return _VERDICTS.decode(frame)
 
 

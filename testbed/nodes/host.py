@@ -166,7 +166,7 @@ class NodeHost:
     def _ask(self, connection: FrameSocket, frame: bytes) -> None:
         try:
             request = read_request(frame)
-        except ValueError:
+        except SystemFault:
             self._garbage_count += 1
             return
         self._users[request.id] = connection

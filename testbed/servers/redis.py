@@ -1,16 +1,21 @@
 """Redis: in memory only, behind a password; scripts on its keys as what nodes ask (``systems.parts.scripts``)."""
 
+import re
 from collections import deque
 from collections.abc import Callable
 from hashlib import sha1
 
 import hiredis
 
+from core.errors import MachineError
+from core.reading import reading
 from systems.parts.scripts import Evaluate, Evaluated
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import ServerAt, Surroundings
 from testbed.servers.program import ServerProgram, Spot
 from testbed.servers.wire_plane import WirePlane
+
+_MANY = re.compile(rb"[*$%~>!=|]\+?[0-9]{7}")  # no script of ours answers more than a number
 
 
 def packed(*words: str | bytes | int) -> bytes:
@@ -75,14 +80,17 @@ class ScriptWire:
 
     def take(self, content: bytes) -> list[Evaluated]:
         """Answers; an error of the server's is none: who asked waits in vain."""
-        self._reader.feed(content)
         reports = []
-        while (answer := self._reader.gets()) is not False:
-            request_id = self._asked.popleft()
-            if request_id is None:
-                self._is_ready = answer == b"OK"
-            elif answer in (0, 1):
-                reports.append(Evaluated(request_id, answer == 1))
+        with reading(f"Redis answers {content[:60]!r}", "see its log", MachineError):
+            if _MANY.search(content):  # its reader would make room for all of them at once
+                raise ValueError("millions of elements")
+            self._reader.feed(content)
+            while (answer := self._reader.gets()) is not False:
+                request_id = self._asked.popleft()
+                if request_id is None:
+                    self._is_ready = answer == b"OK"
+                elif answer in (0, 1):
+                    reports.append(Evaluated(request_id, answer == 1))
         return reports
 
 

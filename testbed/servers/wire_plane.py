@@ -4,15 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from core.errors import MachineError
-from core.reading import reading
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import Plane, ServerAt
 from testbed.nodes.sockets import LoopSocket
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
-_SEE_LOG = "see its log"
 
 
 class Wire(Protocol):
@@ -28,7 +25,7 @@ class Wire(Protocol):
         """A node's command."""
 
     def take(self, content: bytes) -> Sequence[object]:
-        """The reports in what came; the rest of an answer may come later."""
+        """The reports in what came; the rest of an answer may come later.  MachineError for what is no answer."""
 
 
 class _Link(LoopSocket):
@@ -82,9 +79,7 @@ class WirePlane(Plane):
 
     def _take(self, content: bytes) -> None:
         assert self._wire is not None
-        with reading(f"the server at {self._at.address}:{self._at.port} says {content[:60]!r}", _SEE_LOG, MachineError):
-            reports = self._wire.take(content)
-        for report in reports:
+        for report in self._wire.take(content):
             self._report(report)
 
     def _broken(self, why: str) -> None:

@@ -31,6 +31,13 @@ def read_rows(path: Path, row_count: int, offset_ns: int = 0) -> dict[str, Int64
     return rows
 
 
+class _Answer(Json):
+    """What the broker says; MachineError where it leaves out what it was asked for."""
+
+    def __missing__(self, name: str) -> object:
+        raise MachineError(f"the broker answers without {name!r}", "is it of another version? see its log")
+
+
 class BrokerGone(MachineError):
     """The broker has closed the connection, or does not answer."""
 
@@ -125,7 +132,7 @@ class BrokerClient:
         if not line.endswith(b"\n"):
             raise BrokerGone(f"broker, {command}: it has closed the connection", "see its log")
         with reading(f"broker, {command}: it answers {line[:60]!r}", "see its log", MachineError):
-            answer = msgspec.json.decode(line, type=Json)
+            answer = _Answer(msgspec.json.decode(line, type=Json))
         if "error" in answer:
             raise MachineError(f"broker, {command}: {answer['error']}", "see its log")
         return answer

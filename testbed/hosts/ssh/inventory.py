@@ -20,12 +20,12 @@ Paths on this machine are relative to the inventory's folder, those on a host to
 
 import getpass
 import ipaddress
-import tomllib
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import SpecError
+from core.reading import read_toml, reading
 from core.records import Json, Options
 from core.registry import configure
 from testbed.findings import Finding
@@ -74,18 +74,16 @@ class Machine:
 
 def read_inventory(path: Path) -> list[Machine]:
     """The machines, in order; SpecError says what is wrong in which host."""
-    try:
-        content = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise SpecError(f"inventory {path}: {error.strerror}", "name it with --inventory FILE") from None
-    except ValueError as error:  # UnicodeDecodeError, too
-        raise SpecError(f"inventory {path}: {error}", "testbed/hosts/ssh/inventory.py shows one") from None
+    content = read_toml(path, f"inventory {path}", "testbed/hosts/ssh/inventory.py shows one")
     hosts, defaults = content.pop("host", []), content.pop("defaults", {})
     if content or not isinstance(defaults, dict) or not isinstance(hosts, list) or not hosts:
         what = f"unknown {', '.join(content)}" if content else "no [[host]]"
         raise SpecError(f"inventory {path}: {what}", "give [[host]] tables and perhaps [defaults]")
     numbered = {f"inventory {path}, host {number}": each for number, each in enumerate(hosts, 1)}
-    machines = [_machine(where, defaults, each, path.parent) for where, each in numbered.items()]
+    machines = []
+    for where, each in numbered.items():
+        with reading(where):
+            machines.append(_machine(where, defaults, each, path.parent))
     for field in ("name", "address"):
         twice = [value for value, count in Counter(getattr(each, field) for each in machines).items() if count > 1]
         if twice:

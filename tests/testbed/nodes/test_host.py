@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.errors import MachineError, SpecError
+from core.errors import MachineError, SpecError, SystemFault
 from core.records import Request
 from studies.limiting.users import RequestHost, write_requests
 from systems.api import Decide, Verdict
@@ -167,7 +167,7 @@ def test_frames_carry_any_user() -> None:
             frame = verdict_frame(Decide(-7, verdict, unanswered), 2**60)
             assert read_verdict(frame) == (-7, 2**60, verdict, unanswered)
     for content in (b"", b"x" * 19, struct.pack(">qqi", 1, 1, 0), struct.pack(">qqi", 1, 1, 1) + b"\xff"):
-        with pytest.raises(ValueError, match="no request"):
+        with pytest.raises(SystemFault, match="no request"):
             read_request(content)
 
 

@@ -1,0 +1,171 @@
+"""Mutations of inputs: bytes, fields, numbers, nesting, truncation, compression, and two inputs made one."""
+
+import gzip
+import random
+import re
+import zlib
+from collections.abc import Callable, Sequence
+
+LENGTH_MAXIMUM = 200_000  # of an input: longer ones say no more
+NUMBERS = (
+    *("0", "-1", "1", "3", "255", "65536", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808"),
+    *(
+        "99999999999",
+        "100000000",
+        "1000000000",
+        "99999999999999999999999",
+        "1e305",
+        "-1e305",
+        "1e-320",
+        "1e9999",
+        "nan",
+    ),
+    *("inf", "-inf", "0.1", "1/3", "1/0", "0x10", "1_000", "٣", "", "1" * 5000),
+)
+WORDS = (
+    *(
+        "99999999999999h",
+        "1h",
+        "0s",
+        "-5ms",
+        "1ns",
+        "0.5ns",
+        "10min",
+        "true",
+        "null",
+        "''",
+        "[]",
+        "{}",
+        "[[]]",
+        '"',
+        "\\",
+    ),
+    *("~nobody/x", "../..", "/", "\n", "\r", "\t", ",", ";", "=", "*", "#", " ", "\0", "\ufeff", "\u2028", "é", "😀"),
+    *("1979-05-27", "07:32:00", "lb", "srtm", "leases", "poisson", "virtual", "local", "mininet", "moon", "x.py:Y"),
+)
+BYTES = (b"\xff", b"\xe9", b"\x80", b"\xed\xa0\x80", b"\x00", b"\xc1", b"\xdf", b"\x1f\x8b", b"PAR1", b"\xa0")
+_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
+_FIELD = re.compile(rb"[^\s,;=\[\]{}\"']+")
+_DEPTHS = (2, 60, 3_000, 50_000)
+_PAIRS = (
+    (b"[", b"]"),
+    (b"{", b"}"),
+    (b'{"a":', b"}"),
+    (b"(", b")"),
+    (b"\x91", b""),
+    (b"\x81\xa1a", b""),
+    (b"*1\r\n", b""),
+)
+
+Data = bytes
+Mutation = Callable[[Data, random.Random], Data]
+
+
+def mutated(inputs: Sequence[Data], rng: random.Random) -> Data:
+    """One of ``inputs`` after one to six mutations; ``rng`` may be Hypothesis' own."""
+    data = rng.choice(inputs)
+    for _ in range(rng.randint(1, 6)):
+        mutation = rng.choice(MUTATIONS)
+        data = mutation(data, rng)[:LENGTH_MAXIMUM]
+    return _spliced(data, rng.choice(inputs), rng) if rng.random() < 0.1 else data
+
+
+def _place(data: Data, rng: random.Random) -> int:
+    return rng.randint(0, len(data))
+
+
+def _slice(data: Data, rng: random.Random) -> tuple[int, int]:
+    begin = _place(data, rng)
+    return begin, min(len(data), begin + rng.choice((1, 2, 4, 16, 64, 1_000)))
+
+
+def _flip(data: Data, rng: random.Random) -> Data:
+    if not data:
+        return data
+    at = rng.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
+
+
+def _any_byte(data: Data, rng: random.Random) -> Data:
+    at = _place(data, rng)
+    return data[:at] + bytes([rng.randrange(256)]) + data[at + rng.randint(0, 1) :]
+
+
+def _inserted(choices: Sequence[Data]) -> Mutation:
+    def insert(data: Data, rng: random.Random) -> Data:
+        at = _place(data, rng)
+        return data[:at] + rng.choice(choices) + data[at:]
+
+    return insert
+
+
+def _without(data: Data, rng: random.Random) -> Data:
+    begin, end = _slice(data, rng)
+    return data[:begin] + data[end:]
+
+
+def _twice(data: Data, rng: random.Random) -> Data:
+    begin, end = _slice(data, rng)
+    return data[:end] + data[begin:end] * rng.choice((1, 2, 100)) + data[end:]
+
+
+def _cut(data: Data, rng: random.Random) -> Data:
+    return data[: _place(data, rng)]
+
+
+def _replaced(pattern: re.Pattern[Data], choices: Sequence[Data]) -> Mutation:
+    def replace(data: Data, rng: random.Random) -> Data:
+        places = list(pattern.finditer(data))
+        if not places:
+            return data
+        place = rng.choice(places)
+        return data[: place.start()] + rng.choice(choices) + data[place.end() :]
+
+    return replace
+
+
+def _swapped(data: Data, rng: random.Random) -> Data:
+    places = list(_FIELD.finditer(data))
+    if len(places) < 2:
+        return data
+    first, second = sorted(rng.sample(range(len(places)), 2))
+    a, b = places[first], places[second]
+    return data[: a.start()] + b[0] + data[a.end() : b.start()] + a[0] + data[b.end() :]
+
+
+def _lines_mixed(data: Data, rng: random.Random) -> Data:
+    lines = data.split(b"\n")
+    at = rng.randrange(len(lines))
+    return b"\n".join(
+        [*lines[:at], *lines[at + 1 :], lines[at]] if rng.random() < 0.5 else lines[:at] + lines[at + 1 :]
+    )
+
+
+def _nested(data: Data, rng: random.Random) -> Data:
+    (left, right), depth = rng.choice(_PAIRS), rng.choice(_DEPTHS)
+    begin, end = _slice(data, rng)
+    return data[:begin] + left * depth + data[begin:end] + right * depth + data[end:]
+
+
+def _packed(data: Data, rng: random.Random) -> Data:
+    return gzip.compress(data, 1, mtime=0)
+
+
+def _unpacked(data: Data, rng: random.Random) -> Data:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return data
+
+
+def _spliced(data: Data, other: Data, rng: random.Random) -> Data:
+    return data[: _place(data, rng)] + other[_place(other, rng) :]
+
+
+MUTATIONS: tuple[Mutation, ...] = (
+    *(_flip, _any_byte, _without, _twice, _cut, _swapped, _lines_mixed, _nested, _packed, _unpacked),
+    _inserted(BYTES),
+    _inserted([word.encode() for word in (*NUMBERS, *WORDS)]),
+    *[_replaced(_NUMBER, [number.encode() for number in NUMBERS])] * 3,
+    *[_replaced(_FIELD, [word.encode() for word in (*NUMBERS, *WORDS)])] * 3,
+)

@@ -1,0 +1,291 @@
+"""Every parser of bytes from outside, as a function of bytes; it raises errors of ``core.errors`` and no others."""
+
+import inspect
+import json
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from collectors.integrity import read_manifest
+from collectors.schema import MANIFEST
+from core.codec import Codec
+from core.errors import HarnessError, SpecError
+from core.registry import lookup
+from core.units import duration_ns, rational
+from harness.matrix import _study, ad_hoc, read_matrix
+from harness.run import check_all
+from studies import load_study
+from studies.spec import RunSpec
+from systems.loader import load_system
+from systems.parts.scripts import Evaluate
+from testbed.brokers import nsq
+from testbed.brokers.brokerd.client import BrokerClient
+from testbed.brokers.model import load_calibration, slo_ns
+from testbed.faults import check_faults, read_faults
+from testbed.hosts.ssh.inventory import read_inventory
+from testbed.hosts.state import read_state
+from testbed.nodes.frames import read_request, read_verdict
+from testbed.nodes.planes import ServerAt
+from testbed.servers.redis import ScriptWire
+from testbed.servers.serf_rpc import SerfRpc
+from testbed.topologies.tables import read_square, read_table
+from testbed.topologies.topology import TOPOLOGIES, load_topology
+from workloads import load as load_workload
+from workloads.towers import read_towers
+
+CORPUS = Path(__file__).parent / "corpus"
+SERF_MARK = b"\0--\0"
+SOCKET_BYTES = 60_000  # of an answer: what a socket takes without a reader
+MESSAGES = Codec(load_system("leases").messages)
+STAR = load_topology("star")
+
+
+@dataclass(frozen=True)
+class Parser:
+    """``read(data, folder)`` reads ``data``, perhaps from a file in ``folder``; ``of_text``: it is lines of text."""
+
+    read: Callable[[bytes, Path], object]
+    of_text: bool = True
+
+
+def _file(read: Callable[[Path], object], name: str, of_text: bool = True) -> Parser:
+    """A parser of files."""
+
+    def parse(data: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(data)
+        return read(path)
+
+    return Parser(parse, of_text)
+
+
+def _planned(spec: RunSpec) -> None:
+    """What planning does with a point."""
+    check_all([spec])
+    spec.run_id("")
+
+
+def _words(data: bytes, folder: Path) -> None:
+    """The first line: system, workload, topology; the others: words of ``--set``."""
+    head, *settings = data.decode("utf-8", "surrogateescape").split("\n")  # as Python gives the words of a command
+    words = [*head.split(), "", "", ""][:3]
+    for spec in ad_hoc(*words, [word for word in settings if word], 1, 1):
+        spec.run_id("")
+
+
+def _calibration(path: Path) -> None:
+    model = load_calibration(str(path))
+    model.costs()
+    slo_ns("calibrated", str(path))
+
+
+def _point(
+    study: str, system: str, workload: str, options: dict[str, object], topology: str, of: dict[str, object]
+) -> None:
+    _planned(
+        RunSpec(
+            system=system,
+            workload=workload,
+            workload_options=options,
+            topology=topology,
+            topology_options=of,
+            study=study,
+        )
+    )
+
+
+def _trace(form: dict[str, object], path: Path) -> None:
+    _point("distribution", "lb", "trace", {"path": str(path), **form}, "srtm-lan", {})
+
+
+def _log(path: Path) -> None:
+    for more in ({}, {"skip_bad": True}):
+        _point("limiting", "centralised", "request-log", {"path": str(path), **more}, "full-mesh", {})
+
+
+def _curve(path: Path) -> None:
+    workload = load_workload("load-curve")
+    made = workload.make(workload.configure({"kind": "log", "path": str(path)}), 1)
+    made.demands(3, 20)
+
+
+def _delays(path: Path) -> None:
+    """As a table of each topology that takes one."""
+    square = read_square(str(path))
+    names = square[0] if square else list(dict.fromkeys(name for ends in read_table(str(path)) for name in ends))
+    load_topology(
+        "matrix-sites", {"table": str(path), "sites": min(4, len(names)), "repair": "detour", "detours": True}
+    )
+    if not square:
+        load_topology("wan", {"table": str(path), "cities": names[:4], "repair": "detour"})
+
+
+def _faults(data: bytes, folder: Path) -> None:
+    rows = msgspec.json.decode(data) if _is_json(data) else []
+    check_faults(read_faults(rows if isinstance(rows, list) else [rows]), STAR)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def _answered(ask: Callable[[socket.socket], object]) -> Parser:
+    """A parser of what comes over a socket, which then is closed."""
+
+    def parse(data: bytes, folder: Path) -> object:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(data[:SOCKET_BYTES])
+            theirs.shutdown(socket.SHUT_WR)
+            return ask(ours)
+
+    return Parser(parse, of_text=False)
+
+
+class _Said:
+    """A connection to an agent that says its parts one after another, whatever it is asked."""
+
+    def __init__(self, parts: list[bytes]):
+        self.parts = parts
+
+    def settimeout(self, timeout_s: float) -> None:
+        """It never is late."""
+
+    def sendall(self, data: bytes) -> None:
+        """It does not listen."""
+
+    def recv(self, most: int) -> bytes:
+        return self.parts.pop(0) if self.parts else b""
+
+    def close(self) -> None:
+        """It has gone already."""
+
+
+def _serf(data: bytes, folder: Path) -> None:
+    """Parts between marks: the handshake's answer, then that to a question; which one, the first byte says."""
+    asks = (
+        SerfRpc.stats,
+        SerfRpc.alive,
+        partial(SerfRpc.coordinate, node="n1"),
+        partial(SerfRpc.join, addresses=["n"]),
+    )
+    parts = data[1:].split(SERF_MARK)
+    with SerfRpc(lambda timeout_s: _Said(parts), "n1") as rpc:  # type: ignore[arg-type, return-value]
+        asks[data[0] % len(asks) if data else 0](rpc)
+
+
+def _broker(ours: socket.socket) -> None:
+    client = BrokerClient(ours.dup(), "token")
+    try:
+        client.report(), client.queues(), client.stats(), client.release("topic")
+    finally:
+        client.close()
+
+
+def _redis(data: bytes, folder: Path) -> None:
+    wire = ScriptWire(ServerAt("127.0.0.1", 6379))
+    wire.hello()
+    for number in range(3):
+        wire.ask(Evaluate(number, "return 1", "user", (1,)))
+    wire.take(data)
+
+
+def _frames(data: bytes, folder: Path) -> None:
+    parser = nsq.FrameParser()
+    for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+        for frame in parser.feed(part):
+            if frame.kind == nsq.MESSAGE:
+                nsq.message(frame.data)
+            elif b":" in frame.data:
+                nsq.address(nsq.text(frame.data))
+
+
+def _manifest(data: bytes, folder: Path) -> None:
+    (folder / MANIFEST).write_bytes(data)
+    json.dumps(read_manifest(folder))
+
+
+def _number(read: Callable[[str], int | Fraction], data: bytes, folder: Path) -> None:
+    """Where options have it: ValueError is what its readers turn into an error of theirs."""
+    try:
+        read(data.decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+
+
+PARSERS: dict[str, Parser] = {
+    "matrix": _file(partial(read_matrix, seed=1), "matrix.toml"),
+    "set": Parser(_words),
+    "inventory": _file(read_inventory, "hosts.toml"),
+    "calibration": _file(_calibration, "model.toml"),
+    "faults": Parser(_faults),
+    "delays": _file(_delays, "delays.csv"),
+    "servers": _file(lambda path: read_table(str(Path(__file__).parent / "pings.csv"), str(path)), "servers.csv"),
+    "towers": _file(lambda path: read_towers(str(path), {}), "towers.csv"),
+    "log": _file(_log, "log.csv"),
+    "curve": _file(_curve, "log.csv"),
+    "trace-csv": _file(partial(_trace, {}), "trace.csv"),
+    "trace-ulb": _file(partial(_trace, {"format": "ulb-wsn"}), "trace.txt"),
+    "trace-parquet": _file(partial(_trace, {"format": "parquet"}), "trace.parquet", of_text=False),
+    "serf": Parser(_serf, of_text=False),
+    "broker": _answered(_broker),
+    "redis": Parser(_redis, of_text=False),
+    "nsq": Parser(_frames, of_text=False),
+    "request": Parser(lambda data, folder: read_request(data), of_text=False),
+    "verdict": Parser(lambda data, folder: read_verdict(data), of_text=False),
+    "message": Parser(lambda data, folder: MESSAGES.decode(data), of_text=False),
+    "manifest": Parser(_manifest),
+    "state": _file(read_state, "run-1-00000000.jsonl"),
+    "span": Parser(partial(_number, duration_ns)),
+    "rational": Parser(partial(_number, rational)),
+}
+
+
+def seeds(name: str) -> list[bytes]:
+    """The inputs that are kept for a parser, in the order of their names; of ``--set`` also every option there is."""
+    kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
+    return [*kept, *(_every_option(data) for data in kept)] if name == "set" else kept
+
+
+def _every_option(data: bytes) -> bytes:
+    """The words of a point and all other options of its parts, with their defaults: what is new is fuzzed, too."""
+    head, *words = data.decode().split("\n")
+    system, workload, topology = head.split()
+    study = next((word.removeprefix("study=") for word in words if word.startswith("study=")), _study(system, workload))
+    factories = {
+        "system": load_system(system).config,
+        "workload": load_workload(workload).config,
+        "topology": lookup("topology", TOPOLOGIES, topology),
+        "study": load_study(study).config,
+    }
+    told = {word.partition("=")[0] for word in words}
+    for axis, factory in factories.items():
+        for name, parameter in inspect.signature(factory).parameters.items():
+            if f"{axis}.{name}" not in told and isinstance(parameter.default, int | float | str):
+                value = parameter.default
+                words.append(f"{axis}.{name}={value if isinstance(value, str) else json.dumps(value)}")
+    return "\n".join([head, *words]).encode()
+
+
+def complaint(name: str, data: bytes, folder: Path) -> str:
+    """What is wrong with how a parser takes ``data``; empty: it reads it, or says in one short line why not."""
+    try:
+        PARSERS[name].read(data, folder)
+    except HarnessError as error:
+        text = str(error)
+        if isinstance(error.__context__, MemoryError):
+            return "takes all memory"
+        if len(text) > 300 or len(text.splitlines()) != 1 or not text.isprintable():
+            return f"no short line: {text[:400]!r}"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:300]}"
+    return ""
