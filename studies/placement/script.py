@@ -59,7 +59,7 @@ class Script(msgspec.Struct, frozen=True):
 
     seed: int
     until_ns: int  # nothing is sent from then on
-    token: str  # of the brokers' control ports
+    token: str  # of the brokers' ports
     topics: dict[str, TopicAt]
     clients: dict[str, list[Deed]]
     brokers: dict[str, BrokerAt]
