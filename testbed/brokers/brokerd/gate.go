@@ -9,12 +9,14 @@ import (
 	"log"
 	"net"
 	"reflect"
-	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/nsqio/nsq/nsqd"
 )
+
+const logMaximum = 1000 // lines
 
 // gate is nsqd's port with a lobby before it. nsqd's own AUTH decides who may do what; but before that nsqd reads
 // whole messages, never ends a silent connection, and counts none of them.
@@ -220,14 +222,20 @@ func (p *passage) body() string {
 	return ""
 }
 
-// patient is nsqd's log, without the guests that have said nothing: they are counted.
-type patient struct{ *log.Logger }
+// brief is nsqd's log, which strangers cannot fill: it has a line for each client's error.
+type brief struct {
+	*log.Logger
+	lines atomic.Int64
+}
 
-func (p patient) Output(depth int, line string) error {
-	if strings.Contains(line, "failed to read protocol version") {
+func (b *brief) Output(depth int, line string) error {
+	switch lines := b.lines.Add(1); {
+	case lines == logMaximum:
+		line = "nsqd says no more"
+	case lines > logMaximum:
 		return nil
 	}
-	return p.Logger.Output(depth, line)
+	return b.Logger.Output(depth, line)
 }
 
 // tooLong is a line that NSQ has not: nsqd refuses it, too, when its own buffer is full.

@@ -144,7 +144,7 @@ func (o *options) nsqdOptions() *nsqd.Options {
 	options.SnappyEnabled, options.DeflateEnabled = false, false // the gate reads until the token has come
 	options.MinOutputBufferTimeout = time.Millisecond            // clients without unbuffered output may ask for little
 	options.LogLevel = nsqd.LOG_WARN
-	options.Logger = patient{log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)}
+	options.Logger = &brief{Logger: log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)}
 	return options
 }
 

@@ -70,7 +70,7 @@ def descriptors() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.fixture(scope="module", params=["default", "friendly", "off"])
+@pytest.fixture(scope="module", params=["friendly"])
 def running(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with broker(tmp_path_factory.mktemp("broker"), "-gc", request.param) as its:
         client = its.client()
