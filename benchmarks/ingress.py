@@ -35,6 +35,7 @@ NEVER_EMPTY = Envelope(400_000.0, 4_000_000.0)
 WANTED_RATIO = 0.95
 WANTED_P50_MS, WANTED_P99_MS = 0.1, 0.5
 RELEASE_ENVELOPE, RELEASE_BATCH, RELEASE_SPAN_S = Envelope(1000.0, 5.0), 10, 5.0
+RELEASE_ROWS = 100_000
 
 
 @dataclass
@@ -55,8 +56,8 @@ def running_broker(collection: str) -> Iterator[Broker]:
     with tempfile.TemporaryDirectory() as folder:
         token = Path(folder) / "token"
         token.write_text("benchmark")
-        command: list[str | Path] = [brokerd_path(), "-path", folder, "-token-file", token, "-gc", collection]
-        command += ["-memory-queue", str(MEMORY_QUEUE)]
+        command: list[str | Path] = [brokerd_path(), "-path", folder, "-token-file", token, "-gc", collection, "-open"]
+        command += ["-memory-queue", str(MEMORY_QUEUE), "-rows", str(RELEASE_ROWS)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None and process.stdin is not None
             try:
@@ -104,7 +105,7 @@ def release_errors_ns() -> np.ndarray:
         commands, rng = broker.commands, random.Random(1)
         commands.acquire("release")
         commands.set_bucket("release", RELEASE_ENVELOPE)
-        commands.record("release", 100_000)
+        commands.record("release", RELEASE_ROWS)
         subscriber = broker.connect("nsqd")
         subscriber.sendall(
             nsq.MAGIC + nsq.identify(output_buffer_size=-1) + nsq.sub("release", "sub") + nsq.rdy(99_999)

@@ -32,7 +32,7 @@ SPAN_S = 5
 WANTED_P50_NS = SECOND_NS // 5_000
 LEAD_NS = 2 * SECOND_NS
 SUBSCRIBER_RDY = 2_500
-TOPIC = "load"
+TOPIC, TOKEN = "load", "benchmark"
 FIFO_PRIORITY = 10
 
 
@@ -65,20 +65,20 @@ def schedule_block(seconds: int) -> Block:
 def measure(folder: Path, block: Block, ours: bool, fifo_priority: int = 0) -> Lateness:
     """Play a block at a fresh broker; every message must be acknowledged and delivered."""
     token = folder / "token"
-    token.write_text("benchmark")
+    token.write_text(TOKEN)
     save_block(folder / "block.npz", block)
     with LocalSite(srtm_lan(1), folder) as site:
         words = ["-path", str(folder), "-token-file", str(token)]
         broker = site.start("brokers1", Program("broker", [str(brokerd_path()), *words])).ready()
         subscriber = site.start("subscribers1", Program("subscribe", python_agent("testbed.brokers.subscribe_host")))
         subscriber.ready()
-        subscriber.ask("subscribe", brokers=[broker["nsqd"]], topic=TOPIC, rdy=SUBSCRIBER_RDY)
+        subscriber.ask("subscribe", brokers=[broker["nsqd"]], topic=TOPIC, token=TOKEN, rdy=SUBSCRIBER_RDY)
         command = python_agent(
             "testbed.brokers.publish_host" if ours else "benchmarks.publishers", *([] if ours else ["peer"])
         )
         publish = site.start("publishers1", Program("publish", command, fifo_priority=fifo_priority))
         publish.ready()
-        publish.ask("connect", publishers=list(range(CONNECTIONS)), targets=broker["ingress"])
+        publish.ask("connect", publishers=list(range(CONNECTIONS)), targets=broker["ingress"], token=TOKEN)
         epoch_ns = time.time_ns() + LEAD_NS
         publish.ask("load", path=str(folder / "block.npz"), epoch_ns=epoch_ns, topic=TOPIC)
         cpu_s = _play(publish, int(block.at_ns[-1]) + epoch_ns)
@@ -119,9 +119,9 @@ def _wait_for(subscriber: Agent, count: int) -> None:
 class Peer:
     """A task a connection, asleep until its next message is due."""
 
-    def connect(self, publishers: list[int], targets: str) -> None:
+    def connect(self, publishers: list[int], targets: str, token: str) -> None:
         """Connections are made with the load, in its event loop."""
-        self.publishers, self.target = publishers, targets
+        self.publishers, self.target, self.token = publishers, targets, token
 
     def load(self, path: str, epoch_ns: int, topic: str) -> None:
         """Play a block in a thread."""
@@ -145,8 +145,9 @@ class Peer:
 
     async def _play_one(self, indices: list[int]) -> None:
         reader, writer = await asyncio.open_connection(*nsq.address(self.target))
-        writer.write(nsq.MAGIC + nsq.identify(client_id="peer"))
+        writer.write(nsq.MAGIC + nsq.identify(client_id="peer") + nsq.auth(self.token))
         await reader.readexactly(len(nsq.OK_FRAME))
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4)))  # the answer to AUTH
         answers = asyncio.create_task(self._take_answers(reader, indices))
         for index in indices:
             await asyncio.sleep((self.its.at_ns[index] - time.time_ns()) / SECOND_NS)

@@ -343,6 +343,8 @@ COUNTERS = {
         ("merged_read_count", WHOLE, "reads that brought several commands"),
         ("missing_stamp_count", WHOLE, "reads without the kernel's instant"),
         ("refused_token_count", WHOLE, "connections with a wrong password"),
+        ("stranger_count", WHOLE, "connections that ended without the password"),
+        ("refused_message_count", WHOLE, "publications for which there was no room"),
         ("panic_count", WHOLE),
         ("waited_count", WHOLE, "messages that waited for a token"),
         ("late_sum_ns", WHOLE, "how late they were released, together"),

@@ -71,9 +71,8 @@ def _machine() -> Iterator[Finding]:
     from testbed.hosts import lock, state
     from testbed.hosts.vm import hypervisor
 
-    who = lock.holder()
-    free = "no live campaign is going on" if who is None else f"held by {who}"
-    yield Finding("lock", who is None, free, needed=False)
+    held = ", and ".join(f"held by {who}" for who in lock.holders())
+    yield Finding("lock", not held, held or "no live campaign is going on", needed=False)
     try:
         left = [one for one in state.all_states() if not one.is_running]
     except MachineError as error:

@@ -58,9 +58,9 @@ class LiveDeployment(TopicWindows):
         self._last: Window | None = None
         self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
-        self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc)
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
         rows = int((self.schedule.population.total_rps + sum(self.loads_rps)) * span_s * 2) + 50_000
+        self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc, rows=rows)
         self.publishers = Publishers(site, site.topology.node_names("publisher"))
         self.subscribers = Subscribers(site, site.topology.node_names("subscriber"), rows)
         self._introduce()
@@ -115,11 +115,13 @@ class LiveDeployment(TopicWindows):
         """Topics on the brokers, subscriptions, the publishers of the topics that brokers carry already."""
         for number in range(len(self.names)):
             self.brokers_up.acquire(number, self.topic)
-        self.subscribers.subscribe(self.topic, {number: broker.nsqd for number, broker in enumerate(self.brokers_up)})
+        token = self.brokers_up.token
+        everywhere = {number: broker.nsqd for number, broker in enumerate(self.brokers_up)}
+        self.subscribers.subscribe(self.topic, everywhere, token)
         for number, other in enumerate(self.others):
             if other is not None:
                 self.brokers_up.acquire(number, _other_topic(number))
-                self.subscribers.subscribe(_other_topic(number), {number: self.brokers_up.all[number].nsqd})
+                self.subscribers.subscribe(_other_topic(number), {number: self.brokers_up.all[number].nsqd}, token)
                 first = _OTHERS_ID * (number + 1)
                 target = self.brokers_up.all[number].ingress
                 self._connect({first + its: target for its in range(other.population.count)})
@@ -144,7 +146,7 @@ class LiveDeployment(TopicWindows):
         self._assignment = assignment.copy()
 
     def _connect(self, targets: dict[int, str | None]) -> None:
-        failed = self.publishers.connect(targets)
+        failed = self.publishers.connect(targets, self.brokers_up.token)
         if failed and not self._lost():
             raise MachineError(f"{len(failed)} publishers cannot reach their broker", "see the logs")
 

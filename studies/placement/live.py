@@ -79,7 +79,7 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
         servers.store,
         servers.zookeeper.at,
         asked.config.span("session"),
-        {name: server.rpc_at for name, server in servers.serf.servers.items()},
+        {name: server.reached_at() for name, server in servers.serf.servers.items()},
     )
 
 

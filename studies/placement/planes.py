@@ -43,8 +43,8 @@ class ClientPlane(Plane):
         by_role = {role: _topics(self._deeds, role) for role in Role}
         out = [at.ingress for at in brokers.values()] if by_role[Role.PRODUCER] else []
         back = [at.nsqd for at in brokers.values()] if by_role[Role.CONSUMER] else []
-        self._outward = Spares(loop, out, client_id=f"p{number}", heartbeat_interval=-1)
-        self._inward = Spares(loop, back, client_id=name, feature_negotiation=True, output_buffer_size=-1)
+        self._outward = Spares(loop, out, script.token, client_id=f"p{number}", heartbeat_interval=-1)
+        self._inward = Spares(loop, back, script.token, client_id=name, feature_negotiation=True, output_buffer_size=-1)
         self._producers = {
             topic: Producer(
                 loop, topic, number, script.topics[topic].size_bytes, lambda to: self._outward.take(brokers[to].ingress)

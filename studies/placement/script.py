@@ -12,6 +12,7 @@ import msgspec
 from core.clients import Joined, Moved, Role
 from studies.placement.asked import PlacementRequest
 from systems.placement.messages import AtSite, Wanted
+from testbed.nodes.planes import ServerAt
 
 
 class Deed(msgspec.Struct, frozen=True, array_like=True):
@@ -59,14 +60,14 @@ class Script(msgspec.Struct, frozen=True):
 
     seed: int
     until_ns: int  # nothing is sent from then on
-    token: str  # of the brokers' control ports
+    token: str  # of the brokers' ports
     topics: dict[str, TopicAt]
     clients: dict[str, list[Deed]]
     brokers: dict[str, BrokerAt]
     store: str  # the node
-    store_at: tuple[str, int]  # its ZooKeeper
+    store_at: ServerAt  # its ZooKeeper
     session_ns: int
-    serf: dict[str, tuple[str, int]]  # agent -> RPC address
+    serf: dict[str, ServerAt]  # agent -> its RPC
 
     def spans_ns(self, client: str, topic: str, role: Role) -> list[tuple[int, int]]:
         """When a client is on a topic; what has no end ends with the run."""
@@ -81,7 +82,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def write_script(path: Path, script: Script) -> None:
-    """Write it, for the run's own user alone: there is a token in it."""
+    """Write it, for the run's own user alone: there are secrets in it."""
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(msgspec.json.encode(script))

@@ -64,7 +64,7 @@ class _Bench:
             own, others = self._cores()
             brokers = Brokers(self._site, [self._name], cores=own)
             stack.callback(brokers.close)
-            self._broker = brokers.all[0]
+            self._broker, self._token = brokers.all[0], brokers.token
             for topic in self._topics:
                 self._broker.client.open(topic.name, self._channels(topic))
             for agent in (*self._publishers.agents.values(), *self._subscribers.agents.values()):
@@ -114,12 +114,17 @@ class _Bench:
             for number, channel in enumerate(self._channels(topic)):
                 agent = self._subscribers.agents[f"subscribe-{channel}"]
                 answer = agent.ask(
-                    "subscribe", CONNECT_S, brokers=[self._broker.nsqd], topic=topic.name, channel=channel
+                    "subscribe",
+                    CONNECT_S,
+                    brokers=[self._broker.nsqd],
+                    topic=topic.name,
+                    token=self._token,
+                    channel=channel,
                 )
                 if answer["failed"]:
                     raise MachineError(f"{topic.name}, consumer {number}: {answer['last_problem']}", "see the logs")
         numbers = [number for theirs in self._producers.values() for number in theirs.values()]
-        failed = self._publishers.connect(dict.fromkeys(numbers, self._broker.ingress))
+        failed = self._publishers.connect(dict.fromkeys(numbers, self._broker.ingress), self._token)
         if failed:
             raise MachineError(f"{len(failed)} producers cannot reach the broker", "see the logs")
 

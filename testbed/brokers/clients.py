@@ -34,8 +34,8 @@ class Spares:
     So that after a migration a client's data take one way, and not the three that a new connection needs first (ours).
     """
 
-    def __init__(self, loop: Loop, addresses: Iterable[str], **features: object):
-        self._loop, self._features = loop, features
+    def __init__(self, loop: Loop, addresses: Iterable[str], token: str, **features: object):
+        self._loop, self._token, self._features = loop, token, features
         self._spares: dict[str, Connection | None] = dict.fromkeys(addresses)
         for address in self._spares:
             self._mend(address)
@@ -49,14 +49,14 @@ class Spares:
         spare, self._spares[address] = self._spares[address], None
         self._loop.call_at(time.monotonic_ns() + REPLACE_NS, self._mend, address)
         if spare is None or spare.is_closed:
-            return Connection(self._loop, address, **self._features)
+            return Connection(self._loop, address, self._token, **self._features)
         spare.on_close = ignore
         return spare
 
     def _mend(self, address: str) -> None:
         spare = self._spares[address]
         if spare is None or spare.is_closed:
-            self._spares[address] = spare = Connection(self._loop, address, **self._features)
+            self._spares[address] = spare = Connection(self._loop, address, self._token, **self._features)
             spare.on_close = lambda why: self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._mend, address)
 
 

@@ -12,24 +12,25 @@ from testbed.brokers import nsq
 from testbed.hosts.loop import Loop
 from testbed.nodes.sockets import LoopSocket, ignore, reason
 
-DIAL_NS = 3 * SECOND_NS  # until the broker has answered IDENTIFY
+DIAL_NS = 3 * SECOND_NS  # until the broker has answered IDENTIFY and AUTH
 
 
 class Connection(LoopSocket):
-    """To ``address``, "ip:port"; ``features`` are what it says of itself.
+    """To ``address``, "ip:port", with the run's ``token``; ``features`` are what it says of itself.
 
     ``on_open(answer to IDENTIFY)``; then ``on_frame(kind, data)``.  What those write goes out together, when all frames
     that have come have been read.
     """
 
-    def __init__(self, loop: Loop, address: str, **features: object):
+    def __init__(self, loop: Loop, address: str, token: str, **features: object):
         self.is_open = False
+        self._identified: bytes | None = None  # the answer to IDENTIFY
         self.read_at_ns = 0  # CLOCK_REALTIME, when the latest bytes had been read
         self.on_open: Callable[[bytes], None] = ignore
         self.on_frame: Callable[[int, bytes], None] = ignore
         self._parser = nsq.FrameParser()
         super().__init__(loop, nsq.address(address))
-        self.write(nsq.MAGIC + nsq.identify(**features))
+        self.write(nsq.MAGIC + nsq.identify(**features) + nsq.auth(token))
         self.expect(lambda: self.is_open, DIAL_NS, "no connection in time")
 
     def close(self) -> None:
@@ -59,11 +60,13 @@ class Connection(LoopSocket):
             self.write(nsq.NOP)  # behind what was begun: never in the middle of a command
         elif self.is_open:
             self.on_frame(kind, data)
-        elif kind == nsq.RESPONSE:
-            self.is_open = True
-            self.on_open(data)
-        else:
+        elif kind != nsq.RESPONSE:
             self.fail(nsq.text(data))
+        elif self._identified is None:
+            self._identified = data
+        else:  # to AUTH
+            self.is_open = True
+            self.on_open(self._identified)
 
 
 class Retries:

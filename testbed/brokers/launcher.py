@@ -45,15 +45,23 @@ class BrokerProcess:
 class Brokers:
     """All brokers of a run.  What is asked of one that has ended is not done: ``lost`` names it.
 
-    ``cores``: those that they are pinned to.  Their folders are in memory where hosts share this machine: nsqd writes
-    its list of topics, synced, whenever one is opened, and brokers would wait for each other at one disk.
+    ``cores``: those that they are pinned to.  ``rows``: what each may be asked to record at a time.  Their folders are
+    in memory where hosts share this machine: nsqd writes its list of topics, synced, whenever one is opened, and
+    brokers would wait for each other at one disk.
     """
 
     def __init__(
-        self, site: Site, names: Sequence[str], stamps: str = "kernel", gc: str = "friendly", cores: Sequence[int] = ()
+        self,
+        site: Site,
+        names: Sequence[str],
+        stamps: str = "kernel",
+        gc: str = "friendly",
+        cores: Sequence[int] = (),
+        rows: int = 0,
     ):
         self._site, self._names, self.token = site, list(names), secrets.token_hex(16)
-        self._switches, self._cores = ("-stamps", stamps, "-gc", gc), cores
+        self._switches, self._cores = ("-stamps", stamps, "-gc", gc, "-rows", str(rows)), cores
+        self._row_count = rows
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)
         self._token_file = self.folder / "token"
@@ -84,8 +92,9 @@ class Brokers:
         self._tell(number, lambda client: client.set_bucket(topic, envelope, full=True))
 
     def record(self, number: int, topic: str, message_count: int) -> None:
-        """Begin to keep rows, with room for the messages that are expected."""
-        self._tell(number, lambda client: client.record(topic, int(message_count * _ROOM) + _SPARE_ROWS))
+        """Begin to keep rows, with room for the messages that are expected, as far as the run has announced it."""
+        room = min(int(message_count * _ROOM) + _SPARE_ROWS, self._row_count)
+        self._tell(number, lambda client: client.record(topic, room))
 
     def move(self, number: int, topic: str, publishers: Sequence[int], target: int) -> int:
         """Send publishers from one broker to another; returns how many were told by a frame of the broker."""

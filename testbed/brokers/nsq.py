@@ -72,6 +72,11 @@ def identify(**features: object) -> bytes:
     return b"IDENTIFY\n" + _sized(json.dumps(features).encode())
 
 
+def auth(token: str) -> bytes:
+    """AUTH: whoever shows the run's token may publish and subscribe; others may not."""
+    return b"AUTH\n" + _sized(token.encode())
+
+
 def pub(topic: str, body: bytes) -> bytes:
     """PUB: one message."""
     return b"PUB %s\n" % name_bytes(topic) + _sized(_checked_body(body))

@@ -18,7 +18,7 @@ from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import ControlAt, Plane, Surroundings
+from testbed.nodes.planes import ControlAt, Plane, ServerAt, Surroundings
 from testbed.servers.zookeeper import kazoo_client
 
 CONNECT_S = 5.0
@@ -130,7 +130,7 @@ class Subscriptions:
     ``at``: the ZooKeeper server.  MachineError where it is not there.
     """
 
-    def __init__(self, at: tuple[str, int], session_s: float):
+    def __init__(self, at: ServerAt, session_s: float):
         self._names: list[str] = []
         self._client = kazoo_client(at, session_s)
         try:
@@ -139,8 +139,7 @@ class Subscriptions:
             self._client.ChildrenWatch(SUBSCRIPTIONS, self._changed)
         except Exception as error:
             self._client.stop()
-            host, port = at
-            what = f"no ZooKeeper at {host}:{port}: {error or type(error).__name__}"
+            what = f"no ZooKeeper at {at.address}:{at.port}: {error or type(error).__name__}"
             raise MachineError(what, "see its log") from None
 
     def channels(self, topic: str) -> list[str]:

@@ -51,6 +51,7 @@ class Engine:
 
     def __init__(self, tries_maximum: int = 5):
         self.tries_maximum = tries_maximum
+        self.token = ""  # of the run's brokers
         self.publishers: dict[int, Publisher] = {}
         self.brokers: dict[str, int] = {}  # address -> number
         self.loads: list[PreparedLoad] = []  # with emissions that are not due yet

@@ -1,6 +1,6 @@
 """Agent: thousands of publishers in one process, replaying windows of the schedule, open loop.
 
-    {"do": "connect", "publishers": [0, 1], "targets": "ip:port" | ["ip:port", null]}   null: no broker
+    {"do": "connect", "publishers": [0, 1], "targets": "ip:port" | ["ip:port", null], "token": RUN'S}   null: no broker
     {"do": "load", "path": BLOCK, "epoch_ns": N, "topic": T, "tag": 0}   BLOCK by publish_load.save_block
     {"do": "move", "publishers": [1], "targets": ...}     all sent is acknowledged first; null: stop
     {"do": "status"}                                      what is left of each load; publishers, counters
@@ -40,12 +40,17 @@ class PublishHost:
         self.loads: dict[int, PreparedLoad] = {}
 
     def connect(
-        self, publishers: Sequence[int], targets: str | Sequence[str | None] | None, wait_s: float = CONNECT_WAIT_S
+        self,
+        publishers: Sequence[int],
+        targets: str | Sequence[str | None] | None,
+        token: str,
+        wait_s: float = CONNECT_WAIT_S,
     ) -> Json:
         """Assign publishers to brokers, and wait until each is connected or has given up."""
         each = [targets] * len(publishers) if targets is None or isinstance(targets, str) else list(targets)
         if len(each) != len(publishers):
             raise ValueError(f"{len(publishers)} publishers, {len(each)} targets")
+        self.engine.token = token
         until_s = time.monotonic() + wait_s
         pairs = list(zip(publishers, each, strict=True))
         for start in range(0, len(pairs), _MOVES_AT_ONCE):

@@ -160,7 +160,7 @@ class Publisher:
         self._attempt += 1
         self.state, name = State.CONNECTING, f"p{self.number}"
         self.connection = Connection(
-            self._engine.loop, self.target, client_id=name, hostname=name, user_agent="ratebed"
+            self._engine.loop, self.target, self._engine.token, client_id=name, hostname=name, user_agent="ratebed"
         )
         self.connection.on_open, self.connection.on_close = self._opened, self._broken
         self.connection.on_frame, self.connection.on_drained = self._take, self._drained

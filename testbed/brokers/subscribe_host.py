@@ -1,6 +1,6 @@
 """Agent: a subscriber of one or several brokers, which keeps a row of every delivery.
 
-    {"do": "subscribe", "brokers": ["ip:port"], "topic": T, "channel": "sub", "rdy": 2500, "tries": 10}
+    {"do": "subscribe", "brokers": ["ip:port"], "topic": T, "token": RUN'S, "channel": "sub", "rdy": 2500, "tries": 10}
     {"do": "status"}                      deliveries so far, states
     {"do": "collect", "path": ROWS}       the rows as .npz, counters; begins anew
 
@@ -70,9 +70,11 @@ class Subscription:
     ``output_buffer_size`` -1 makes nsqd write each message at once; all its timers would be slower.
     """
 
-    def __init__(self, loop: Loop, rows: Rows, address: str, topic: str, channel: str, wanted_rdy: int, tries: int):
+    def __init__(
+        self, loop: Loop, rows: Rows, address: str, topic: str, channel: str, token: str, wanted_rdy: int, tries: int
+    ):
         nsq.address(address)
-        self._loop, self._rows, self.address = loop, rows, address
+        self._loop, self._rows, self.address, self._token = loop, rows, address, token
         self.topic, self._channel, self._wanted_rdy = topic, channel, wanted_rdy
         self.broker_number = self.topic_number = 0
         self._retries = Retries(tries - 1, RETRY_NS)
@@ -83,7 +85,7 @@ class Subscription:
         """Connect; never blocks."""
         self.state = "connecting"
         features = {"client_id": "ratebed", "feature_negotiation": True, "output_buffer_size": -1}
-        self.connection = Connection(self._loop, self.address, user_agent="ratebed", **features)
+        self.connection = Connection(self._loop, self.address, self._token, user_agent="ratebed", **features)
         self.connection.on_open, self.connection.on_frame = self._identified, self._take
         self.connection.on_close = self._broken
         self.connection.expect(lambda: self.state == "receiving", DIAL_NS, "no answer in time")
@@ -131,6 +133,7 @@ class SubscribeHost:
         self,
         brokers: Sequence[str],
         topic: str,
+        token: str,
         channel: str = "sub",
         rdy: int = 2_500,
         tries: int = 10,
@@ -141,7 +144,7 @@ class SubscribeHost:
         ``tries``: connections in a row that may fail; 1 for a topic that will be released, since a
         subscriber that comes back would make it anew.
         """
-        new = [Subscription(self._loop, self.rows, address, topic, channel, rdy, tries) for address in brokers]
+        new = [Subscription(self._loop, self.rows, address, topic, channel, token, rdy, tries) for address in brokers]
         self.subscriptions += new
         for subscription in new:
             subscription.broker_number = self.brokers.setdefault(subscription.address, len(self.brokers))

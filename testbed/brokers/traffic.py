@@ -95,12 +95,15 @@ class Publishers(Crew):
         super().__init__(site, {host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
 
-    def connect(self, targets: Mapping[int, str | None]) -> list[int]:
-        """Bring publishers to brokers (None: to none), wait until they are there; returns those that failed."""
+    def connect(self, targets: Mapping[int, str | None], token: str) -> list[int]:
+        """Bring publishers to brokers (None: to none), wait until they are there; returns those that failed.
+
+        ``token``: of the brokers.
+        """
 
         def arguments(host: str) -> Json:
             mine = [number for number in targets if self.names[number % len(self.names)] == host]
-            return {"publishers": mine, "targets": [targets[number] for number in mine]}
+            return {"publishers": mine, "targets": [targets[number] for number in mine], "token": token}
 
         answers = self.ask_all("move", CONNECT_S, arguments)
         return [publisher for answer in answers.values() for publisher in answer["failed"]]
@@ -141,12 +144,15 @@ class Subscribers(Crew):
         command = python_agent("testbed.brokers.subscribe_host", str(rows))
         super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
 
-    def subscribe(self, topic: str, addresses: Mapping[int, str]) -> None:
-        """Subscribe to a topic at brokers, by their numbers; MachineError where one does not deliver."""
+    def subscribe(self, topic: str, addresses: Mapping[int, str], token: str) -> None:
+        """Subscribe to a topic at brokers, by their numbers; MachineError where one does not deliver.
+
+        ``token``: of the brokers.
+        """
 
         def arguments(host: str) -> Json:
             mine = [address for number, address in addresses.items() if self.names[number % len(self.names)] == host]
-            return {"brokers": mine, "topic": topic}
+            return {"brokers": mine, "topic": topic, "token": token}
 
         answers = self.ask_all("subscribe", CONNECT_S, arguments)
         failed = [address for answer in answers.values() for address in answer["failed"]]

@@ -1,97 +1,126 @@
 """One live campaign a machine: two at once would measure each other.
 
-The lock is the kernel's (flock), so it is free at once when its holder dies, however that happens.  Its file says who
-holds it, and stays.
+Who wants the machine says so by a listening socket with an abstract name.  All users see it (``/proc/net/unix``), the
+kernel says whose it is, nobody else can take it away, and it is gone with its process.  There is no file that another
+user could hold.  A campaign waits until it sees nobody, says that it is there, and looks again: where two have done so
+at once, each sees the other, and both begin anew.
+
+Protected is that campaigns do not meet by accident, whoever starts them.  Another user can still pretend to run one, as
+they can load the cores; so only one's own campaigns and root's are waited for as long as they take.  Network namespaces
+do not see each other.
 """
 
-import fcntl
-import json
 import os
+import pwd
+import random
+import socket
+import struct
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from secrets import token_hex
 
+from collectors.procfs import read
 from core.errors import MachineError
-from testbed.hosts.state import own_command
 
+NAME = "ratebed-campaign"
 LOOK_EVERY_S = 0.2
-_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-_SOMEBODY = "another live campaign"
+FOREIGN_S = 3_600.0  # ours: how long another user's campaign is waited for
+BESIDE = "RATEBED_BESIDE"  # names of users, with commas, for whose campaigns nobody waits
+_ROOT = 0
+_PATIENCE_S = 2 * LOOK_EVERY_S  # with one that may be about to give way, before anything is said
+_CREDENTIALS = struct.Struct("3i")  # pid, user, group
+_LISTENING = "00010000"  # and not one of those that wait in its queue, which have its name
+_SHOWN = 200  # characters of a command
 
 
-def lock_path() -> Path:
-    """The same file for all users of the machine."""
-    folder = Path("/run/lock")
-    return (folder if os.access(folder, os.W_OK) else Path("/tmp")) / "ratebed.lock"
+@dataclass(frozen=True)
+class Holder:
+    """A campaign, or whoever says so.  ``pid`` 0: of another namespace, or not to be found out."""
+
+    name: str  # of its socket
+    pid: int
+    user_id: int
+
+    @property
+    def user(self) -> str:
+        """Its name, or number."""
+        try:
+            return pwd.getpwuid(self.user_id).pw_name
+        except KeyError:
+            return str(self.user_id)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is neither ours nor root's."""
+        return self.user_id not in (os.getuid(), _ROOT)
+
+    def __str__(self) -> str:
+        words = read(f"/proc/{self.pid}/cmdline").replace("\0", " ").strip() or "?"
+        command = "".join(letter if letter.isprintable() else "?" for letter in words[:_SHOWN])
+        return f"process {self.pid} of user {self.user} ({command}), which holds this machine"
 
 
 @contextmanager
-def machine_lock(path: Path | None = None) -> Iterator[None]:
-    """Hold the machine's lock.  While another campaign holds it, wait and say for whom.
+def machine_lock(name: str = NAME) -> Iterator[None]:
+    """Hold the machine.  While another campaign does, wait and say for whom.
 
-    MachineError where the file cannot be opened.
+    MachineError where that is another user's and takes longer than ``FOREIGN_S``.
     """
-    handle = _open(path or lock_path())
-    try:
-        _wait(handle)
-        who = {"pid": os.getpid(), "command": own_command(), "since_ns": time.time_ns()}
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps(who).encode(), 0)
-        try:
-            yield
-        finally:
-            os.ftruncate(handle, 0)
-    finally:
-        os.close(handle)
-
-
-def holder(path: Path | None = None) -> str | None:
-    """Who holds the lock, in words; None where nobody does."""
-    try:
-        handle = os.open(path or lock_path(), _FLAGS)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
-        return _read(handle)
-    finally:
-        os.close(handle)
-
-
-def _wait(handle: int) -> None:
-    began_s, said = time.monotonic(), ""
     while True:
-        with suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        who = _read(handle)
-        if who != said and (who != _SOMEBODY or time.monotonic() - began_s > 1.0):  # it writes its name a moment later
-            print(f"ratebed: waiting for {who}", file=sys.stderr, flush=True)
-            said = who
-        time.sleep(LOOK_EVERY_S)
+        _wait(name)
+        own = f"{name}.{token_hex(8)}"
+        with socket.socket(socket.AF_UNIX) as sign:
+            sign.bind(f"\0{own}")
+            sign.listen(socket.SOMAXCONN)  # nobody is ever accepted
+            if all(other.name == own for other in holders(name)):
+                yield
+                return
+        time.sleep(random.uniform(0, LOOK_EVERY_S))
 
 
-def _open(path: Path) -> int:
-    """Made only where it is not there: the kernel refuses O_CREAT alone for files of others in shared folders."""
-    try:
+def holders(name: str = NAME) -> list[Holder]:
+    """Who says that they hold the machine, but for users that are not to be waited for."""
+    ignored = {user.strip() for user in os.environ.get(BESIDE, "").split(",")}
+    # Number Count Protocol Flags Type State Inode @Name: the inode tells a socket from a later one of that name.
+    lines = [line.split() for line in read("/proc/net/unix").splitlines() if f" @{name}." in line]
+    signs = sorted((int(line[6]), line[7][1:]) for line in lines if line[3] == _LISTENING)
+    there = [holder for inode, sign in signs if (holder := _holder_of(inode, sign)) is not None]
+    return [holder for holder in there if not ignored & {holder.user, str(holder.user_id)}]
+
+
+@cache  # each is asked once: whoever asks stays in its queue, which has an end
+def _holder_of(inode: int, sign: str) -> Holder | None:
+    """The kernel says who listens; None where nobody does any more."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.setblocking(False)
         try:
-            handle = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            return os.open(path, _FLAGS)
-        os.fchmod(handle, 0o666)  # whatever the umask is: the lock is everybody's
-        return handle
-    except OSError as error:
-        raise MachineError(f"{path}: {error.strerror}", "remove it, or ask whoever owns it") from None
+            asking.connect(f"\0{sign}")
+        except BlockingIOError:  # too many have asked, and it lets nobody in
+            return Holder(sign, 0, -1)
+        except OSError:
+            return None
+        pid, user_id, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return Holder(sign, pid, user_id)
 
 
-def _read(handle: int) -> str:
-    try:
-        who = json.loads(os.pread(handle, 4096, 0))
-        since = time.strftime("%H:%M:%S", time.localtime(who["since_ns"] / 1e9))
-        return f"process {who['pid']} ({who['command']}), which holds this machine since {since}"
-    except (ValueError, TypeError, KeyError):
-        return _SOMEBODY
+def _wait(name: str) -> None:
+    since_s: dict[str, float] = {}
+    said, foreign_s = set[str](), 0.0
+    while there := holders(name):
+        began_s = time.monotonic()
+        for each in there:
+            is_old = began_s - since_s.setdefault(each.name, began_s) > _PATIENCE_S
+            if is_old and each.name not in said:
+                print(f"ratebed: waiting for {each}", file=sys.stderr, flush=True)
+                said.add(each.name)
+        time.sleep(LOOK_EVERY_S)
+        if any(each.is_foreign for each in there):
+            foreign_s += time.monotonic() - began_s
+        if foreign_s > FOREIGN_S:
+            who = next(each for each in there if each.is_foreign)
+            fix = f"ask {who.user} to end it, or go on beside it: {BESIDE}={who.user}"
+            raise MachineError(f"waited {foreign_s / 60:.0f} minutes for {who}", fix)

@@ -4,10 +4,14 @@ Debian's serf 0.9.4.  An agent gossips over UDP and TCP at its host's address an
 (profile ``lan``; every five seconds with ``wan``): each probe that is answered moves its coordinate.
 """
 
+import json
 import time
+from base64 import b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
+from secrets import token_hex
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -26,9 +30,12 @@ SEEDS = 2  # ours: whom the others call to join; with one alone, nobody could jo
 
 
 class SerfServer(RunningServer):
-    """The agent of one node: a process on the node's host, and a way to ask it."""
+    """The agent of one node: a process on the node's host, and a way to ask it.
 
-    def __init__(self, site: Site, node: str, profile: str = "lan"):
+    ``secret``: what its RPC wants, and the key of the cluster's gossip; one of its own where none is given.
+    """
+
+    def __init__(self, site: Site, node: str, profile: str = "lan", secret: str = ""):
         if profile not in PROBE_EVERY_S:
             raise SpecError(f"no Serf profile {profile!r}", f"use one of {', '.join(PROBE_EVERY_S)}")
         self.node, self._profile = node, profile
@@ -37,10 +44,11 @@ class SerfServer(RunningServer):
         number = [name for name in site.topology.node_names() if site.address(name) == address].index(node)
         self.gossip = f"{address}:{port_on(address, GOSSIP_PORT + number)}"
         self._rpc_address, self._rpc_port = listening_address(address), port_on(address, RPC_PORT + number)
-        self.rpc_at = address, self._rpc_port  # for nodes on other hosts
-        self._seeds: tuple[str, ...] = ()
+        self._at = ServerAt(address, self._rpc_port, secret or token_hex(16))
+        self._site, self._host, self._seeds = site, host, tuple[str, ...]()
+        self._file = site.folder / f"serf-{node}" / "settings.json"
         self.process = ServerProcess(site, host, f"serf-{node}", self._command)
-        self.rpc = SerfRpc(partial(site.connect, host, self._rpc_port), node)
+        self.rpc = SerfRpc(partial(site.connect, host, self._rpc_port), node, self._at.secret)
 
     def start(self, seeds: Sequence[str] = ()) -> None:
         """Start it; it joins whoever of ``seeds`` (gossip addresses) is there, and tries again until one is."""
@@ -53,7 +61,7 @@ class SerfServer(RunningServer):
 
     def reached_at(self) -> ServerAt:
         """See ``RunningServer``: its RPC."""
-        return ServerAt(*self.rpc_at)
+        return self._at
 
     def kill(self) -> None:
         """A crash: the others find out by their probes."""
@@ -65,12 +73,20 @@ class SerfServer(RunningServer):
         self.rpc.close()
         self.process.stop()
 
+    def _settings(self) -> str:
+        """A file for its user alone, and what the host calls it: secrets are on no command line."""
+        key = sha256(self._at.secret.encode()).digest()
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.touch(mode=0o600)
+        self._file.write_text(json.dumps({"rpc_auth": self._at.secret, "encrypt_key": b64encode(key).decode()}))
+        return self._site.put(self._host, self._file)
+
     def _command(self) -> list[str]:
         joins = [f"-retry-join={seed}" for seed in self._seeds]
         return [
             program_of("serf"), "agent", f"-node={self.node}", f"-bind={self.gossip}",
             f"-rpc-addr={self._rpc_address}:{self._rpc_port}", f"-profile={self._profile}", "-log-level=warn",
-            "-retry-interval=1s", *joins,
+            "-retry-interval=1s", f"-config-file={self._settings()}", *joins,
         ]  # fmt: skip
 
 
@@ -80,7 +96,8 @@ class SerfCluster:
     def __init__(self, site: Site, nodes: Sequence[str], profile: str = "lan"):
         if not nodes:
             raise SpecError("a Serf cluster of no nodes", "name one")
-        self.servers = {node: SerfServer(site, node, profile) for node in nodes}
+        secret = token_hex(16)
+        self.servers = {node: SerfServer(site, node, profile, secret) for node in nodes}
         self._seeds = [server.gossip for server in list(self.servers.values())[:SEEDS]]
 
     def __enter__(self) -> Self:
@@ -127,7 +144,7 @@ class Serf(Server):
 
     def beside(self, site: Site, node: str, secret: str) -> SerfServer:
         """See ``Server``."""
-        return SerfServer(site, node)
+        return SerfServer(site, node, secret=secret)
 
 
 SERVER = Serf()

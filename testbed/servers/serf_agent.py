@@ -9,6 +9,7 @@ from functools import partial
 from core.errors import MachineError
 from systems.api import Delivery, Effect, Event, Sample, Send, Start, UnexpectedEvent
 from systems.placement.messages import Here, WhereAmI
+from testbed.nodes.planes import ServerAt
 from testbed.servers.serf_rpc import SerfRpc
 
 ANSWER_S = 0.2  # ours: an agent that lives answers within a millisecond, and the node's other work must wait for it
@@ -20,8 +21,9 @@ class SerfAgent:
     Who asks an agent that does not answer hears nothing, as of one that is down; a sample says so.
     """
 
-    def __init__(self, node_id: str, at: tuple[str, int]):
-        self.node_id, self.rpc = node_id, SerfRpc(partial(socket.create_connection, at), node_id, ANSWER_S)
+    def __init__(self, node_id: str, at: ServerAt):
+        connect = partial(socket.create_connection, (at.address, at.port))
+        self.node_id, self.rpc = node_id, SerfRpc(connect, node_id, at.secret, ANSWER_S)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""

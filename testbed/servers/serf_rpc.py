@@ -56,13 +56,15 @@ class _Peers(msgspec.Struct, rename="pascal"):
 
 
 class SerfRpc:
-    """A connection to one agent, made by ``connect`` when it is needed; a context manager.
+    """A connection to one agent, made by ``connect`` when it is needed; a context manager.  ``secret``: its key.
 
     MachineError where nobody answers in time, or where the agent refuses.  After that the next call connects anew.
     """
 
-    def __init__(self, connect: Callable[[float], socket.socket], name: str, timeout_s: float = RPC_TIMEOUT_S):
-        self.connect, self._name, self._timeout_s = connect, name, timeout_s
+    def __init__(
+        self, connect: Callable[[float], socket.socket], name: str, secret: str, timeout_s: float = RPC_TIMEOUT_S
+    ):
+        self.connect, self._name, self._secret, self._timeout_s = connect, name, secret, timeout_s
         self._socket: socket.socket | None = None
         self._seq = 0
 
@@ -107,6 +109,7 @@ class SerfRpc:
                     self._socket = self.connect(self._timeout_s)
                     self._socket.settimeout(self._timeout_s)
                     self._ask(self._socket, "handshake", {"Version": VERSION}, has_body=False)
+                    self._ask(self._socket, "auth", {"AuthKey": self._secret}, has_body=False)
                 return msgspec.msgpack.decode(self._ask(self._socket, command, arguments), type=answer)
         except MachineError:
             self.close()

@@ -7,13 +7,16 @@ outlive its process: clients whose session has not run out find everything when 
 import logging
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from core.errors import SpecError
 from testbed.hosts.capabilities import Capability, find_capability
 from testbed.hosts.site import Site
-from testbed.servers.program import RunningProgram, ServerProgram, Spot
+from testbed.nodes.planes import ServerAt
+from testbed.servers.program import ASK_S, RunningProgram, ServerProgram, Spot
 from testbed.servers.server import Server, listening_address, program_of
+from testbed.servers.zookeeper_access import access, credentials, shut
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -58,31 +61,36 @@ _PROGRAM = ServerProgram(
 
 
 class ZooKeeperServer(RunningProgram):
-    """One server on the host of ``node``; started again after ``kill`` or ``stop``, it has the data that it had."""
+    """One server on the host of ``node``; started again after ``kill`` or ``stop``, it has the data that it had.
 
-    def __init__(self, site: Site, node: str, tick_ms: int = TICK_MS):
+    ``secret``: without it clients can do nothing there; one of its own where none is given.
+    """
+
+    def __init__(self, site: Site, node: str, secret: str = "", tick_ms: int = TICK_MS):
         if tick_ms < 1:
             raise SpecError(f"ZooKeeper's tick of {tick_ms} ms", "give at least 1")
         program = replace(_PROGRAM, settings=lambda spot: _settings(spot, tick_ms))
-        super().__init__(program, site, node, secret="")
+        super().__init__(program, site, node, secret or token_hex(16))
 
     @property
-    def at(self) -> tuple[str, int]:
-        """Address and port, for nodes on its own host or another."""
-        there = self.reached_at()
-        return there.address, there.port
+    def at(self) -> ServerAt:
+        """Where it is, for nodes on its own host or another."""
+        return self.reached_at()
 
     def start(self) -> None:
-        """Start it; returns when it serves."""
+        """Start it; returns when it serves, and only us."""
         super().start()
         self.wait(START_S)
+        with self._site.connect(self._host, self.at.port, ASK_S) as connection:
+            connection.settimeout(START_S)
+            shut(connection, self.at.secret)
 
     def _command(self) -> list[str]:
         program_of("zookeeper")
         return [program_of("java"), *super()._command()[1:]]
 
 
-def kazoo_client(at: tuple[str, int], session_s: float) -> "KazooClient":
+def kazoo_client(at: ServerAt, session_s: float) -> "KazooClient":
     """A client of its own threads, not started yet: one session.
 
     It connects anew by itself, as soon as it can, for as long as its session may live; commands do not wait for that.
@@ -90,13 +98,19 @@ def kazoo_client(at: tuple[str, int], session_s: float) -> "KazooClient":
     from kazoo.client import KazooClient
     from kazoo.retry import KazooRetry
 
-    host, port = at
     # Lost connections are what runs are about, and not for the terminal.  Not ``getLogger``: where Mininet has been
     # imported, that makes loggers of Mininet's own class, which print.
     quiet = logging.Logger("zookeeper")
     quiet.addHandler(logging.NullHandler())
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
-    return KazooClient(f"{host}:{port}", timeout=session_s, connection_retry=again, logger=quiet)
+    return KazooClient(
+        f"{at.address}:{at.port}",
+        timeout=session_s,
+        connection_retry=again,
+        logger=quiet,
+        auth_data=credentials(at.secret),
+        default_acl=access(at.secret),
+    )
 
 
 class ZooKeeper(Server):
@@ -109,7 +123,7 @@ class ZooKeeper(Server):
 
     def beside(self, site: Site, node: str, secret: str) -> ZooKeeperServer:
         """See ``Server``."""
-        return ZooKeeperServer(site, node)
+        return ZooKeeperServer(site, node, secret)
 
 
 SERVER = ZooKeeper()

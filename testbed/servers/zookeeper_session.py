@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 from core.errors import MachineError
 from systems.api import Message, UnexpectedEvent
 from systems.placement.messages import Beat, Changed, Create, Delete, Done, WatchEntries, Write
+from testbed.nodes.planes import ServerAt
 from testbed.servers.zookeeper import kazoo_client
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class _Watching:
 class Session:
     """``put``: takes what is to be done next in the store's thread, a function that returns messages for the node."""
 
-    def __init__(self, at: tuple[str, int], session_s: float, put: Callable[[Callable[[], Messages]], None]):
+    def __init__(self, at: ServerAt, session_s: float, put: Callable[[Callable[[], Messages]], None]):
         self.heard_at_ns = 0
         self.lost = False  # ZooKeeper knows the session no more
         self._put, self._was_connected = put, False

@@ -12,6 +12,7 @@ from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent
 from systems.placement.messages import Beat, Expired
+from testbed.nodes.planes import ServerAt
 from testbed.servers.zookeeper import kazoo_client
 from testbed.servers.zookeeper_session import ROOT, Messages, Session
 
@@ -20,9 +21,9 @@ WIPE_S = 15.0
 
 
 class ZooKeeperStore:
-    """``at``: the server's address and port.  ``session_ns``: a session ends when its node is silent for so long."""
+    """``at``: the server.  ``session_ns``: a session ends when its node is silent for so long."""
 
-    def __init__(self, node_id: str, at: tuple[str, int], session_ns: int):
+    def __init__(self, node_id: str, at: ServerAt, session_ns: int):
         self.node_id, self.session_ns, self._at = node_id, session_ns, at
         self._sessions: dict[str, Session] = {}
         self._came: SimpleQueue[tuple[str, Session, Callable[[], Messages]]] = SimpleQueue()
@@ -97,7 +98,7 @@ class ZooKeeperStore:
             client.start(timeout=WIPE_S)
             client.delete(ROOT, recursive=True)
         except Exception as error:
-            what = f"no ZooKeeper at {self._at[0]}:{self._at[1]}: {error or type(error).__name__}"
+            what = f"no ZooKeeper at {self._at.address}:{self._at.port}: {error or type(error).__name__}"
             raise MachineError(what, "see its log") from None
         finally:
             client.stop()

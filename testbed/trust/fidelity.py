@@ -73,6 +73,7 @@ class Observation:
     clock_step_ns: int | None = None  # the most that CLOCK_REALTIME moved against CLOCK_MONOTONIC
     clock_doubt_ns: int | None = None  # how far latencies between two hosts may be off, for their clocks differ
     merged_read_share: float | None = None  # broker: reads that brought more than one command
+    refused_message_count: int | None = None  # by brokers, for want of room: unacknowledged, and not delivered
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
     killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
     standstills: tuple[Standstill, ...] | None = None  # of the run's processes, those of others that it uses too
@@ -153,6 +154,8 @@ def _rules_of_machine(seen: Observation) -> Sequence[_Rule]:
         _Rule("queue_drop_share", dropped, 0.0, 0.001, f"queues dropped {drops} packets, {{value}} of all"),
         # One kernel stamp stands for several commands.
         _Rule("merged_read_share", seen.merged_read_share, 0.05, inf, "{value} of the reads brought several commands"),
+        _Rule("refused_message_count", seen.refused_message_count, 0, inf,
+              "brokers refused {value} messages for want of room"),
         # A limiter whose server is not there; what nodes decide alone in a fault, and for one time-out after, is its.
         _Rule("unanswered_share", unanswered, 0.01, 0.05,
               "{value} of the decisions outside of faults were taken without the answer that was asked for"),

@@ -37,10 +37,10 @@ def test_doctor_lists_every_testbed_and_what_it_found(tmp_path):
 
 @needs("linux")
 def test_doctor_tells_of_a_campaign_that_goes_on(tmp_path):
-    with machine_lock(tmp_path / "lock"):
+    with machine_lock(f"test-{tmp_path.name}"):
         code = (
-            "import sys; from pathlib import Path; from testbed.hosts import lock\n"
-            f"lock.lock_path = lambda: Path({str(tmp_path / 'lock')!r}); sys.argv = ['ratebed', 'doctor']\n"
+            "import sys; from testbed.hosts import lock; holders = lock.holders\n"
+            f"lock.holders = lambda: holders('test-{tmp_path.name}'); sys.argv = ['ratebed', 'doctor']\n"
             "from ratebed.cli import main; main()"
         )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -14,8 +14,8 @@ import (
 
 const (
 	inputBytes    = 32 << 10
+	inputGuest    = 512 // bytes, before the token: more than a line
 	outputBytes   = 16 << 10
-	magicTimeout  = 5 * time.Second
 	writeTimeout  = 5 * time.Second // of a client that does not read its answers
 	silentMaximum = 2               // heartbeats that may stay unanswered
 )
@@ -35,7 +35,10 @@ type connection struct {
 	topics    map[*topic]struct{} // that it has published
 	publisher int64
 
+	guest      *guest
+	admitBy    time.Time // when its time as a guest ends
 	greeted    bool
+	admitted   bool
 	identified bool
 	inCommand  bool
 	inRead     int // publications that ended in the bytes read last
@@ -56,12 +59,12 @@ func newConnection(ingress *ingress, tcp *net.TCPConn) (*connection, error) {
 		ingress:   ingress,
 		tcp:       tcp,
 		arena:     arena{slabs: ingress.slabs},
-		output:    make([]byte, 0, outputBytes),
+		admitBy:   time.Now().Add(guestTimeout),
 		topics:    map[*topic]struct{}{},
 		publisher: publisherUnknown,
 		interval:  intervalDefault,
 	}
-	c.reader.buffer = make([]byte, inputBytes)
+	c.reader.buffer = make([]byte, inputGuest)
 	c.reader.wait = c.wait
 	return c, c.reader.open(tcp, ingress.kernelStamps)
 }
@@ -89,8 +92,7 @@ func (c *connection) serve() {
 
 // greet waits for the protocol's four bytes.
 func (c *connection) greet() error {
-	c.beatAt = time.Now().Add(magicTimeout)
-	if err := c.tcp.SetReadDeadline(c.beatAt); err != nil {
+	if err := c.tcp.SetReadDeadline(c.nextAt()); err != nil {
 		return err
 	}
 	var hello [len(magic)]byte
@@ -178,15 +180,18 @@ func (c *connection) wait(into []byte) (int, error) {
 
 // interrupted is called when a wait for bytes ended without any: a heartbeat is due, or somebody left a note.
 func (c *connection) interrupted() error {
-	if c.interval > 0 && !time.Now().Before(c.beatAt) {
-		if !c.greeted || c.silent == silentMaximum {
+	if c.isGuest() && !time.Now().Before(c.admitBy) {
+		return errSilent
+	}
+	if c.greeted && c.interval > 0 && !time.Now().Before(c.beatAt) {
+		if c.silent == silentMaximum {
 			return errSilent
 		}
 		c.silent++
 		c.beatAt = time.Now().Add(c.interval)
 		c.answer("_heartbeat_")
 	}
-	if err := c.tcp.SetReadDeadline(c.beatAt); err != nil {
+	if err := c.tcp.SetReadDeadline(c.nextAt()); err != nil {
 		return err
 	}
 	// After the deadline was set: a note that came before has ended no wait.
@@ -201,7 +206,27 @@ func (c *connection) setHeartbeat(interval time.Duration) {
 	if interval > 0 {
 		c.beatAt = time.Now().Add(interval)
 	}
-	_ = c.tcp.SetReadDeadline(c.beatAt) // fails only on a closed connection
+	_ = c.tcp.SetReadDeadline(c.nextAt()) // fails only on a closed connection
+}
+
+// nextAt is when a wait for bytes ends without any; zero: never.
+func (c *connection) nextAt() time.Time {
+	if !c.isGuest() || (!c.beatAt.IsZero() && c.beatAt.Before(c.admitBy)) {
+		return c.beatAt
+	}
+	return c.admitBy
+}
+
+func (c *connection) isGuest() bool { return !c.admitted || !c.greeted }
+
+// widen gives a connection that has shown the token the memory of a publisher's.
+func (c *connection) widen() {
+	c.admitted = true
+	rest := c.reader.buffer[c.reader.begin:c.reader.end]
+	c.reader.buffer = make([]byte, inputBytes)
+	c.reader.begin, c.reader.end = 0, copy(c.reader.buffer, rest)
+	c.output = append(make([]byte, 0, outputBytes), c.output...)
+	c.setHeartbeat(c.interval)
 }
 
 // dismiss is for other goroutines: after the answer to the command in hand the publisher is told to leave.

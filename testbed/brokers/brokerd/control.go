@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,10 +13,7 @@ import (
 )
 
 const (
-	tokenTimeout   = 5 * time.Second
-	tokenMaximum   = 4 << 10
 	requestMaximum = 4 << 20 // bytes of a line: the numbers of many publishers
-	rowsMaximum    = 64 << 20
 	releaseLimit   = 5 * time.Second
 )
 
@@ -25,7 +21,7 @@ const (
 type control struct {
 	ingress  *ingress
 	listener net.Listener
-	token    []byte
+	lobby    *lobby
 }
 
 func (ct *control) run() {
@@ -39,13 +35,14 @@ func (ct *control) run() {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		go ct.serve(conn)
+		go ct.serve(conn, ct.lobby.enter(conn))
 	}
 }
 
-func (ct *control) serve(conn net.Conn) {
+func (ct *control) serve(conn net.Conn, g *guest) {
 	s := &session{ingress: ct.ingress, seen: map[*topic]*observation{}}
 	defer conn.Close()
+	defer ct.lobby.leave(g)
 	defer s.end()
 	defer func() {
 		if bug := recover(); bug != nil {
@@ -54,10 +51,17 @@ func (ct *control) serve(conn net.Conn) {
 		}
 	}()
 	out := json.NewEncoder(conn)
-	_ = conn.SetReadDeadline(time.Now().Add(tokenTimeout))
-	lines := bufio.NewReader(conn)
-	if line, err := readLine(lines, tokenMaximum); err != nil || !ct.admits(line) {
-		counters.refusedTokens.Add(1)
+	_ = conn.SetReadDeadline(time.Now().Add(guestTimeout))
+	lines := bufio.NewReaderSize(conn, tokenMaximum)
+	line, err := readLine(lines, tokenMaximum)
+	if err != nil {
+		return
+	}
+	if secret, isAsked := askedByNsqd(line); isAsked {
+		ct.lobby.vouch(g, secret, lines, conn)
+		return
+	}
+	if !ct.admits(g, line) {
 		_ = out.Encode(answer{"error": "wrong token"})
 		return
 	}
@@ -79,9 +83,12 @@ func (ct *control) serve(conn net.Conn) {
 }
 
 // admits is whether a line shows the token.
-func (ct *control) admits(line []byte) bool {
+func (ct *control) admits(g *guest, line []byte) bool {
 	var shown struct{ Token string }
-	return json.Unmarshal(line, &shown) == nil && subtle.ConstantTimeCompare([]byte(shown.Token), ct.token) == 1
+	if json.Unmarshal(line, &shown) != nil {
+		shown.Token = ""
+	}
+	return ct.lobby.admit(g, []byte(shown.Token))
 }
 
 // readLine reads a line of bounded length.
@@ -243,8 +250,10 @@ func (s *session) record(asked request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if asked.On && (asked.Rows <= 0 || asked.Rows > rowsMaximum) {
-		return nil, fmt.Errorf("%d rows: give 1 to %d", asked.Rows, rowsMaximum)
+	if asked.On {
+		if err := s.ingress.checkRows(t, asked.Rows); err != nil {
+			return nil, err
+		}
 	}
 	t.keep(asked.On, asked.Rows)
 	return nil, nil

@@ -18,6 +18,7 @@ type tally struct {
 	reads, mergedReads, missingStamps         atomic.Int64
 	errors, refusedTokens, lost, panics       atomic.Int64
 	waitedMessages, lateSumNs, lateMaximumNs  atomic.Int64
+	refused, strangers                        atomic.Int64
 }
 
 // waited counts a message that left so long after its time.
@@ -40,6 +41,7 @@ func (c *tally) snapshot() map[string]any {
 		"read_count": c.reads.Load(), "merged_read_count": c.mergedReads.Load(),
 		"missing_stamp_count": c.missingStamps.Load(), "error_count": c.errors.Load(),
 		"refused_token_count": c.refusedTokens.Load(), "lost_count": c.lost.Load(),
+		"refused_message_count": c.refused.Load(), "stranger_count": c.strangers.Load(),
 		"panic_count": c.panics.Load(), "waited_count": c.waitedMessages.Load(),
 		"late_sum_ns": c.lateSumNs.Load(), "late_maximum_ns": c.lateMaximumNs.Load(),
 		"gc_cycle_count": gc.Cycles, "gc_forced_count": gc.Forced,

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/nsqio/nsq/nsqd"
 )
 
 // A topic that moves from broker to broker: opened with the channels of its subscribers, fenced, drained.
@@ -19,28 +16,40 @@ var errFenced = errors.New("the topic is fenced")
 func (in *ingress) open(name string, channels []string) error {
 	in.mutex.Lock()
 	defer in.mutex.Unlock()
-	t := in.topics[name]
+	t, err := in.topics[name], error(nil)
 	if t == nil && len(in.topics) == topicsMaximum {
 		return fmt.Errorf("there are %d topics already", topicsMaximum)
 	}
 	if t == nil || t.isFenced() {
-		sequence := uint64(0)
-		if t != nil {
-			if in.queueOf(t).drained {
-				if err := in.nsqd.DeleteExistingTopic(name); err != nil {
-					return err
-				}
-			} else {
-				sequence = t.sequence // nsqd tells messages apart by their number
-			}
+		if t, err = in.renewed(name, t); err != nil {
+			return err
 		}
-		t = newTopic(name, in.nsqd.GetTopic(name), in.releaser)
-		t.sequence, t.before = sequence, sequence
 		in.topics[name] = t
 		in.watch()
 	}
 	t.join(channels) // before anybody can publish
 	return nil
+}
+
+// renewed is a topic in the place of a fenced one, or of none. The caller holds the mutex.
+func (in *ingress) renewed(name string, before *topic) (*topic, error) {
+	if before == nil {
+		return newTopic(name, in), nil
+	}
+	isDrained := in.queueOf(before).drained
+	if isDrained {
+		if err := in.nsqd.DeleteExistingTopic(name); err != nil {
+			return nil, err
+		}
+	}
+	t := newTopic(name, in)
+	if isDrained {
+		before.vacate(nil)
+		return t, nil
+	}
+	before.vacate(t)
+	t.sequence, t.before = before.sequence, before.sequence // nsqd tells messages apart by their number
+	return t, before.openBucket()                           // nobody releases what waits there any more
 }
 
 // join makes channels. Messages of a topic that has none are for nobody.
@@ -60,7 +69,7 @@ func (t *topic) join(channels []string) {
 func (t *topic) fence() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	t.fenced, t.emptySince = true, time.Time{}
+	t.fenced = true
 }
 
 func (t *topic) isFenced() bool {
@@ -80,62 +89,40 @@ func (c *connection) holding(name string) *topic {
 	return nil
 }
 
-// queue is what nsqd and the ingress hold of a topic.
+// queue is what nsqd and the ingress have of a topic, in messages.
 type queue struct {
-	taken    int64 // messages since the topic was opened
-	copies   int64 // of them to channels
+	taken    int64 // since the topic was opened
+	copies   int64 // to channels
+	finished int64 // of those, by subscribers, whether they are still there or not
 	depth    int64 // that no subscriber has been sent
 	inFlight int64 // sent, and not finished
 	fenced   bool
-	drained  bool // fenced, and all of it finished
+	settled  bool // nothing more is taken, all has been copied, and every copy is finished
+	drained  bool // fenced and settled, or fenced and nobody waits for it
 }
 
-// queueOf looks at a topic. A message on its way inside nsqd is in no queue for a moment: so that a topic is drained
-// either when the subscribers that are there have finished every message, or when nothing was held for some time, by
-// subscribers of whom some are gone.
+// queueOf counts. A message on its way inside nsqd is in no queue for a moment, and in a process that stalls a moment
+// is long: so it says nothing that the queues are empty. A topic is settled when nothing waits here, nsqd has copied
+// all to every channel, and as many copies are finished as were made.
 func (in *ingress) queueOf(t *topic) queue {
-	found := queue{fenced: t.isFenced()}
-	if found.fenced && t.queue.Depth() == 0 {
+	t.mutex.Lock()
+	its := queue{taken: int64(t.sequence - t.before), depth: int64(t.line.length), fenced: t.fenced}
+	isCopied := (t.fenced || t.released) && t.line.length == 0
+	t.mutex.Unlock()
+	if isCopied = isCopied && t.queue.Depth() == 0; isCopied {
 		_ = t.queue.UnPause() // returns when nsqd has put what it had in hand into all channels
 	}
-	unseen, wanted := int64(0), false
-	for _, its := range in.nsqd.GetStats(t.name, "", true).Topics {
-		found.depth, unseen, wanted = its.Depth, its.Depth, len(its.Channels) > 0
-		for _, channel := range its.Channels {
-			found.copies += int64(channel.MessageCount)
-			found.depth += channel.Depth
-			found.inFlight += int64(channel.InFlightCount + channel.DeferredCount)
-			unseen += int64(channel.MessageCount) - finishedBy(channel)
-		}
+	stats, finished := in.finished.stats(t.queue, t.name)
+	its.depth += stats.Depth
+	for _, channel := range stats.Channels {
+		its.copies += int64(channel.MessageCount)
+		its.finished += finished[channel.ChannelName]
+		its.depth += channel.Depth
+		its.inFlight += int64(channel.InFlightCount + channel.DeferredCount)
 	}
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	found.taken = int64(t.sequence - t.before)
-	found.depth += int64(t.line.length)
-	if !wanted { // nobody has subscribed: nobody waits for it
-		found.drained = found.fenced
-		return found
-	}
-	if found.depth+found.inFlight > 0 {
-		t.emptySince = time.Time{}
-		return found
-	}
-	if t.emptySince.IsZero() {
-		t.emptySince = time.Now()
-	}
-	found.drained = found.fenced && (unseen == 0 || time.Since(t.emptySince) > settleTime)
-	return found
-}
-
-// finishedBy counts what the subscribers that are there have finished.
-func finishedBy(channel nsqd.ChannelStats) int64 {
-	finished := uint64(0)
-	for _, client := range channel.Clients {
-		if subscriber, known := client.(nsqd.ClientV2Stats); known {
-			finished += subscriber.FinishCount
-		}
-	}
-	return int64(finished)
+	its.settled = isCopied && its.copies == its.finished
+	its.drained = its.fenced && (its.settled || len(stats.Channels) == 0)
+	return its
 }
 
 // --- commands of the control port ------------------------------------------------------------------------
@@ -189,6 +176,7 @@ func (s *session) queues(request) (answer, error) {
 			"copy_count":      its.copies,
 			"depth":           its.depth,
 			"in_flight_count": its.inFlight,
+			"finished_count":  its.finished,
 			"fenced":          its.fenced,
 			"drained":         its.drained,
 		}

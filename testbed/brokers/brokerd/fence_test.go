@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -44,7 +46,45 @@ func TestAFencedConnectionStaysFenced(t *testing.T) {
 	}
 }
 
-func TestDrainedIsFencedAndEmpty(t *testing.T) {
+// await waits until something holds, which depends on nsqd's goroutines.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// subscribe is a subscriber that wants so many messages at a time.
+func subscribe(t *testing.T, in *ingress, topic, channel string, ready int) net.Conn {
+	t.Helper()
+	conn := dialNsqd(t, in)
+	write(t, conn, append([]byte("IDENTIFY\n"), sized(`{"output_buffer_size":-1}`)...))
+	expect(t, conn, frameResponse, "OK")
+	write(t, conn, []byte("SUB "+topic+" "+channel+"\n"))
+	expect(t, conn, frameResponse, "OK")
+	write(t, conn, []byte("RDY "+strconv.Itoa(ready)+"\n"))
+	return conn
+}
+
+// receive takes the next message, and returns its id and body.
+func receive(t *testing.T, conn net.Conn) (string, []byte) {
+	t.Helper()
+	kind, data := frame(t, conn)
+	if kind != frameMessage || len(data) < 26 {
+		t.Fatalf("no message, but frame %d %q", kind, data)
+	}
+	return string(data[10:26]), data[26:]
+}
+
+func finish(t *testing.T, conn net.Conn) {
+	t.Helper()
+	id, _ := receive(t, conn)
+	write(t, conn, []byte("FIN "+id+"\n"))
+}
+
+func TestDrainedIsFencedAndFinished(t *testing.T) {
 	in := testIngress(t, true)
 	its := openTopic(t, in, "moves", "a", "b")
 	if err := its.admit(stamped(3, now()), 1, reading{}); err != nil {
@@ -54,29 +94,97 @@ func TestDrainedIsFencedAndEmpty(t *testing.T) {
 	if err := its.admit(stamped(1, now()), 1, reading{}); err != errFenced {
 		t.Errorf("a fenced topic answers %v", err)
 	}
-	found := in.queueOf(its)
-	if found.drained || found.copies != 6 || found.depth != 6 {
-		t.Errorf("three messages in two channels: %+v", found)
+	await(t, "three messages are copied to two channels", func() bool { return in.queueOf(its).copies == 6 })
+	if seen := in.queueOf(its); seen.drained || seen.depth != 6 || seen.taken != 3 {
+		t.Errorf("nobody has had any: %+v", seen)
 	}
-	for _, name := range []string{"a", "b"} { // nobody was sent any: what is thrown away is not held
-		channel, err := its.queue.GetExistingChannel(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := channel.Empty(); err != nil {
-			t.Fatal(err)
-		}
+	first := subscribe(t, in, "moves", "a", 10)
+	for i := 0; i < 3; i++ {
+		finish(t, first)
 	}
-	if in.queueOf(its).drained {
-		t.Error("without subscribers that have finished everything, it takes some time")
+	second := subscribe(t, in, "moves", "b", 10)
+	finish(t, second)
+	finish(t, second)
+	id, _ := receive(t, second)
+	await(t, "five are finished", func() bool { return in.queueOf(its).finished == 5 })
+	_ = first.Close()
+	if seen := in.queueOf(its); seen.drained || seen.inFlight != 1 {
+		t.Errorf("one is on its way: %+v", seen)
 	}
-	time.Sleep(settleTime + 10*time.Millisecond)
-	if !in.queueOf(its).drained {
-		t.Error("empty for long enough")
-	}
+	write(t, second, []byte("FIN "+id+"\n"))
+	_ = second.Close()
+	await(t, "all are finished, by subscribers that are gone", func() bool { return in.queueOf(its).drained })
 	if kept := openTopic(t, in, "moves", "a"); in.queueOf(kept).taken != 0 {
 		t.Error("it begins anew")
 	}
+}
+
+// A message on its way inside nsqd is in no queue, and who knows for how long: empty queues say nothing.
+func TestEmptyIsNotDrained(t *testing.T) {
+	in := testIngress(t, true)
+	its := openTopic(t, in, "moves", "a")
+	if err := its.admit(stamped(2, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	its.fence()
+	await(t, "they are copied", func() bool { return in.queueOf(its).copies == 2 })
+	channel, err := its.queue.GetExistingChannel("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := channel.Empty(); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 100; i++ {
+		if seen := in.queueOf(its); seen.drained || seen.depth+seen.inFlight != 0 {
+			t.Fatalf("nobody has finished them: %+v", seen)
+		}
+	}
+}
+
+// Whoever looks while subscribers leave never sees more finished than there was, nor less than before.
+func TestWhoLeavesIsCountedOnce(t *testing.T) {
+	in := testIngress(t, true)
+	const each = 3
+	channels := make([]string, 30)
+	for i := range channels {
+		channels[i] = "c" + strconv.Itoa(i)
+	}
+	its := openTopic(t, in, "moves", channels...)
+	if err := its.admit(stamped(each, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	its.fence()
+	await(t, "they are copied", func() bool { return in.queueOf(its).copies == int64(each*len(channels)) })
+	done := make(chan struct{})
+	looked := make(chan queue, 1)
+	go func() {
+		defer close(looked)
+		last := queue{}
+		for {
+			seen := in.queueOf(its)
+			if seen.finished < last.finished || seen.finished > seen.copies || seen.drained != (seen.finished == seen.copies) {
+				t.Errorf("%+v, then %+v", last, seen)
+			}
+			last = seen
+			select {
+			case <-done:
+				looked <- seen
+				return
+			default:
+			}
+		}
+	}()
+	for _, channel := range channels {
+		conn := subscribe(t, in, "moves", channel, each)
+		for i := 0; i < each; i++ {
+			finish(t, conn)
+		}
+		_ = conn.Close()
+	}
+	await(t, "all is finished", func() bool { return in.queueOf(its).drained })
+	close(done)
+	<-looked
 }
 
 func TestATopicThatStillHoldsMessagesKeepsThem(t *testing.T) {
@@ -90,11 +198,7 @@ func TestATopicThatStillHoldsMessagesKeepsThem(t *testing.T) {
 	if err := fresh.admit(stamped(1, now()), 1, reading{}); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(5 * time.Second); in.queueOf(fresh).copies < 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%+v", in.queueOf(fresh))
-		}
-	}
+	await(t, "three messages are copied", func() bool { return in.queueOf(fresh).copies == 3 })
 }
 
 func TestNobodyWaitsForATopicWithoutSubscribers(t *testing.T) {
@@ -120,11 +224,7 @@ func TestWhoSubscribesGetsNothingFromBefore(t *testing.T) {
 	if err := its.admit(stamped(1, now()), 1, reading{}); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(5 * time.Second); in.queueOf(its).copies < 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("%+v", in.queueOf(its))
-		}
-	}
+	await(t, "a message is copied", func() bool { return in.queueOf(its).copies > 0 })
 	if found := in.queueOf(its); found.copies != 1 || found.taken != 3 {
 		t.Errorf("%+v", found)
 	}

@@ -17,7 +17,6 @@ import (
 const (
 	topicsMaximum = 1000 // a publisher makes a topic by naming it
 	subscription  = "sub"
-	settleTime    = 100 * time.Millisecond
 )
 
 // ingress is the publishers' port: their connections and the topics that they publish.
@@ -27,6 +26,10 @@ type ingress struct {
 	listener     *net.TCPListener
 	kernelStamps bool
 	slabs        bool
+	lobby        *lobby
+	finished     *finishes
+	room         *room
+	rowsMaximum  int // of all records together, as the run has announced
 
 	mutex       sync.Mutex
 	topics      map[string]*topic
@@ -52,6 +55,7 @@ func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*i
 		listener:     listener.(*net.TCPListener),
 		kernelStamps: kernelStamps,
 		slabs:        slabs,
+		finished:     newFinishes(broker),
 		topics:       map[string]*topic{},
 		connections:  map[*connection]struct{}{},
 	}, nil
@@ -59,6 +63,7 @@ func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*i
 
 // run accepts publishers until the listener is closed.
 func (in *ingress) run() {
+	go in.recount()
 	for {
 		tcp, err := in.listener.AcceptTCP()
 		if errors.Is(err, net.ErrClosed) {
@@ -74,6 +79,10 @@ func (in *ingress) run() {
 			_ = tcp.Close()
 			continue
 		}
+		c.guest = in.lobby.enter(tcp)
+		if in.lobby.isOpen {
+			c.widen()
+		}
 		counters.accepted.Add(1)
 		counters.connections.Add(1)
 		in.mutex.Lock()
@@ -86,6 +95,7 @@ func (in *ingress) run() {
 // forget closes a connection.
 func (in *ingress) forget(c *connection) {
 	_ = c.tcp.Close()
+	in.lobby.leave(c.guest)
 	in.mutex.Lock()
 	delete(in.connections, c)
 	in.mutex.Unlock()
@@ -119,7 +129,7 @@ func (in *ingress) acquire(name string) (*topic, error) {
 	if len(in.topics) == topicsMaximum {
 		return nil, fmt.Errorf("there are %d topics already", topicsMaximum)
 	}
-	t := newTopic(name, in.nsqd.GetTopic(name), in.releaser)
+	t := newTopic(name, in)
 	in.topics[name] = t
 	in.watch()
 	return t, nil
@@ -210,6 +220,7 @@ func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, 
 	defer in.mutex.Unlock()
 	delete(in.topics, t.name)
 	in.watch()
+	t.vacate(nil)
 	return left, in.nsqd.DeleteExistingTopic(t.name)
 }
 
@@ -230,43 +241,15 @@ func (in *ingress) deserted(t *topic, cut bool) bool {
 }
 
 // settle waits until subscribers have finished all of a topic's messages, and counts what they have not.
-//
-// A message on its way inside nsqd is in no queue for a moment. So either the subscribers that are there
-// have finished every one, or nsqd has held none for some time: it was finished by others, now gone.
 func (in *ingress) settle(t *topic, deadline time.Time) int64 {
-	empty := time.Now() // since when nsqd holds none
 	for {
-		held, unseen := in.unfinished(t)
-		if held > 0 {
-			empty = time.Now()
-		}
-		if unseen == 0 || time.Since(empty) > settleTime {
+		its := in.queueOf(t)
+		if its.settled {
 			return 0
 		}
 		if time.Now().After(deadline) {
-			return held
+			return its.depth + its.inFlight
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// unfinished counts the messages that nsqd holds, and those that no subscriber that is there has finished.
-func (in *ingress) unfinished(t *topic) (held, unseen int64) {
-	for _, its := range in.nsqd.GetStats(t.name, "", true).Topics {
-		held = its.Depth
-		if len(its.Channels) == 0 {
-			unseen = its.Depth
-		}
-		for _, channel := range its.Channels {
-			held += channel.Depth + int64(channel.InFlightCount+channel.DeferredCount)
-			finished := uint64(0)
-			for _, client := range channel.Clients {
-				if subscriber, known := client.(nsqd.ClientV2Stats); known {
-					finished += subscriber.FinishCount
-				}
-			}
-			unseen += int64(its.MessageCount) - int64(finished)
-		}
-	}
-	return held, unseen
 }

@@ -37,7 +37,9 @@ func main() {
 
 type options struct {
 	data, nsqd, control, path, tokenFile, stamps, gc string
-	memoryQueue                                      int64
+	memoryQueue, topicBytes, bytes                   int64
+	rows                                             int
+	isOpen                                           bool
 }
 
 func (o *options) parse() {
@@ -45,10 +47,14 @@ func (o *options) parse() {
 	flag.StringVar(&o.nsqd, "nsqd", "127.0.0.1:0", "address of nsqd, for subscribers")
 	flag.StringVar(&o.control, "control", "127.0.0.1:0", "address of the control port")
 	flag.StringVar(&o.path, "path", "", "folder of nsqd's files; one broker each")
-	flag.StringVar(&o.tokenFile, "token-file", "", "file with the token that the control port wants")
+	flag.StringVar(&o.tokenFile, "token-file", "", "file with the run's token, which every port wants")
 	flag.StringVar(&o.stamps, "stamps", "kernel", "arrival stamps: kernel, or read = when the broker read the bytes")
 	flag.StringVar(&o.gc, "gc", "friendly", "garbage collection: default, friendly or off")
 	flag.Int64Var(&o.memoryQueue, "memory-queue", 100_000, "messages that nsqd keeps in memory, per topic and channel")
+	flag.Int64Var(&o.topicBytes, "topic-bytes", 512<<20, "bytes of a topic's messages that nobody has finished, at most")
+	flag.Int64Var(&o.bytes, "bytes", 1<<30, "the same, of all topics together")
+	flag.IntVar(&o.rows, "rows", 0, "rows that may be recorded at a time, 48 bytes each")
+	flag.BoolVar(&o.isOpen, "open", false, "let anybody publish and subscribe: for NSQ's bench programs, which know no AUTH")
 	flag.Parse()
 }
 
@@ -73,42 +79,59 @@ func (o *options) run() error {
 	// The releaser needs no processor of the scheduler's when readers have them all.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 
-	broker, err := nsqd.New(o.nsqdOptions())
+	ingress, control, err := o.open(token)
 	if err != nil {
 		return err
 	}
-	if err := broker.LoadMetadata(); err != nil {
-		return err
-	}
+	broker := ingress.nsqd
 	failed := make(chan error, 1)
 	go func() { failed <- broker.Main() }()
-
-	ingress, err := newIngress(o.data, broker, o.stamps == "kernel", o.gc != "default")
-	if err != nil {
-		return err
-	}
 	go ingress.run()
-	listener, err := net.Listen("tcp", o.control)
-	if err != nil {
-		return err
-	}
-	control := &control{ingress: ingress, listener: listener, token: token}
 	go control.run()
 
 	end := ended()
-	sayReady(ingress.listener.Addr(), broker.RealTCPAddr(), listener.Addr())
+	sayReady(ingress.listener.Addr(), broker.RealTCPAddr(), control.listener.Addr())
 	select {
 	case err = <-failed:
 	case <-end:
 	}
 	_ = ingress.listener.Close()
-	_ = listener.Close()
+	_ = control.listener.Close()
 	time.AfterFunc(endLimit, func() { os.Exit(1) })
 	for _, t := range ingress.all() { // else nsqd would write to disk what nobody will read
 		_ = broker.DeleteExistingTopic(t.name)
 	}
 	broker.Exit()
 	return err
+}
+
+// open makes nsqd and the three ports, each with a lobby. Nobody is served yet.
+func (o *options) open(token []byte) (*ingress, *control, error) {
+	listener, err := net.Listen("tcp", o.control)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings := o.nsqdOptions()
+	if !o.isOpen {
+		settings.AuthHTTPAddresses = []string{listener.Addr().String()}
+	}
+	broker, err := nsqd.New(settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := broker.LoadMetadata(); err != nil {
+		return nil, nil, err
+	}
+	ingress, err := newIngress(o.data, broker, o.stamps == "kernel", o.gc != "default")
+	if err != nil {
+		return nil, nil, err
+	}
+	ingress.lobby, ingress.rowsMaximum = newLobby(token, guestBytes, o.isOpen), o.rows
+	ingress.room = &room{nsqd: broker, topicMaximum: o.topicBytes, maximum: o.bytes}
+	if err := guard(broker, newLobby(token, nsqdGuestBytes, o.isOpen), ingress.finished); err != nil {
+		return nil, nil, err
+	}
+	return ingress, &control{ingress: ingress, listener: listener, lobby: newLobby(token, guestBytes, false)}, nil
 }
 
 func (o *options) nsqdOptions() *nsqd.Options {
@@ -118,9 +141,10 @@ func (o *options) nsqdOptions() *nsqd.Options {
 	options.DataPath = o.path
 	options.MemQueueSize = o.memoryQueue
 	options.MaxRdyCount = 100_000
-	options.MinOutputBufferTimeout = time.Millisecond // clients without unbuffered output may ask for little
+	options.SnappyEnabled, options.DeflateEnabled = false, false // the gate reads until the token has come
+	options.MinOutputBufferTimeout = time.Millisecond            // clients without unbuffered output may ask for little
 	options.LogLevel = nsqd.LOG_WARN
-	options.Logger = log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)
+	options.Logger = &brief{Logger: log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds)}
 	return options
 }
 

@@ -29,6 +29,7 @@ const (
 	intervalDefault  = 30 * time.Second
 	frameResponse    = 0
 	frameError       = 1
+	frameMessage     = 2
 	publisherUnknown = -1
 )
 
@@ -61,19 +62,25 @@ func validName(name []byte) bool {
 func (c *connection) command(line []byte) error {
 	verb, argument, _ := bytes.Cut(line, []byte{' '})
 	switch string(verb) {
-	case "PUB":
-		return c.publish(argument, c.readMessage)
-	case "MPUB":
+	case "PUB", "MPUB":
+		if !c.admitted {
+			return refusal{"E_AUTH_FIRST", fmt.Sprintf("AUTH required before %s", verb)}
+		}
+		if string(verb) == "PUB" {
+			return c.publish(argument, c.readMessage)
+		}
 		return c.publish(argument, c.readBatch)
 	case "NOP":
 		return nil
 	case "IDENTIFY":
 		return c.identify()
+	case "AUTH":
+		return c.auth()
 	case "CLS":
 		c.answer("CLOSE_WAIT")
 		return nil
 	}
-	return refusal{"E_INVALID", fmt.Sprintf("no command %.32q for publishers", verb)}
+	return refusal{"E_INVALID", fmt.Sprintf("invalid command %.32s", verb)}
 }
 
 func (c *connection) publish(name []byte, read func() error) error {
@@ -99,10 +106,35 @@ func (c *connection) publish(name []byte, read func() error) error {
 		return nil
 	}
 	if err != nil {
+		counters.refused.Add(int64(len(c.batch)))
 		return refusal{"E_PUB_FAILED", err.Error()}
 	}
 	clear(c.batch)
 	c.answer("OK")
+	return nil
+}
+
+// auth wants the run's token, as nsqd's AUTH does, and answers as that.
+func (c *connection) auth() error {
+	size, err := c.reader.number()
+	if err != nil {
+		return err
+	}
+	if c.admitted {
+		return refusal{"E_INVALID", "AUTH already set"}
+	}
+	if size <= 0 || size > tokenMaximum {
+		return refusal{"E_BAD_BODY", fmt.Sprintf("AUTH invalid body size %d", size)}
+	}
+	shown := make([]byte, size)
+	if err := c.reader.full(shown); err != nil {
+		return err
+	}
+	if !c.ingress.lobby.admit(c.guest, shown) {
+		return refusal{"E_AUTH_FAILED", "AUTH failed"}
+	}
+	c.widen()
+	c.answer(authorized)
 	return nil
 }
 
@@ -171,9 +203,12 @@ type identity struct {
 }
 
 // features is what negotiation finds here: no compression, no TLS, nothing to subscribe to.
-var features = fmt.Sprintf(`{"max_rdy_count":0,"version":"1.3.0","max_msg_timeout":900000,"msg_timeout":60000,`+
-	`"tls_v1":false,"deflate":false,"deflate_level":0,"max_deflate_level":0,"snappy":false,"sample_rate":0,`+
-	`"auth_required":false,"output_buffer_size":%d,"output_buffer_timeout":0}`, outputBytes)
+const features = `{"max_rdy_count":0,"version":"1.3.0","max_msg_timeout":900000,"msg_timeout":60000,` +
+	`"tls_v1":false,"deflate":false,"deflate_level":0,"max_deflate_level":0,"snappy":false,"sample_rate":0,` +
+	`"auth_required":%t,"output_buffer_size":%d,"output_buffer_timeout":0}`
+
+// authorized is what nsqd answers to AUTH.
+const authorized = `{"identity":"ratebed","identity_url":"","permission_count":1}`
 
 func (c *connection) identify() error {
 	size, err := c.reader.number()
@@ -183,7 +218,7 @@ func (c *connection) identify() error {
 	if c.identified {
 		return refusal{"E_INVALID", "IDENTIFY comes once"}
 	}
-	if size <= 0 || size > identityMaximum {
+	if size <= 0 || size > identityMaximum || !c.admitted && size > identityGuest {
 		return refusal{"E_BAD_BODY", fmt.Sprintf("an IDENTIFY of %d bytes", size)}
 	}
 	text := make([]byte, size)
@@ -207,7 +242,7 @@ func (c *connection) identify() error {
 	c.setPublisher(publisherOf(who.ClientID))
 	c.setHeartbeat(interval)
 	if who.FeatureNegotiation {
-		c.answer(features)
+		c.answer(fmt.Sprintf(features, !c.ingress.lobby.isOpen, outputBytes))
 	} else {
 		c.answer("OK")
 	}

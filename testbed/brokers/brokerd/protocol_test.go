@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// dial opens a connection to a running ingress and says the magic word.
-func dial(t *testing.T, in *ingress) net.Conn {
+// connect opens a connection to a port and says the magic word.
+func connect(t *testing.T, address net.Addr) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", in.listener.Addr().String())
+	conn, err := net.Dial("tcp", address.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,6 +23,27 @@ func dial(t *testing.T, in *ingress) net.Conn {
 	return conn
 }
 
+// dial opens a connection to a running ingress and shows the token.
+func dial(t *testing.T, in *ingress) net.Conn {
+	t.Helper()
+	return admitted(t, connect(t, in.listener.Addr()))
+}
+
+// dialNsqd is the same for nsqd's port.
+func dialNsqd(t *testing.T, in *ingress) net.Conn {
+	t.Helper()
+	return admitted(t, connect(t, in.nsqd.RealTCPAddr()))
+}
+
+func admitted(t *testing.T, conn net.Conn) net.Conn {
+	t.Helper()
+	write(t, conn, showing(testToken))
+	expect(t, conn, frameResponse, `{"identity"`)
+	return conn
+}
+
+func showing(token string) []byte { return append([]byte("AUTH\n"), sized(token)...) }
+
 func write(t *testing.T, conn net.Conn, text []byte) {
 	t.Helper()
 	if _, err := conn.Write(text); err != nil {
@@ -30,18 +51,31 @@ func write(t *testing.T, conn net.Conn, text []byte) {
 	}
 }
 
-func expect(t *testing.T, conn net.Conn, kind uint32, begin string) {
+// frame reads what the broker says next.
+func frame(t *testing.T, conn net.Conn) (uint32, []byte) {
 	t.Helper()
 	var head [8]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		t.Fatalf("no frame, but %v; want %q", err, begin)
+		t.Fatalf("no frame, but %v", err)
 	}
 	data := make([]byte, binary.BigEndian.Uint32(head[:])-4)
 	if _, err := io.ReadFull(conn, data); err != nil {
 		t.Fatal(err)
 	}
-	if binary.BigEndian.Uint32(head[4:]) != kind || !strings.HasPrefix(string(data), begin) {
-		t.Errorf("frame %d %q; want %d %q", head[7], data, kind, begin)
+	return binary.BigEndian.Uint32(head[4:]), data
+}
+
+func expect(t *testing.T, conn net.Conn, kind uint32, begin string) {
+	t.Helper()
+	if is, data := frame(t, conn); is != kind || !strings.HasPrefix(string(data), begin) {
+		t.Errorf("frame %d %q; want %d %q", is, data, kind, begin)
+	}
+}
+
+func expectEnd(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection stays open")
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"os"
 
 	"github.com/nsqio/nsq/nsqd"
@@ -24,6 +25,24 @@ type record struct {
 }
 
 func newRecord(rows int) *record { return &record{rows: make([]row, rows)} }
+
+// checkRows is whether there is memory for a topic's new record, beside the others': the run has announced how much.
+func (in *ingress) checkRows(wanting *topic, rows int) error {
+	others := 0
+	for _, t := range in.all() {
+		if t != wanting {
+			t.mutex.Lock()
+			if t.record != nil {
+				others += len(t.record.rows)
+			}
+			t.mutex.Unlock()
+		}
+	}
+	if rows <= 0 || rows > in.rowsMaximum-others {
+		return fmt.Errorf("%d rows: the run has announced %d (-rows), and others have %d", rows, in.rowsMaximum, others)
+	}
+	return nil
+}
 
 // arrival gives a message its row. The caller holds the topic's mutex, as for all of this.
 func (r *record) arrival(message *nsqd.Message, publisher int64, read reading) *row {

@@ -1,34 +1,38 @@
 package main
 
 import (
-	"io"
-	"log"
 	"testing"
 	"time"
 
 	"github.com/nsqio/nsq/nsqd"
 )
 
-// testIngress has a real nsqd behind it; nothing listens for publishers unless the test runs it.
+const testToken = "of-this-test"
+
+// testIngress has a real nsqd behind it, which serves, as the control port does; nothing listens for publishers unless
+// the test runs it.
 func testIngress(t *testing.T, slabs bool) *ingress {
 	t.Helper()
-	options := (&options{nsqd: "127.0.0.1:0", path: t.TempDir(), memoryQueue: 10_000}).nsqdOptions()
-	options.Logger = log.New(io.Discard, "", 0)
-	broker, err := nsqd.New(options)
+	collection := map[bool]string{true: "friendly", false: "default"}[slabs]
+	its := options{
+		data: "127.0.0.1:0", nsqd: "127.0.0.1:0", control: "127.0.0.1:0", path: t.TempDir(), stamps: "kernel",
+		gc: collection, memoryQueue: 10_000, topicBytes: 64 << 20, bytes: 128 << 20, rows: 100_000,
+	}
+	return opened(t, its)
+}
+
+func opened(t *testing.T, its options) *ingress {
+	t.Helper()
+	in, control, err := its.open([]byte(testToken))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := broker.LoadMetadata(); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = broker.Main() }()
-	in, err := newIngress("127.0.0.1:0", broker, true, slabs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	go func() { _ = in.nsqd.Main() }()
+	go control.run()
 	t.Cleanup(func() {
 		_ = in.listener.Close()
-		broker.Exit()
+		_ = control.listener.Close()
+		in.nsqd.Exit()
 	})
 	return in
 }

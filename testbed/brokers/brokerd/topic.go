@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nsqio/nsq/nsqd"
 )
@@ -26,6 +25,7 @@ type topic struct {
 	name     string
 	queue    *nsqd.Topic
 	releaser *releaser
+	room     *room
 	headNs   atomic.Int64 // when the first waiting message may leave; never if none waits
 
 	mutex        sync.Mutex
@@ -35,9 +35,9 @@ type topic struct {
 	sequence     uint64
 	released     bool
 	fenced       bool
+	holding      holding
 	channels     map[string]struct{} // of a topic that was opened; nil of others
 	before       uint64              // messages taken before it was opened
-	emptySince   time.Time           // nsqd holds nothing of it; zero if it does, or nobody has looked
 	record       *record
 	observations []*observation
 }
@@ -50,8 +50,8 @@ type observation struct {
 	lowestBalance int64 // of the level: minus the largest debt
 }
 
-func newTopic(name string, queue *nsqd.Topic, releaser *releaser) *topic {
-	t := &topic{name: name, queue: queue, releaser: releaser}
+func newTopic(name string, in *ingress) *topic {
+	t := &topic{name: name, queue: in.nsqd.GetTopic(name), releaser: in.releaser, room: in.room}
 	t.observations = []*observation{{sinceNs: now()}} // of the topic's whole life
 	t.headNs.Store(never)
 	return t
@@ -69,6 +69,9 @@ func (t *topic) admit(messages []*nsqd.Message, publisher int64, read reading) e
 	}
 	if t.line.length+len(messages) > waitingMaximum {
 		return errWaiting
+	}
+	if err := t.reserve(messages); err != nil {
+		return err
 	}
 	for _, message := range messages {
 		dueNs := t.bucket.take(message.Timestamp)

@@ -26,7 +26,16 @@ class Broker:
         (folder / "token").write_text(TOKEN + "\n")
         self.folder = folder
         self.log = (folder / "log").open("wb")
-        command = [brokerd_path(), "-path", folder / "nsqd", "-token-file", folder / "token", *switches]
+        command = [
+            brokerd_path(),
+            "-path",
+            folder / "nsqd",
+            "-token-file",
+            folder / "token",
+            "-rows",
+            "500000",
+            *switches,
+        ]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True
         )
@@ -68,12 +77,12 @@ def broker(folder: Path, *switches: str) -> Iterator[Broker]:
 class Client:
     """Speaks V2 over one connection; ``publisher`` is one of ours, None a stock client."""
 
-    def __init__(self, connection: socket.socket, publisher: int | None = None, **features: Any):
+    def __init__(self, connection: socket.socket, publisher: int | None = None, token: str = TOKEN, **features: Any):
         self.socket = connection
         self.stream = connection.makefile("rb")
         who = {} if publisher is None else {"client_id": f"p{publisher}"}
-        self.send(nsq.MAGIC + nsq.identify(**who, **features))
-        self.first = self.frame()
+        self.send(nsq.MAGIC + nsq.identify(**who, **features) + nsq.auth(token))
+        self.first, self.second = self.frame(), self.frame()
 
     def send(self, data: bytes) -> None:
         """Send bytes, whatever they are."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.live import needs
-from tests.testbed.brokers.running import broker
+from tests.testbed.brokers.running import TOKEN, broker
 
 pytestmark = [needs("go"), pytest.mark.slow]
 
@@ -20,8 +20,9 @@ import json, sys
 import nsq, tornado.ioloop
 
 ingress, nsqd, count, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+token = sys.argv[5]
 received, errors = [], []
-writer = nsq.Writer([ingress], heartbeat_interval=1)
+writer = nsq.Writer([ingress], heartbeat_interval=1, auth_secret=token)
 
 def answered(connection, data):
     if data != b"OK":
@@ -42,7 +43,8 @@ async def publish():
             writer.mpub("pynsq", [b"batch-%d" % j for j in range(i, i + batch)], answered)
 
 
-reader = nsq.Reader(topic="pynsq", channel="sub", nsqd_tcp_addresses=[nsqd], message_handler=handle, max_in_flight=1)
+reader = nsq.Reader(topic="pynsq", channel="sub", nsqd_tcp_addresses=[nsqd], message_handler=handle, max_in_flight=1,
+                    auth_secret=token)
 loop = tornado.ioloop.IOLoop.current()
 loop.call_later(20, loop.stop)
 loop.add_callback(publish)
@@ -62,7 +64,7 @@ def test_pynsq(running):
     client = running.client()
     client.acquire("pynsq")
     command = [sys.executable, "-c", PYNSQ, running.addresses["ingress"], running.addresses["nsqd"]]
-    result = subprocess.run([*command, str(COUNT), str(BATCH)], capture_output=True, text=True, timeout=40)
+    result = subprocess.run([*command, str(COUNT), str(BATCH), TOKEN], capture_output=True, text=True, timeout=40)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     wanted = [f"{kind}-{i}" for kind in ("single", "batch") for i in range(COUNT)]
@@ -72,8 +74,14 @@ def test_pynsq(running):
     client.close()
 
 
-def test_ansq(running):
+def test_ansq(tmp_path):
+    """It knows AUTH only by hand, after it has subscribed: at a broker that is open to all."""
     ansq = pytest.importorskip("ansq")
+    with broker(tmp_path / "broker", "-open") as running:
+        _exchange_by_ansq(ansq, running)
+
+
+def _exchange_by_ansq(ansq, running):
     client = running.client()
     client.acquire("ansq")
 

@@ -67,7 +67,7 @@ QUICKLY = settings(max_examples=150, deadline=None, suppress_health_check=[Healt
 
 
 @pytest.mark.parametrize("port", ["ingress", "nsqd"])
-@pytest.mark.parametrize("greeting", [b"  V2", b""])
+@pytest.mark.parametrize("greeting", [nsq.MAGIC + nsq.auth(TOKEN), nsq.MAGIC, b""])
 def test_random_commands(running, still_works, port, greeting):
     @QUICKLY
     @given(SCRIPTS)
@@ -109,9 +109,9 @@ def test_a_line_without_an_end_is_cut_off(running, still_works):
 def test_slow_clients_hold_nobody_up(running, still_works):
     """A command byte by byte, and one that never ends, beside publishers in good health."""
     slow, stuck = running.connect("ingress"), running.connect("ingress")
-    stuck.sendall(nsq.MAGIC + b"PUB sound\n" + struct.pack(">i", 1000) + b"half")
+    stuck.sendall(nsq.MAGIC + nsq.auth(TOKEN) + b"PUB sound\n" + struct.pack(">i", 1000) + b"half")
     publisher, reader = Client(running.connect("ingress"), 1), subscriber(running, "sound")
-    script = nsq.MAGIC + nsq.pub("sound", b"s" * 30)
+    script = nsq.MAGIC + nsq.auth(TOKEN) + nsq.pub("sound", b"s" * 30)
     for at, byte in enumerate(script[:-1]):
         slow.sendall(bytes([byte]))
         publisher.publish("sound", numbered(at))
@@ -126,7 +126,7 @@ def test_clients_that_never_read_their_answers_are_dropped(running, still_works)
     deaf = running.connect("ingress")
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     deaf.settimeout(20)
-    deaf.sendall(nsq.MAGIC)
+    deaf.sendall(nsq.MAGIC + nsq.auth(TOKEN))
     commands = b"CLS\n" * 50_000
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         for _ in range(2000):
@@ -156,7 +156,7 @@ def test_connections_that_vanish_with_a_reset(running, still_works):
     for _ in range(200):
         connection = running.connect("ingress")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        connection.sendall(nsq.MAGIC + b"PUB sound\n" + struct.pack(">i", 100))
+        connection.sendall(nsq.MAGIC + nsq.auth(TOKEN) + b"PUB sound\n" + struct.pack(">i", 100))
         connection.close()
     client = running.client()
     until_s = time.monotonic() + 10

@@ -13,7 +13,7 @@ from testbed.brokers.brokerd.client import BrokerClient
 from testbed.brokers.clients import STAY_NS, Consumer, Producer, Spares
 from testbed.hosts.loop import Clock, Loop
 from tests.live import needs
-from tests.testbed.brokers.running import Broker, broker
+from tests.testbed.brokers.running import TOKEN, Broker, broker
 
 pytestmark = [pytest.mark.slow, needs("go")]
 TOPIC, RATE_RPS = "moves", 1_000
@@ -39,7 +39,7 @@ class Scene:
         ]
 
     def _spares(self, port: str, **features: Any) -> Spares:
-        return Spares(self.loop, [its.addresses[port] for its in self.brokers.values()], **features)
+        return Spares(self.loop, [its.addresses[port] for its in self.brokers.values()], TOKEN, **features)
 
     def run(self, happenings: dict[int, Callable[[], None]], end_ns: int) -> None:
         """Begin at the first broker, let things happen at instants, and end."""

@@ -72,10 +72,10 @@ class Script:
             try:
                 while line := stream.readline():
                     body = b""
-                    if line.startswith((b"IDENTIFY", b"PUB", b"MPUB")):
+                    if line.startswith((b"IDENTIFY", b"AUTH", b"PUB", b"MPUB")):
                         body = stream.read(int.from_bytes(stream.read(4)))
                     self.commands.append((line.strip(), body))
-                    if line.startswith(b"IDENTIFY") and self.identifies:
+                    if line.startswith((b"IDENTIFY", b"AUTH")) and self.identifies:
                         peer.sendall(nsq.OK_FRAME)
             except (OSError, ValueError):
                 pass
@@ -144,7 +144,9 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
             hello = stream.readline()
             assert hello.endswith(b"IDENTIFY\n")
             stream.read(int.from_bytes(stream.read(4)))
-            peer.sendall(nsq.OK_FRAME)
+            assert stream.readline() == b"AUTH\n"
+            stream.read(int.from_bytes(stream.read(4)))
+            peer.sendall(2 * nsq.OK_FRAME)
             load = play(engine, 100, size_bytes=200_000)
             until(lambda: engine.publishers[7].is_partial, "a full socket")
             connection = engine.publishers[7].connection

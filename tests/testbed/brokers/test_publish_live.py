@@ -11,13 +11,13 @@ from core.records import Block
 from testbed.brokers.brokerd.client import BrokerClient
 from tests.live import needs
 from tests.testbed.brokers.running import recorded
-from tests.testbed.brokers.with_clients import TOPIC, Stage, second, stage, steady, until
+from tests.testbed.brokers.with_clients import TOKEN, TOPIC, Stage, second, stage, steady, until
 
 pytestmark = [needs("linux", "brokerd"), pytest.mark.slow]
 
 
 def connect(its: Stage, publishers: int, targets: str | list[str | None]) -> None:
-    found = its.publish.ask("connect", publishers=list(range(publishers)), targets=targets)
+    found = its.publish.ask("connect", token=TOKEN, publishers=list(range(publishers)), targets=targets)
     assert found["failed"] == [], found
 
 
@@ -92,7 +92,7 @@ def test_migration_under_load_loses_and_duplicates_nothing(tmp_path: Path) -> No
         until(lambda: other.client.stats()["connection_count"] == 50, "the broker's migration")
         time.sleep(0.2)
         # Back, by the harness, without the brokers' help.
-        its.publish.ask("move", publishers=list(range(25)), targets=first.ingress)
+        its.publish.ask("move", token=TOKEN, publishers=list(range(25)), targets=first.ingress)
         its.wait_sent()
         its.wait_received(4_000)
         counters = its.publish.ask("status")["counters"]
@@ -118,7 +118,7 @@ def test_many_moves_of_anybody_at_any_time(tmp_path: Path) -> None:
             chosen = np.flatnonzero(draws.random(30) < 0.5).tolist()
             target = its.brokers[rounds % 2]
             if rounds % 3:
-                its.publish.ask("move", publishers=chosen, targets=target.ingress, wait_s=0)
+                its.publish.ask("move", token=TOKEN, publishers=chosen, targets=target.ingress, wait_s=0)
             else:
                 its.brokers[1 - rounds % 2].client.move(TOPIC, chosen, target.ingress)
             rounds += 1
@@ -142,7 +142,7 @@ def test_a_broker_that_is_killed(tmp_path: Path) -> None:
         doomed.signal(signal.SIGKILL)
         until(lambda: its.publish.ask("status")["counters"]["given_up"] == 20, "the publishers' giving up")
         # Publishers 0 to 9 find another broker; the others stay without.
-        its.publish.ask("move", publishers=list(range(10)), targets=other.ingress)
+        its.publish.ask("move", token=TOKEN, publishers=list(range(10)), targets=other.ingress)
         its.wait_sent()
         its.wait_quiet()
         sent, received, found = its.collect()
@@ -191,7 +191,7 @@ def test_a_broker_that_does_not_read_is_waited_for_in_a_queue(tmp_path: Path) ->
         )
         its.wait_received(100)  # the other publisher does not wait for it
         # The harness moves it meanwhile: not before its command is whole and everything is acknowledged.
-        its.publish.ask("move", publishers=[0], targets=other.ingress, wait_s=0)
+        its.publish.ask("move", token=TOKEN, publishers=[0], targets=other.ingress, wait_s=0)
         assert its.publish.ask("status")["states"]["draining"] == 1
         continued_at_ns = time.time_ns()
         slow.signal(signal.SIGCONT)
@@ -226,7 +226,9 @@ def test_a_topic_that_is_released_closes_its_publishers(tmp_path: Path) -> None:
 def test_publishers_without_a_broker_and_a_load_without_messages(tmp_path: Path) -> None:
     with stage(tmp_path, 1) as its:
         nobody = "127.0.0.1:9"
-        found = its.publish.ask("connect", publishers=[0, 1, 2], targets=[its.brokers[0].ingress, nobody, None])
+        found = its.publish.ask(
+            "connect", token=TOKEN, publishers=[0, 1, 2], targets=[its.brokers[0].ingress, nobody, None]
+        )
         assert found["failed"] == [1]
         assert "refused" in found["last_problem"]
         its.load(Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32)))

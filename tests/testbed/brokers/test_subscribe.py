@@ -10,7 +10,7 @@ import pytest
 
 from testbed.brokers import nsq
 from tests.live import needs
-from tests.testbed.brokers.with_clients import TOPIC, Stage, second, stage, steady, until
+from tests.testbed.brokers.with_clients import TOKEN, TOPIC, Stage, second, stage, steady, until
 
 pytestmark = [needs("linux", "brokerd"), pytest.mark.slow]
 
@@ -22,7 +22,7 @@ def states(its: Stage) -> list[str]:
 
 def test_a_subscriber_that_is_frozen_gets_everything_later(tmp_path: Path) -> None:
     with stage(tmp_path, 1) as its:
-        its.publish.ask("connect", publishers=list(range(20)), targets=its.brokers[0].ingress)
+        its.publish.ask("connect", token=TOKEN, publishers=list(range(20)), targets=its.brokers[0].ingress)
         its.load(steady(20, 2_000, second(1)))
         until(lambda: its.subscribe.ask("status")["delivery_count"] > 100, "the first deliveries")
         its.subscribe.process.send_signal(signal.SIGSTOP)
@@ -38,7 +38,7 @@ def test_a_subscriber_that_is_frozen_gets_everything_later(tmp_path: Path) -> No
 
 def test_a_subscriber_that_takes_one_at_a_time(tmp_path: Path) -> None:
     with stage(tmp_path, 1, rdy=1) as its:
-        its.publish.ask("connect", publishers=[0], targets=its.brokers[0].ingress)
+        its.publish.ask("connect", token=TOKEN, publishers=[0], targets=its.brokers[0].ingress)
         its.load(steady(1, 300, second(0.1)))
         its.wait_received(300)
         _, received, found = its.collect()
@@ -49,12 +49,12 @@ def test_a_subscriber_that_takes_one_at_a_time(tmp_path: Path) -> None:
 def test_a_subscriber_whose_broker_is_gone_keeps_the_others(tmp_path: Path) -> None:
     with stage(tmp_path, 2) as its:
         gone, other = its.brokers
-        found = its.subscribe.ask("subscribe", brokers=["127.0.0.1:9"], topic=TOPIC, tries=1)
+        found = its.subscribe.ask("subscribe", brokers=["127.0.0.1:9"], topic=TOPIC, token=TOKEN, tries=1)
         assert found["failed"] == ["127.0.0.1:9"]
         assert "refused" in found["last_problem"]
         gone.signal(signal.SIGKILL)
         until(lambda: "waiting" in states(its), "the subscriber's notice")
-        its.publish.ask("connect", publishers=[0], targets=other.ingress)
+        its.publish.ask("connect", token=TOKEN, publishers=[0], targets=other.ingress)
         its.load(steady(1, 100, second(0.1)))
         its.wait_received(100)
         until(lambda: sorted(states(its)) == ["gone", "gone", "receiving"], "the giving up")
@@ -64,7 +64,7 @@ def test_a_subscriber_whose_broker_is_gone_keeps_the_others(tmp_path: Path) -> N
 def test_other_clients_messages_are_told_apart(tmp_path: Path) -> None:
     with stage(tmp_path, 1) as its:
         with socket.create_connection(nsq.address(its.brokers[0].nsqd), 5) as client:
-            client.sendall(nsq.MAGIC + nsq.pub(TOPIC, b"short") + nsq.pub(TOPIC, b"x" * 100))
+            client.sendall(nsq.MAGIC + nsq.auth(TOKEN) + nsq.pub(TOPIC, b"short") + nsq.pub(TOPIC, b"x" * 100))
             its.wait_received(2)
         assert its.subscribe.ask("collect", path=str(tmp_path / "rows.npz"))["delivery_count"] == 2
         rows = dict(np.load(tmp_path / "rows.npz"))

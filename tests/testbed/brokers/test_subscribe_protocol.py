@@ -11,12 +11,13 @@ import pytest
 from testbed.brokers import nsq
 from testbed.brokers.subscribe_host import SubscribeHost
 from tests.live import needs
-from tests.testbed.brokers.running import message_data
+from tests.testbed.brokers.running import TOKEN, message_data
 from tests.testbed.brokers.with_clients import until
 
 pytestmark = needs("linux")
 
 ROWS = 5
+AUTHORIZED = nsq.frame(nsq.RESPONSE, b'{"identity":"","identity_url":"","permission_count":1}')
 
 
 @pytest.fixture
@@ -38,14 +39,15 @@ def address(listener: socket.socket) -> str:
 
 
 def welcome(listener: socket.socket, rdy_maximum: int = 3) -> tuple[socket.socket, bytes]:
-    """Accept the subscriber and answer up to its SUB; returns the connection and what it said after IDENTIFY."""
+    """Accept the subscriber and answer up to its SUB; returns the connection and what it said after AUTH."""
     peer, _ = listener.accept()
     peer.settimeout(10)
     with peer.makefile("rb") as stream:
         assert stream.readline() == b"  V2IDENTIFY\n"
         wishes = json.loads(stream.read(int.from_bytes(stream.read(4))))
         assert wishes["output_buffer_size"] == -1
-        peer.sendall(nsq.frame(nsq.RESPONSE, json.dumps({"max_rdy_count": rdy_maximum}).encode()))
+        assert stream.readline() == b"AUTH\n" and stream.read(int.from_bytes(stream.read(4))) == TOKEN.encode()
+        peer.sendall(nsq.frame(nsq.RESPONSE, json.dumps({"max_rdy_count": rdy_maximum}).encode()) + AUTHORIZED)
         said = stream.readline() + stream.readline()
     peer.sendall(nsq.OK_FRAME)
     return peer, said
@@ -66,7 +68,7 @@ def receive(peer: socket.socket, size: int) -> bytes:
 
 def begin(host: SubscribeHost, listener: socket.socket, tries: int = 10) -> None:
     """Subscribe, without waiting."""
-    host.subscribe([address(listener)], "t", "c", rdy=100, tries=tries, wait_s=0)
+    host.subscribe([address(listener)], "t", TOKEN, "c", rdy=100, tries=tries, wait_s=0)
 
 
 def test_frames_in_pieces_hearts_and_harmless_errors(
@@ -136,10 +138,10 @@ def test_a_broker_that_answers_nonsense_is_given_up(
     begin(host, listener, tries=1)
     peer, _ = listener.accept()
     with peer:
-        peer.sendall(nsq.frame(nsq.RESPONSE, answer))
+        peer.sendall(nsq.frame(nsq.RESPONSE, answer) + AUTHORIZED)
         until(lambda: host.status()["states"][0][2] == "gone", "the giving up")
     with pytest.raises(nsq.ProtocolError, match="no address"):
-        host.subscribe(["nonsense"], "t")
+        host.subscribe(["nonsense"], "t", TOKEN)
     assert len(host.status()["states"]) == 1, "and the process goes on"
 
 

@@ -124,7 +124,7 @@ def stage(folder: Path, broker_count: int, rdy: int = 2_500) -> Iterator[Stage]:
         )
         publish.ready()
         subscribe.ready()
-        found = subscribe.ask("subscribe", brokers=[its.nsqd for its in brokers], topic=TOPIC, rdy=rdy)
+        found = subscribe.ask("subscribe", brokers=[its.nsqd for its in brokers], topic=TOPIC, token=TOKEN, rdy=rdy)
         assert found["failed"] == [], found
         yield Stage(folder, brokers, publish, subscribe)
         for broker in brokers:
@@ -134,7 +134,7 @@ def stage(folder: Path, broker_count: int, rdy: int = 2_500) -> Iterator[Stage]:
 def _broker(site: LocalSite, folder: Path, token: Path, number: int) -> Broker:
     data = folder / f"broker-{number}"
     data.mkdir()
-    command = [str(brokerd_path()), "-path", str(data), "-token-file", str(token)]
+    command = [str(brokerd_path()), "-path", str(data), "-token-file", str(token), "-rows", "100000"]
     agent = site.start("brokers1", Program(f"broker-{number}", command))
     told = agent.ready()
     port = int(told["control"].rpartition(":")[2])

@@ -13,9 +13,10 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.hosts import agent as agent_module
+from testbed.hosts import lock
 from testbed.hosts.cleaning import Cleaned, remove_left
 from testbed.hosts.local import LocalSite
-from testbed.hosts.lock import holder, machine_lock
+from testbed.hosts.lock import holders, machine_lock
 from testbed.hosts.site import Program
 from testbed.hosts.state import RunState, all_states, boot_id, read_state, start_time, state_folder
 from testbed.topologies.topology import star
@@ -395,28 +396,28 @@ def test_a_full_disk_is_a_clear_error_and_the_agents_go_on(small_disk, tmp_path)
 
 HOLD = """
 import sys
-from pathlib import Path
 from testbed.hosts.lock import machine_lock
-with machine_lock(Path(sys.argv[1])):
+with machine_lock(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 def test_a_second_campaign_waits_and_says_for_whom(tmp_path, capsys):
-    path = tmp_path / "lock"
-    assert holder(path) is None
+    name = f"test{tmp_path}"
+    assert holders(name) == []
     first = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert first.stdout is not None and first.stdout.readline() == "held\n"
-        assert f"process {first.pid} " in (holder(path) or "")
+        (holder,) = holders(name)
+        assert (holder.pid, holder.user_id, holder.is_foreign) == (first.pid, os.getuid(), False)
         said = ""
         entered = threading.Event()
 
         def second() -> None:
-            with machine_lock(path):
+            with machine_lock(name):
                 entered.set()
 
         waiting = threading.Thread(target=second)
@@ -425,29 +426,64 @@ def test_a_second_campaign_waits_and_says_for_whom(tmp_path, capsys):
         while not said and time.monotonic() < until:
             time.sleep(0.01)
             said = capsys.readouterr().err
-        assert f"waiting for process {first.pid}" in said and "since" in said and not entered.is_set()
+        assert f"waiting for process {first.pid} of user" in said and "machine_lock" in said and not entered.is_set()
         first.kill()  # the lock of a dead process is free
         first.wait()
         assert entered.wait(10)
         waiting.join()
         assert capsys.readouterr().err == "", "it is said once"
-        assert holder(path) is None
+        assert holders(name) == []
     finally:
         first.kill()
         first.wait()
 
 
-def test_a_lock_file_that_is_garbage_is_still_a_lock(tmp_path):
-    path = tmp_path / "lock"
-    path.write_text("[1]")
-    with machine_lock(path):
-        assert f"process {os.getpid()} " in (holder(path) or "")
-        for text in ("nonsense", "[1]", "{}"):
-            path.write_text(text)
-            assert holder(path) == "another live campaign"
-    (tmp_path / "link").symlink_to(path)
-    with pytest.raises(MachineError, match="link"), machine_lock(tmp_path / "link"):
-        pass
+CONTEND = """
+import sys, time
+from testbed.hosts.lock import machine_lock
+for _ in range(5):
+    with machine_lock(sys.argv[1]), open(sys.argv[2], "a", buffering=1) as file:
+        file.write("in\\n")
+        time.sleep(0.02)
+        file.write("out\\n")
+"""
+
+
+@pytest.mark.slow
+def test_campaigns_that_want_the_machine_at_once_have_it_one_by_one(tmp_path):
+    words = [sys.executable, "-c", CONTEND, f"test{tmp_path}", str(tmp_path / "log")]
+    running = [subprocess.Popen(words, stderr=subprocess.DEVNULL) for _ in range(4)]
+    assert [process.wait(60) for process in running] == [0] * 4
+    assert (tmp_path / "log").read_text() == 4 * 5 * "in\nout\n"
+
+
+SIGN = (
+    "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(chr(0) + sys.argv[1]); s.listen(); print(); input()"
+)
+
+
+@needs("root")
+def test_another_user_holds_nobody_up_for_ever(tmp_path, capsys, monkeypatch):
+    """Here the others are those who run the tests: as nobody, who has no campaign."""
+    name, python = f"test{tmp_path}", os.path.realpath(sys.executable)
+    words = ["setpriv", "--reuid=65534", "--clear-groups", python, "-c", SIGN, f"{name}.squatter"]
+    squatter = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
+    try:
+        assert squatter.stdout is not None and squatter.stdout.readline() == b"\n"
+        (holder,) = holders(name)
+        assert (holder.pid, holder.user, holder.is_foreign) == (squatter.pid, "nobody", True)
+        monkeypatch.setattr(lock, "FOREIGN_S", 1.0)
+        sentence = f"waited .* for process {squatter.pid} of user nobody"
+        with pytest.raises(MachineError, match=sentence) as caught, machine_lock(name):
+            pass
+        assert "RATEBED_BESIDE=nobody" in caught.value.fix
+        assert f"waiting for process {squatter.pid} of user nobody" in capsys.readouterr().err
+        monkeypatch.setenv("RATEBED_BESIDE", "somebody, nobody")
+        with machine_lock(name):
+            assert [each.pid for each in holders(name)] == [os.getpid()]
+    finally:
+        squatter.kill()
+        squatter.wait()
 
 
 def test_a_state_file_without_an_owner_is_its_processs_as_long_as_that_lives(tmp_path):

@@ -329,11 +329,10 @@ POINT = """--system lb --workload poisson --topology srtm-lan --testbed local --
 # With a lock of its own: the machine's may be held by somebody's campaign for an hour.
 SCRIPT = """
 import sys
-from pathlib import Path
 import harness.campaign
 from ratebed.cli import main
 from testbed.hosts.lock import machine_lock
-lock = Path(sys.argv.pop(1))
+lock = sys.argv.pop(1)
 harness.campaign.machine_lock = lambda: machine_lock(lock)
 main()
 """
@@ -341,7 +340,7 @@ main()
 
 def words(folder: Path, span: str) -> list[str]:
     """A live run whose round has a length."""
-    return [sys.executable, "-c", SCRIPT, str(folder / "lock"), "run", *POINT.split(), "--set", f"round={span}",
+    return [sys.executable, "-c", SCRIPT, f"test{folder}", "run", *POINT.split(), "--set", f"round={span}",
             "--out", str(folder / "out")]  # fmt: skip
 
 
@@ -391,7 +390,7 @@ def test_the_next_campaign_removes_what_a_killed_one_left(tmp_path: Path, monkey
         until(lambda: not marked_processes(token), "the end of its agents")
         assert record.exists() and folder.is_dir()
     monkeypatch.setenv("RATEBED_STATE", str(record.parent))
-    monkeypatch.setattr("harness.campaign.machine_lock", lambda: machine_lock(tmp_path / "lock"))
+    monkeypatch.setattr("harness.campaign.machine_lock", lambda: machine_lock(f"test{tmp_path}"))
     bystander = RunState(record.parent)
     (finished,) = LocalExecutor(1).map([(small(testbed="local", system="nobody"), "id", tmp_path / "runs")])
     assert "nobody" in finished.error

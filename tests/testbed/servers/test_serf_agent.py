@@ -66,9 +66,10 @@ def test_real_agents_answer_as_modelled_ones_do(tmp_path: Path) -> None:
     with MininetSite(TOPOLOGY, tmp_path / "run", tmp_path) as site, SerfCluster(site, NAMES) as cluster:
         cluster.start()
         began_s = time.monotonic()
-        real = {name: SerfAgent(name, server.rpc_at) for name, server in cluster.servers.items()}
+        real = {name: SerfAgent(name, server.reached_at()) for name, server in cluster.servers.items()}
         for name, agent in real.items():  # from outside of their namespaces
-            agent.rpc = SerfRpc(cluster.servers[name].rpc.connect, name, ANSWER_S)
+            server = cluster.servers[name]
+            agent.rpc = SerfRpc(server.rpc.connect, name, server.reached_at().secret, ANSWER_S)
         assert all(node.handle(Start(None), 0) == [] for node in real.values())
 
         def ask(name: str) -> Coordinate:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -10,6 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import OPEN_ACL_UNSAFE
+from msgspec import structs
 
 from core.errors import MachineError, SpecError
 from core.units import MILLISECOND_NS
@@ -19,7 +24,9 @@ from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
+from testbed.servers.redis import SERVER, packed
 from testbed.servers.serf import SerfCluster, SerfServer
+from testbed.servers.serf_rpc import SerfRpc
 from testbed.servers.zookeeper import ZooKeeperServer, kazoo_client
 from testbed.topologies.topology import Link, Topology, mesh
 from tests.live import needs
@@ -113,7 +120,7 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
 
     def connect() -> socket.socket:
         try:
-            return far.connect("n1", server.at[1], 2.0)
+            return far.connect("n1", server.at.port, 2.0)
         except MachineError as error:
             raise ConnectionRefusedError from error  # kazoo tries again
 
@@ -142,7 +149,8 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
 _CLIENT = """
 import sys, time
 from testbed.servers.zookeeper import kazoo_client
-client = kazoo_client((sys.argv[1], int(sys.argv[2])), 0.5)
+from testbed.nodes.planes import ServerAt
+client = kazoo_client(ServerAt(sys.argv[1], int(sys.argv[2]), sys.argv[3]), 0.5)
 client.start()
 client.create("/e", b"", ephemeral=True)
 print("there", flush=True)
@@ -154,7 +162,7 @@ time.sleep(60)
 @pytest.mark.slow
 def test_a_session_ends_some_time_after_its_client(near: Site) -> None:
     with ZooKeeperServer(near, "n2", tick_ms=100) as server:
-        words = [sys.executable, "-c", _CLIENT, *map(str, server.at)]
+        words = [sys.executable, "-c", _CLIENT, *map(str, (server.at.address, server.at.port, server.at.secret))]
         child = subprocess.Popen(words, stdout=subprocess.PIPE)
         try:
             assert child.stdout is not None and child.stdout.readline() == b"there\n"
@@ -207,3 +215,74 @@ def test_servers_of_a_killed_harness_end_and_clean_removes_their_data(tmp_path: 
         found = remove_left(state)
     assert not found.stuck and f"folder {tmp_path / 'run'}" in found.removed
     assert not (tmp_path / "run").exists() and not list(state.iterdir())
+
+
+# --- strangers -------------------------------------------------------------------------------------------------------
+
+
+ATTEMPTS = (
+    ("create", "/mine", b"x"),
+    ("create", "/zookeeper/mine", b"x"),
+    ("create", "/ratebed/mine", b"x"),
+    ("get_children", "/"),
+    ("get_children", "/ratebed"),
+    ("get", "/ratebed/t1"),
+    ("set", "/ratebed/t1", b"x"),
+    ("delete", "/ratebed/t2"),
+    ("set_acls", "/", OPEN_ACL_UNSAFE),
+)
+
+
+@needs("zookeeper")
+@pytest.mark.slow
+def test_zookeeper_gives_strangers_nothing_and_takes_nothing_from_them(near: Site) -> None:
+    with ZooKeeperServer(near, "n1") as server:
+        ours = kazoo_client(server.at, 8.0)
+        ours.start()
+        ours.create("/ratebed/t1", b"1", makepath=True)
+        ours.create("/ratebed/t2", b"2", ephemeral=True)
+        wrong = kazoo_client(structs.replace(server.at, secret="guess"), 8.0)
+        for stranger in (KazooClient(f"{server.at.address}:{server.at.port}"), wrong):
+            stranger.start()
+            for attempt, *arguments in ATTEMPTS:
+                with pytest.raises(NoAuthError):
+                    getattr(stranger, attempt)(*arguments)
+            stranger.stop(), stranger.close()
+        assert ours.get("/ratebed/t1")[0] == b"1" and set(ours.get_children("/")) == {"ratebed", "zookeeper"}
+        server.kill()
+        server.start()  # what was shut stays shut
+        stranger = KazooClient(f"{server.at.address}:{server.at.port}")
+        stranger.start()
+        with pytest.raises(NoAuthError):
+            stranger.create("/mine")
+        for client in (ours, stranger):
+            client.stop(), client.close()
+
+
+@needs("serf")
+def test_serf_answers_no_stranger_and_lets_none_join(near: Site, tmp_path: Path) -> None:
+    with SerfCluster(near, ["n1", "n2"]) as cluster, SerfServer(near, "n3") as stranger:
+        cluster.start()
+        ours = cluster.servers["n1"]
+        for secret in ("", "guess"):
+            with SerfRpc(ours.rpc.connect, "n1", secret) as rpc, pytest.raises(MachineError, match="refuses auth"):
+                rpc.alive()
+        with pytest.raises(MachineError, match="refuses join"):
+            stranger.rpc.join([ours.gossip])  # it has another key
+        assert ours.rpc.alive() == ["n1", "n2"] and stranger.rpc.alive() == ["n3"]
+        settings = near.folder / "serf-n1" / "settings.json"
+        assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+        secret = ours.reached_at().secret
+        words = [word for _, pid in near.processes for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+        assert not any(secret in word for word in words)
+
+
+@needs("redis")
+def test_redis_answers_no_stranger(near: Site) -> None:
+    with SERVER.beside(near, "n1", "of-this-run") as server:
+        at = server.reached_at()
+        for script in (packed("SET", "k", "v"), packed("KEYS", "*"), packed("AUTH", "guess") + packed("KEYS", "*")):
+            with socket.create_connection((at.address, at.port), 2) as stranger:
+                stranger.sendall(script + packed("QUIT"))
+                answer = stranger.makefile("rb").read()
+            assert answer.startswith((b"-NOAUTH", b"-WRONGPASS")) and b"+PONG" not in answer

@@ -196,7 +196,7 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(
     def connect() -> socket.socket:
         if away:
             raise ConnectionRefusedError
-        return socket.create_connection(server.at, 2)
+        return socket.create_connection((server.at.address, server.at.port), 2)
 
     through(monkeypatch, connect)
     with (
@@ -223,7 +223,7 @@ def test_a_session_that_ran_out_while_nobody_could_reach_zookeeper_is_expired(
 def test_a_store_without_zookeeper_says_so(server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.servers.zookeeper_store.WIPE_S", 0.3)
     server.stop()
-    with pytest.raises(MachineError, match=f"no ZooKeeper at 127.0.0.1:{server.at[1]}"):
+    with pytest.raises(MachineError, match=f"no ZooKeeper at 127.0.0.1:{server.at.port}"):
         ZooKeeperStore("store", server.at, SESSION_NS).handle(Start(None), 0)
 
 
