@@ -16,13 +16,13 @@ from systems.api import (
     Message,
     SetTimer,
     Start,
+    Step,
     System,
     Timer,
     Verdict,
 )
 from systems.conformance import check_decided, check_message, check_same, check_system, check_timers
 from systems.loader import load_system
-from testbed.nodes.journal import Step
 from testbed.virtual.bench import VirtualBench
 from tests.systems.canaries import (
     Count,
