@@ -7,7 +7,7 @@ import msgspec
 
 from core.errors import HarnessError
 from core.registry import configure
-from core.units import SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.plane import SoakPlane
 from harness.soak.schedule import SoakSchedule
 from systems.api import Arrival, Invariant, Node, Report, RunHistory, Step, System
@@ -22,8 +22,8 @@ from testbed.virtual.scheduler import EventLoop, event_loop
 # All nodes are idle, and replicas equal, at most so long after the last fault and the last request: a stream waits at
 # most 120 s before it sends again what was lost, and what then comes is passed on.
 REST_NS = 130 * SECOND_NS
-_STEP_NS = SECOND_NS // 2
-PATIENCE_NS = 2 * SECOND_NS  # nobody is at rest before: what is said last is still to be taken in
+_STEP_NS = 470 * MILLISECOND_NS  # no multiple of anybody's period
+PATIENCE_NS = 4 * SECOND_NS  # nobody is at rest before: what is said last is still to be taken in
 PLACED_PATIENCE_NS = 20 * SECOND_NS  # for sessions that run out and brokers that are taken for dead
 
 RULES = "keeps its interface"  # the invariant that the referee of every run keeps
@@ -125,7 +125,7 @@ def _run(loop: EventLoop, schedule: SoakSchedule, faults: Sequence[Fault], is_pl
     while not _is_at_rest(loop, is_placed):
         if loop.now_ns >= healed_ns + REST_NS:
             return False
-        loop.run(loop.now_ns + _STEP_NS)
+        loop.run(min(loop.now_ns + _STEP_NS, healed_ns + REST_NS))
     return True
 
 

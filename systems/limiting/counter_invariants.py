@@ -1,72 +1,93 @@
-"""What holds of the counter: what a node was told counts, whatever else it may not know."""
+"""What holds of the counter: it decides by all that it was told and took itself, and says no more than it knows."""
 
-from collections import defaultdict
-from fractions import Fraction
+from dataclasses import dataclass, field, replace
 
-from core.units import SECOND_NS
-from systems.api import Arrival, Decide, Delivery, Invariant, RunHistory, Start, Verdict, Violation
-from systems.invariants import NO_VAIN_REJECTION, Meter, config_limit, tokens
-from systems.limiting.counter_common import Delta, TaggedDelta
+from systems.api import Arrival, Decide, Delivery, Invariant, RunHistory, Send, Start, Verdict, Violation
+from systems.invariants import NO_VAIN_REJECTION, config_limit
+from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.crdt_counter_literal import Slot, unpacked
 from systems.parts.limit import Limit
 from systems.parts.user_key import user_key
 
-Counts = dict[bytes, dict[Slot, int]]  # user -> slot -> tokens
-Spent = dict[tuple[bytes, Slot], list[tuple[int, int]]]  # (true_ns, cost) of what was admitted in a slot, in order
+
+@dataclass(frozen=True)
+class _Account:
+    """A user at one node, as thesis 3.1 has it; ``allowed``: ticks, as of ``at_ns`` on some node's clock."""
+
+    allowed: int
+    at_ns: int
+    counts: dict[Slot, int] = field(default_factory=dict)
+
+    def of_now(self, limit: Limit, now_ns: int) -> "_Account":
+        """Refilled; what is allowed is never more than a bucket beyond what is known to be taken."""
+        if now_ns <= self.at_ns:
+            return self
+        most = (sum(self.counts.values()) + limit.capacity) * limit.token_ticks
+        grown = self.allowed + (now_ns - self.at_ns) * limit.ticks_per_ns
+        return replace(self, allowed=grown if grown < most else most, at_ns=now_ns)
+
+    def joined(self, other: "_Account") -> "_Account":
+        """The least that is as much as both."""
+        newer = other if (other.allowed, other.at_ns) > (self.allowed, self.at_ns) else self
+        slots = {*self.counts, *other.counts}
+        counts = {slot: max(self.counts.get(slot, 0), other.counts.get(slot, 0)) for slot in slots}
+        return _Account(newer.allowed, newer.at_ns, counts)
+
+    def has_room(self, cost: int, limit: Limit) -> bool:
+        """Whether whole tokens are there."""
+        return (sum(self.counts.values()) + cost) * limit.token_ticks <= self.allowed
 
 
-def _what_it_was_told(history: RunHistory) -> Violation | None:
-    """All that a node was told of, and took itself, fits into one bucket: it is in debt for what others admitted.
+Accounts = dict[bytes, _Account]
 
-    A slot that was told to hold k tokens is taken for its first k, in all lives of its node: the earlier, the fewer
-    of them are in use.  Clocks that are apart bring what is refilled between their readings.
-    """
-    limit, config = config_limit(history), history.config
-    counts: dict[str, Counts] = {}
+
+def _told(message: object, limit: Limit) -> Accounts:
+    if not isinstance(message, Delta | TaggedDelta):
+        return {}
+    rows = unpacked(message, limit).items()
+    return {user: _Account(bucket.limit_ticks, bucket.refilled_at_ns, dict(bucket.counts)) for user, bucket in rows}
+
+
+def _by_what_it_knows(history: RunHistory) -> Violation | None:
+    """Every verdict follows from what the node was told and took itself, and no message holds more than that."""
+    config, limit = history.config, config_limit(history)
+    if config.refill_cap != "bucket" or not config.whole_tokens:
+        return None  # printed rules, which bound nothing
+    known: dict[str, Accounts] = {}
     own: dict[str, Slot] = {}
-    spent: Spent = defaultdict(list)
     for step in history.steps:
+        mine = known.setdefault(step.node, {})
         match step.event:
             case Start(snapshot):
-                born = step.at_ns if config.slots == "incarnation" else 0
-                own[step.node], counts[step.node] = (history.names.index(step.node), born), {}
-                _learn(counts[step.node], snapshot, limit)
+                own[step.node] = history.names.index(step.node), _born(config, step.at_ns)
+                known[step.node] = mine = _told(snapshot, limit)
             case Delivery(_, message):
-                _learn(counts[step.node], message, limit)
-            case Arrival(request) if Decide(request.id, Verdict.ADMIT) in step.effects:
+                for user, account in _told(message, limit).items():
+                    mine[user] = mine[user].joined(account) if user in mine else account
+            case Arrival(request):
                 user = user_key(request.user)
-                known, slot = counts[step.node].setdefault(user, {}), own[step.node]
-                known[slot] = known.get(slot, 0) + request.cost
-                spent[user, slot].append((step.true_ns, request.cost))
-                used = _in_use(known, user, spent, limit)
-                allowed = limit.capacity + limit.rate_rps * history.clocks_apart_ns / SECOND_NS
-                if used > allowed:
-                    what = f"admits {request.user} {request.cost}, in all {tokens(used)} that it knows of"
-                    return Violation(step.true_ns, step.node, what)
+                account = mine.get(user) or _Account(limit.capacity * limit.token_ticks, step.at_ns)
+                account, slot = account.of_now(limit, step.at_ns), own[step.node]
+                admitted = Decide(request.id, Verdict.ADMIT) in step.effects
+                if admitted != account.has_room(request.cost, limit):
+                    taken, room = sum(account.counts.values()), account.allowed / limit.token_ticks
+                    what = f"{'admits' if admitted else 'rejects'} {request.user} {request.cost}"
+                    return Violation(step.true_ns, step.node, what + f" after {taken} known, of {room:.6g}")
+                counts = {**account.counts, slot: account.counts.get(slot, 0) + request.cost * admitted}
+                mine[user] = replace(account, counts=counts)
+        for effect in step.effects:
+            said = _told(effect.message, limit) if isinstance(effect, Send) else {}
+            for user, account in said.items():
+                mine_now = mine.get(user, _Account(0, 0))
+                more = any(count > mine_now.counts.get(slot, 0) for slot, count in account.counts.items())
+                if more or account.allowed > mine_now.allowed:
+                    what = "more tokens taken" if more else "more tokens allowed"
+                    return Violation(step.true_ns, step.node, f"tells of {what} than it knows of")
     return None
 
 
-def _learn(counts: Counts, message: object, limit: Limit) -> None:
-    if isinstance(message, Delta | TaggedDelta):
-        for user, bucket in unpacked(message, limit).items():
-            mine = counts.setdefault(user, {})
-            for slot, count in bucket.counts.items():
-                mine[slot] = max(mine.get(slot, 0), count)
+def _born(config: Config, at_ns: int) -> int:
+    return at_ns if config.slots == "incarnation" else 0
 
 
-def _in_use(known: dict[Slot, int], user: bytes, spent: Spent, limit: Limit) -> Fraction:
-    """Tokens in use after the last of those known, each slot's first ones."""
-    rows: list[tuple[int, int]] = []
-    for slot, count in known.items():
-        for at_ns, cost in spent[user, slot]:
-            rows.append((at_ns, min(cost, count)))
-            count -= cost
-            if count <= 0:
-                break
-    meter, used = Meter(limit), Fraction(0)
-    for at_ns, cost in sorted(rows):
-        used = meter.take(at_ns, cost)
-    return used
-
-
-COUNTER_INVARIANTS = (Invariant("what it was told counts", _what_it_was_told), NO_VAIN_REJECTION)
+COUNTER_INVARIANTS = (Invariant("decides by what it knows", _by_what_it_knows), NO_VAIN_REJECTION)

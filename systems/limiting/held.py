@@ -12,12 +12,16 @@ _ROUNDING = 1e-9  # of a limit: the law's floats
 
 
 def _conserved(history: RunHistory) -> Violation | None:
-    """The parts of all nodes are the whole limit at rest, if no message was lost and nobody crashed."""
+    """The parts of all nodes are the whole limit at rest, if no message was lost and nobody crashed.
+
+    Whom a node has forgotten already is left out: it is forgotten everywhere, hardly later.
+    """
     if not history.at_rest or history.faults - _LATE or getattr(history.config, "pairing", "") == "latest":
         return None
     whole = MILLION * len(history.names)
-    for user in sorted(set[str]().union(*history.holdings.values())):
-        parts = [held.get(user, MILLION) for held in history.holdings.values()]
+    everywhere = set.intersection(*(set(held) for held in history.holdings.values()))
+    for user in sorted(everywhere):
+        parts = [held[user] for held in history.holdings.values()]
         if sum(parts) != whole:
             return Violation(history.end_ns, "", f"the shares of {user} add up to {sum(parts)} parts of {whole}")
     return None
