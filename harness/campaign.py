@@ -133,7 +133,7 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     return Finished(spec, run_id, seconds)
 
 
-def _live_with_the_parent() -> None:
+def live_with_the_parent() -> None:
     """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -175,7 +175,7 @@ class LocalExecutor:
             for item in work_list:
                 yield work(*item)
             return
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_live_with_the_parent)
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=live_with_the_parent)
         try:
             # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
             # of them locked for ever.

@@ -7,7 +7,21 @@ from typing import NoReturn
 import typer
 
 from core.errors import HarnessError, MachineError, SpecError
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, threshold
+from ratebed.verbs import (
+    calibrate,
+    claims,
+    clean,
+    compare,
+    doctor,
+    fetch,
+    figures,
+    listing,
+    plan,
+    run,
+    show,
+    soak,
+    threshold,
+)
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -29,6 +43,7 @@ app.command("claims")(claims.claims)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
 app.command("show")(show.show)
+app.command("soak")(soak.soak)
 app.command("threshold")(threshold.threshold)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)

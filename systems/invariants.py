@@ -107,7 +107,9 @@ def _timers(history: RunHistory) -> Violation | None:
             set_to_ns = due.pop(key, None)
             stepped = set_to_ns is not None and "clock-skew" in history.faults  # the clock, since it was set
             if set_to_ns != step.event.due_at_ns and not stepped:
-                return Violation(step.true_ns, step.node, f"timer {step.event.name!r} rang unset: timers die in a crash")
+                return Violation(
+                    step.true_ns, step.node, f"timer {step.event.name!r} rang unset: timers die in a crash"
+                )
         for effect in step.effects:
             if isinstance(effect, SetTimer):
                 due[step.node, step.incarnation, effect.name] = effect.at_ns

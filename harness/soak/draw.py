@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from core.clients import Role
-from core.records import Json
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.schedule import Asked, SoakSchedule, Told, fault_row
@@ -54,9 +51,6 @@ class _Dice:
 
     def between(self, low_ns: int, high_ns: int) -> int:
         return int(self._rng.integers(low_ns, max(low_ns + 1, high_ns)))
-
-    def rng(self) -> np.random.Generator:
-        return self._rng
 
 
 def system_of(seed: int) -> str:
@@ -110,9 +104,7 @@ def _names(dice: _Dice, load: Load) -> tuple[list[str], list[str]]:
 # --- what goes wrong -------------------------------------------------------------------------------
 
 
-def _troubles(
-    seed: int, variant: SoakVariant, everyone: list[str], homes: dict[str, str]
-) -> list[tuple[Fault, ...]]:
+def _troubles(seed: int, variant: SoakVariant, everyone: list[str], homes: dict[str, str]) -> list[tuple[Fault, ...]]:
     """Of each kind none, one or several; a quarter of all schedules is calm."""
     dice = _Dice(seed, "troubles")
     if dice.chance(0.25):
@@ -244,9 +236,3 @@ def _wishes(dice: _Dice, client: str) -> list[Told]:
                 if dice.chance(0.5):
                     wishes.append(Told(dice.between(end_ns + 1, LOAD_END_NS), client, topic, role=role.value))
     return wishes
-
-
-def row_text(row: Json) -> str:
-    """A fault's row in a few words."""
-    more = " ".join(str(value) for key, value in row.items() if key not in ("kind", "at"))
-    return f"{row['at']} {row['kind']} {more}"

@@ -29,9 +29,7 @@ class SoakPlane:
             del self._drains[key]
         reports: list[tuple[str, object]] = [(broker, Drained(topic)) for broker, topic in drained]
         for (broker, topic), consumers in self._open.items():
-            producers = sum(
-                where == broker and theirs == topic for (_, theirs), where in self._attached.items()
-            )
+            producers = sum(where == broker and theirs == topic for (_, theirs), where in self._attached.items())
             in_rps = producers * RATE_RPS
             reports.append((broker, Traffic(topic, in_rps, in_rps * len(consumers))))
         return reports

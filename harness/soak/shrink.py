@@ -100,9 +100,7 @@ def minimised(entries: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) 
 def _without(schedule: SoakSchedule, name: str) -> SoakSchedule:
     gone = {name, name + AGENT}
     nodes = tuple(node for node in schedule.nodes if node not in gone)
-    troubles = tuple(
-        trouble for trouble in schedule.troubles if not any(gone & _named(row) for row in trouble)
-    )
+    troubles = tuple(trouble for trouble in schedule.troubles if not any(gone & _named(row) for row in trouble))
     return msgspec.structs.replace(
         schedule,
         nodes=nodes,

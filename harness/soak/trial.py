@@ -10,7 +10,7 @@ from core.registry import configure
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.plane import SoakPlane
 from harness.soak.schedule import SoakSchedule
-from systems.api import Arrival, Invariant, Node, Report, RunHistory, Step, System
+from systems.api import Invariant, Node, Report, RunHistory, Step, System
 from systems.invariants import COMMON
 from systems.loader import load_system
 from systems.placement.cast import AGENT
@@ -197,8 +197,3 @@ def ground(schedule: SoakSchedule, everyone: Sequence[str]) -> Topology:
     ends += list(zip(switches, switches[1:], strict=False))
     links = tuple(Link(a, b, schedule.delay_ns, schedule.jitter_ns) for a, b in ends)
     return Topology("soak", (*hosts, *(Host(name, role=SWITCH) for name in switches)), links)
-
-
-def asks(step: Step) -> bool:
-    """Whether a user came with this step."""
-    return isinstance(step.event, Arrival)

@@ -247,7 +247,9 @@ def _conserved(history: RunHistory) -> Violation | None:
                     held[topic][step.node] = _amounts(rate_rps, burst_count)
         for topic, parts in decided.items():
             if _whole(parts) != wholes[topic] or len(parts) != len(splits[topic]):
-                return Violation(step.true_ns, step.node, f"gives {_whole(parts)} of {topic}, which has {wholes[topic]}")
+                return Violation(
+                    step.true_ns, step.node, f"gives {_whole(parts)} of {topic}, which has {wholes[topic]}"
+                )
     for topic, parts_of in held.items() if history.at_rest else ():
         if parts_of and _whole(parts_of.values()) != wholes[topic]:
             what = f"brokers have {_whole(parts_of.values())} of {topic}, which has {wholes[topic]}"

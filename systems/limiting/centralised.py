@@ -188,7 +188,9 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
                 meters, asked = {}, set()
             case Arrival(request):
                 admitted = Decide(request.id, Verdict.ADMIT) in step.effects
-                yield Taking(step, meters.setdefault(request.user, Meter(limit)), limit.capacity, request.cost, admitted)
+                yield Taking(
+                    step, meters.setdefault(request.user, Meter(limit)), limit.capacity, request.cost, admitted
+                )
             case Delivery(source, TokenRequest(request_id, user, cost)) if (source, request_id) not in asked:
                 asked.add((source, request_id))
                 admitted = Send(source, Answer(request_id, True)) in step.effects

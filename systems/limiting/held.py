@@ -7,7 +7,9 @@ from systems.invariants import config_limit, within
 from systems.limiting.throttling_users import Demand
 from systems.parts.portion import MILLION
 
-_LATE = frozenset({"link-duplication", "link-reordering", "handover", "clock-skew"})  # messages come through all the same
+_LATE = frozenset(
+    {"link-duplication", "link-reordering", "handover", "clock-skew"}
+)  # messages come through all the same
 _ROUNDING = 1e-9  # of a limit: the law's floats
 
 
@@ -34,12 +36,16 @@ def _same_total(history: RunHistory) -> Violation | None:
     limits: dict[int, dict[str, float]] = defaultdict(dict)
     for step in history.steps:
         if isinstance(step.event, Report) and isinstance(step.event.measurement, Demand):
-            mine = next(effect.value for effect in step.effects if isinstance(effect, Sample) and effect.metric == "limit")
+            mine = next(
+                effect.value for effect in step.effects if isinstance(effect, Sample) and effect.metric == "limit"
+            )
             of_cycle = limits[step.event.measurement.cycle]
             of_cycle[step.node] = mine
             total = history.config.l_total
             if len(of_cycle) == len(history.names) and abs(sum(of_cycle.values()) - total) > _ROUNDING * total:
-                what = f"the limits of cycle {step.event.measurement.cycle} add up to {sum(of_cycle.values())} of {total}"
+                what = (
+                    f"the limits of cycle {step.event.measurement.cycle} add up to {sum(of_cycle.values())} of {total}"
+                )
                 return Violation(step.true_ns, step.node, what)
     return None
 

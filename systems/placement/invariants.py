@@ -132,7 +132,9 @@ def _nothing_lost(history: RunHistory) -> Violation | None:
             plane.effect(effect, step, drains=True)
             if isinstance(effect, Actuate) and isinstance(effect.command, Open):
                 topic = effect.command.topic
-                others = [name for name in plane.draining.get(topic, ()) if name != step.node and name in plane.heard_ns]
+                others = [
+                    name for name in plane.draining.get(topic, ()) if name != step.node and name in plane.heard_ns
+                ]
                 if others:
                     what = f"accepts {topic} before {others[0]} has delivered what it acknowledged"
                     return Violation(step.true_ns, step.node, what)
