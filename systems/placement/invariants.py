@@ -51,17 +51,26 @@ class _Plane:
             case Start() if step.node == STORE:
                 self.heard_ns.clear()
             case Delivery(source, message) if step.node == STORE:
-                if source in self.heard_ns or (isinstance(message, Beat) and message.opens):
+                opens = isinstance(message, Beat) and message.opens
+                if opens:
+                    self._ended(source)
+                if source in self.heard_ns or opens:
                     self.heard_ns[source] = step.at_ns
             case Timer("sessions") if step.node == STORE:
-                alive = {name: at_ns for name, at_ns in self.heard_ns.items() if step.at_ns - at_ns < self.session_ns}
-                self.heard_ns = alive
+                for name in [name for name, at_ns in self.heard_ns.items() if step.at_ns - at_ns >= self.session_ns]:
+                    self._ended(name)
             case Report(Drained(topic)):
                 self.draining.get(topic, {}).pop(step.node, None)
             case Report(Wanted(topic, role, wanted)):
                 self.wanted.pop((step.node, topic, role), None)
                 if wanted:
                     self.wanted[step.node, topic, role] = None
+
+    def _ended(self, name: str) -> None:
+        """A session is over: what its broker has not delivered yet holds nobody back any more."""
+        self.heard_ns.pop(name, None)
+        for brokers in self.draining.values():
+            brokers.pop(name, None)
 
     def effect(self, effect: Effect, step: Step, drains: bool) -> None:
         """A command to the data plane."""
