@@ -63,7 +63,9 @@ def draw(seed: int) -> SoakSchedule:
     system = system_of(seed)
     variant = _Dice(seed, "variant").one(SOAKED[system])
     dice = _Dice(seed, "ground")
-    delay_ns = dice.one((0, 1, 5, 20, 100)) * MILLISECOND_NS
+    # Clients of topics wait at most a second for an answer that takes four ways of up to four links.
+    delays_ms = (0, 1, 5, 20) if variant.load is Load.TOPICS else (0, 1, 5, 20, 100)
+    delay_ns = dice.one(delays_ms) * MILLISECOND_NS
     jitter_ns = dice.one((0, 0, delay_ns // 2))
     names, everyone = _names(dice, variant.load)
     homes: dict[str, str] = {}

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from core.errors import SpecError
+from core.records import Json
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Played, play
 from systems.placement.cast import AGENT
@@ -100,7 +101,8 @@ def minimised(entries: Sequence[Item], fails: Callable[[Sequence[Item]], bool]) 
 def _without(schedule: SoakSchedule, name: str) -> SoakSchedule:
     gone = {name, name + AGENT}
     nodes = tuple(node for node in schedule.nodes if node not in gone)
-    troubles = tuple(trouble for trouble in schedule.troubles if not any(gone & _named(row) for row in trouble))
+    rows = [[_narrowed(row, gone) for row in trouble] for trouble in schedule.troubles]
+    troubles = tuple(tuple(trouble) for trouble in rows if not any(gone & _named(row) for row in trouble))
     return msgspec.structs.replace(
         schedule,
         nodes=nodes,
@@ -112,7 +114,11 @@ def _without(schedule: SoakSchedule, name: str) -> SoakSchedule:
     )
 
 
-def _named(row: dict[str, object]) -> set[object]:
-    side = row.get("side") or ()
-    assert isinstance(side, list | tuple)
-    return {row.get("node"), row.get("copy_from"), row.get("host"), *side}
+def _narrowed(row: Json, gone: set[str]) -> Json:
+    """A partition without them, if anybody is left to be cut off."""
+    left = [name for name in row.get("side", ()) if name not in gone]
+    return {**row, "side": left} if left else row
+
+
+def _named(row: Json) -> set[str]:
+    return {row.get("node", ""), row.get("copy_from", ""), row.get("host", ""), *row.get("side", ())}
