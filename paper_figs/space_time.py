@@ -14,12 +14,13 @@ from harness.soak.trial import Played
 from paper_figs.drawing import GREY, INK, SMALL, categories, label, marks, sheet
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Artist, Axes
-from paper_figs.style import Style, series
+from paper_figs.style import SERIES, Dashes, Style, series
 from systems.api import Decide, Delivery, Send, Step, Verdict
 from testbed.faults import ClockSkew, Crash, Handover, Heal, LinkDuplication, LinkFault, LinkLoss, LinkReordering
 from testbed.faults import Partition, Restart
 
-ARROWS_MAXIMUM = 160
+ARROWS_MAXIMUM, KINDS_MAXIMUM = 160, 12
+DASHES: tuple[Dashes, ...] = ("-", "--")  # after all colours, all colours again
 WIDTH_INCHES, ROW_INCHES = 7.0, 0.42
 BROKEN = Style("broken here", "#D55E00", "*", "-")
 ADMITTED = Style("admitted", INK, "^", "-")
@@ -62,11 +63,11 @@ def flights(steps: Sequence[Step]) -> list[Flight]:
 
 def draw_space_time(played: Played, stem: Path) -> list[Path]:
     """Draw a trial into ``stem``.svg and ``stem``.png; returns these."""
-    names = list(dict.fromkeys([*(step.node for step in played.steps), *played.schedule.nodes]))
-    rows = {name: float(place) for place, name in enumerate(names)}
     from_s, to_s = _window(played)
     steps = [step for step in played.steps if from_s <= step.true_ns / SECOND_NS <= to_s]
     shown, left_out = _chosen(flights(steps))
+    names = _names(played, shown)
+    rows = {name: float(place) for place, name in enumerate(names)}
     drawing = sheet(WIDTH_INCHES, 1.6 + ROW_INCHES * len(names))
     axes = drawing.subplots()
     categories(axes, names, "y", between=False)
@@ -102,12 +103,22 @@ def _window(played: Played) -> tuple[float, float]:
     return max(0, first_ns - room_ns) / SECOND_NS, (last_ns + room_ns) / SECOND_NS
 
 
+def _names(played: Played, shown: Sequence[Flight]) -> list[str]:
+    """The nodes that anything drawn happens at, in the order of the deployment."""
+    seen = {name for flight in shown for name in (flight.source, flight.target)}
+    seen |= {breach.node for breach in played.breaches} | {one.node for one in played.schedule.requests}
+    seen |= {getattr(fault, "node", "") for fault in played.schedule.faults()}
+    every = list(dict.fromkeys([*played.schedule.nodes, *(step.node for step in played.steps)]))
+    return [name for name in every if name in seen] or every
+
+
 def _chosen(every: Sequence[Flight]) -> tuple[list[Flight], dict[str, int]]:
     """At most so many arrows; the kinds that are left out, with their numbers."""
     left_out: dict[str, int] = {}
     counts = Counter(flight.kind for flight in every)
     for kind, count in counts.most_common():
-        if sum(counts.values()) - sum(left_out.values()) <= ARROWS_MAXIMUM or len(left_out) == len(counts) - 1:
+        few = sum(counts.values()) - sum(left_out.values()) <= ARROWS_MAXIMUM
+        if len(counts) <= 3 or (few and len(counts) - len(left_out) <= KINDS_MAXIMUM):
             break
         left_out[kind] = count
     return [flight for flight in every if flight.kind not in left_out], left_out
@@ -137,11 +148,11 @@ def _troubles(axes: Axes, played: Played, rows: Mapping[str, float], window: tup
                 cut[side] = at_s
             case Heal(_, side) if side in cut:
                 _band(axes, rows, side, (cut.pop(side), at_s), window)
-            case Handover(_, node, _) | ClockSkew(_, node, _):
+            case Handover(_, node, _) | ClockSkew(_, node, _) if node in rows:
                 marks(axes, [at_s], [rows[node]], CHANGED, 4.0)
                 seen["changed"] = CHANGED
     for node, row in rows.items():
-        if node not in down:
+        if node not in down and node in rows:
             axes.plot([since[node], window[1]], [row] * 2, **line)
     _bars(axes, played, window)
     return [key(look, line=False) for look in seen.values()]
@@ -193,7 +204,7 @@ def _bar(axes: Axes, span: tuple[float, float], text: str, level: int, window: t
 def _messages(axes: Axes, shown: Sequence[Flight], rows: Mapping[str, float]) -> list[Artist]:
     """Arrows, a colour a kind; a lost message ends half-way in a small cross."""
     kinds = list(dict.fromkeys(flight.kind for flight in shown))
-    looks = {kind: series(kind, place) for place, kind in enumerate(kinds)}
+    looks = {kind: series(kind, place, dashes=DASHES[place // len(SERIES) % 2]) for place, kind in enumerate(kinds)}
     for flight in shown:
         colour, sent_s = looks[flight.kind].colour, flight.sent_ns / SECOND_NS
         source, target = rows[flight.source], rows.get(flight.target, rows[flight.source])
