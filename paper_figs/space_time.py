@@ -16,8 +16,18 @@ from paper_figs.keys import key, legend_above
 from paper_figs.light import Artist, Axes
 from paper_figs.style import SERIES, Dashes, Style, series
 from systems.api import Decide, Delivery, Send, Step, Verdict
-from testbed.faults import ClockSkew, Crash, Handover, Heal, LinkDuplication, LinkFault, LinkLoss, LinkReordering
-from testbed.faults import Partition, Restart
+from testbed.faults import (
+    ClockSkew,
+    Crash,
+    Handover,
+    Heal,
+    LinkDuplication,
+    LinkFault,
+    LinkLoss,
+    LinkReordering,
+    Partition,
+    Restart,
+)
 
 ARROWS_MAXIMUM, KINDS_MAXIMUM = 160, 12
 DASHES: tuple[Dashes, ...] = ("-", "--")  # after all colours, all colours again
@@ -93,8 +103,7 @@ def draw_space_time(played: Played, stem: Path) -> list[Path]:
 def _window(played: Played) -> tuple[float, float]:
     """From the first that happens to the last, or to what breaks."""
     schedule = played.schedule
-    instants = [fault.at_ns for fault in schedule.faults()]
-    instants += [one.at_ns for one in (*schedule.requests, *schedule.told)] or [0]
+    instants = schedule.instants_ns()
     last_ns = max([*instants, *(breach.at_ns for breach in played.breaches)])
     if played.breaches:
         last_ns = min(last_ns, max(breach.at_ns for breach in played.breaches))
@@ -130,12 +139,11 @@ def _troubles(axes: Axes, played: Played, rows: Mapping[str, float], window: tup
     since = dict.fromkeys(rows, window[0])
     cut: dict[tuple[str, ...], float] = {}
     seen: dict[str, Style] = {}
-    line = {"color": INK, "linewidth": 0.8, "zorder": 2}
     for fault in played.schedule.faults():
         at_s = fault.at_ns / SECOND_NS
         match fault:
             case Crash(_, node):
-                axes.plot([since[node], at_s], [rows[node]] * 2, **line)
+                _life(axes, rows[node], (since[node], at_s))
                 down[node] = at_s
                 marks(axes, [at_s], [rows[node]], CRASHED, 5.0)
                 seen["crash"] = CRASHED
@@ -153,9 +161,13 @@ def _troubles(axes: Axes, played: Played, rows: Mapping[str, float], window: tup
                 seen["changed"] = CHANGED
     for node, row in rows.items():
         if node not in down and node in rows:
-            axes.plot([since[node], window[1]], [row] * 2, **line)
+            _life(axes, row, (since[node], window[1]))
     _bars(axes, played, window)
     return [key(look, line=False) for look in seen.values()]
+
+
+def _life(axes: Axes, row: float, span: tuple[float, float]) -> None:
+    axes.plot(span, [row, row], color=INK, linewidth=0.8, zorder=2)
 
 
 def _band(

@@ -80,7 +80,7 @@ def _one_verdict(history: RunHistory) -> Violation | None:
 
 
 def undecided(history: RunHistory, since_ns: int = 0) -> Violation | None:
-    """The first request, of those that arrived from ``since_ns`` on, without a verdict: its node has not crashed since."""
+    """The first request, from ``since_ns`` on, that has no verdict although its node has not crashed since."""
     open_at = {}
     for step in history.steps:
         if isinstance(step.event, Arrival) and step.event.request.at_ns >= since_ns:
@@ -110,9 +110,7 @@ def _timers(history: RunHistory) -> Violation | None:
             set_to_ns = due.pop(key, None)
             stepped = set_to_ns is not None and "clock-skew" in history.faults  # the clock, since it was set
             if set_to_ns != step.event.due_at_ns and not stepped:
-                return Violation(
-                    step.true_ns, step.node, f"rang timer {step.event.name!r} unset"
-                )
+                return Violation(step.true_ns, step.node, f"rang timer {step.event.name!r} unset")
         for effect in step.effects:
             if isinstance(effect, SetTimer):
                 due[step.node, step.incarnation, effect.name] = effect.at_ns

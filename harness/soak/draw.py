@@ -6,8 +6,8 @@ from typing import TypeVar
 from core.clients import Role
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
-from harness.soak.schedule import Asked, SoakSchedule, Told, fault_row
-from harness.soak.variants import SOAKED, Load, SoakVariant
+from harness.soak.schedule import SoakRequest, SoakSchedule, Told, fault_row
+from harness.soak.variants import SOAKED, SoakLoad, SoakVariant
 from systems.distribution.tb_adaptor import ADAPTOR
 from systems.placement.cast import AGENT, STORE
 from testbed.faults import (
@@ -64,12 +64,12 @@ def draw(seed: int) -> SoakSchedule:
     variant = _Dice(seed, "variant").one(SOAKED[system])
     dice = _Dice(seed, "ground")
     # Clients of topics wait at most a second for an answer that takes four ways of up to four links.
-    delays_ms = (0, 1, 5, 20) if variant.load is Load.TOPICS else (0, 1, 5, 20, 100)
+    delays_ms = (0, 1, 5, 20) if variant.load is SoakLoad.TOPICS else (0, 1, 5, 20, 100)
     delay_ns = dice.one(delays_ms) * MILLISECOND_NS
     jitter_ns = dice.one((0, 0, delay_ns // 2))
     names, everyone = _names(dice, variant.load)
     homes: dict[str, str] = {}
-    if variant.load is Load.TOPICS or dice.chance(0.3):
+    if variant.load is SoakLoad.TOPICS or dice.chance(0.3):
         homes = {name: dice.one(_SWITCHES) for name in everyone if not name.endswith(AGENT)}
         homes |= {name: _SWITCHES[place] for place, name in enumerate(n for n in everyone if n.startswith("proxy"))}
     ahead_ns = {}
@@ -80,19 +80,19 @@ def draw(seed: int) -> SoakSchedule:
     told, moves = _told(seed, variant.load, names, everyone, homes)
     return SoakSchedule(
         seed, system, dict(variant.options), tuple(names), LOAD_END_NS, delay_ns, jitter_ns, homes, ahead_ns,
-        requests=_requests(seed, names, bool(variant.options.get("phase"))) if variant.load is Load.REQUESTS else (),
+        requests=_requests(seed, names, variant) if variant.load is SoakLoad.REQUESTS else (),
         told=told,
         troubles=tuple(tuple(fault_row(fault) for fault in trouble) for trouble in [*troubles, *moves]),
     )  # fmt: skip
 
 
-def _names(dice: _Dice, load: Load) -> tuple[list[str], list[str]]:
+def _names(dice: _Dice, load: SoakLoad) -> tuple[list[str], list[str]]:
     """The names that the system makes nodes of, and all its nodes."""
     count = dice.one((3, 3, 4, 5))
-    if load is Load.TRAFFIC:
+    if load is SoakLoad.TRAFFIC:
         names = [f"broker{n}" for n in range(1, count + 1)]
         return names, [*names, ADAPTOR]
-    if load is Load.TOPICS:
+    if load is SoakLoad.TOPICS:
         brokers = [f"broker{n}" for n in range(1, dice.one((2, 3)) + 1)]
         managers = [f"manager{n}" for n in range(1, dice.one((1, 2)) + 1)]
         clients = [f"client{n}" for n in "abcd"[: dice.one((2, 3, 4))]]
@@ -122,13 +122,13 @@ def _troubles(seed: int, variant: SoakVariant, everyone: list[str], homes: dict[
         clocks = _Dice(seed, "clock steps")
         offset_ns = clocks.between(-500, 500) * MILLISECOND_NS
         troubles.append((ClockSkew(clocks.between(0, _LATEST_NS), clocks.one(everyone), offset_ns),))
-    if homes and variant.load is not Load.TOPICS and dice.chance(0.5):
+    if homes and variant.load is not SoakLoad.TOPICS and dice.chance(0.5):
         moves = _Dice(seed, "handovers")
         troubles.append((Handover(moves.between(0, _LATEST_NS), moves.one(sorted(homes)), moves.one(_SWITCHES)),))
     return troubles
 
 
-def _crashes(dice: _Dice, load: Load, everyone: list[str]) -> list[tuple[Fault, ...]]:
+def _crashes(dice: _Dice, load: SoakLoad, everyone: list[str]) -> list[tuple[Fault, ...]]:
     mortals = [name for name in everyone if not name.startswith("client")]
     crashes: list[tuple[Fault, ...]] = []
     up_ns = dict.fromkeys(mortals, 0)
@@ -138,7 +138,7 @@ def _crashes(dice: _Dice, load: Load, everyone: list[str]) -> list[tuple[Fault, 
         copied = dice.one([name for name in mortals if name != node]) if dice.chance(0.4) else ""
         if down_ns > up_ns[node]:
             up_ns[node] = back_ns
-            crashes.append((Crash(down_ns, node), Restart(back_ns, node, copied if load is Load.REQUESTS else "")))
+            crashes.append((Crash(down_ns, node), Restart(back_ns, node, copied if load is SoakLoad.REQUESTS else "")))
         else:
             up_ns[node] = HEALED_NS  # one at a time, and in order
     return crashes
@@ -174,9 +174,10 @@ def _disturbances(dice: _Dice, homes: dict[str, str]) -> list[tuple[Fault, ...]]
 # --- what is offered -------------------------------------------------------------------------------
 
 
-def _requests(seed: int, names: list[str], is_aligned: bool) -> tuple[Asked, ...]:
+def _requests(seed: int, names: list[str], variant: SoakVariant) -> tuple[SoakRequest, ...]:
     """A few users, a third of them below capacity; some of it at once, mostly at one node or evenly."""
     dice, rows = _Dice(seed, "requests"), []
+    is_aligned = "phase" in variant.options  # to the nodes' cycles: then nothing comes at the very end of one
     for user in ("ann", "bob", "eve")[: dice.one((1, 1, 2, 3))]:
         few = dice.chance(0.35)
         favourite = dice.one(names)
@@ -187,30 +188,30 @@ def _requests(seed: int, names: list[str], is_aligned: bool) -> tuple[Asked, ...
             at_ns = dice.between(burst_ns, burst_ns + SECOND_NS // 2) if together else dice.between(0, LOAD_END_NS)
             at_ns += is_aligned and at_ns % _CYCLE_NS == 0
             node = favourite if dice.chance(loyal) else dice.one(names)
-            rows.append(Asked(at_ns, node, user, 1 if few or dice.chance(0.8) else dice.one((2, 3))))
+            rows.append(SoakRequest(at_ns, node, user, 1 if few or dice.chance(0.8) else dice.one((2, 3))))
     return tuple(sorted(rows, key=lambda row: row.at_ns))
 
 
 def _told(
-    seed: int, load: Load, names: list[str], everyone: list[str], homes: dict[str, str]
+    seed: int, load: SoakLoad, names: list[str], everyone: list[str], homes: dict[str, str]
 ) -> tuple[tuple[Told, ...], list[tuple[Fault, ...]]]:
     """Reports from outside, and the handovers of clients, which their hosts make and they are told of."""
     dice = _Dice(seed, "told")
     told: list[Told] = []
     moves: list[tuple[Fault, ...]] = []
-    if load is Load.CYCLES:
+    if load is SoakLoad.CYCLES:
         base = {name: dice.one((0.0, 0.1, 0.5, 2.0)) for name in names}
         for cycle in range(20):
             for name in names:
                 rate = base[name] if dice.chance(0.8) else dice.one((0.0, 1.0, 5.0))
                 told.append(Told((cycle + 1) * _CYCLE_NS, name, rate_rps=rate, cycle=cycle))
-    elif load is Load.TRAFFIC:
+    elif load is SoakLoad.TRAFFIC:
         phase_ns = {name: dice.between(0, SECOND_NS) for name in names}
         for second in range(LOAD_END_NS // SECOND_NS):
             for name in names:
                 rate, backlog = float(dice.one((0, 1, 50, 333))), float(dice.one((0, 0, 1, 7, 40)))
                 told.append(Told(second * SECOND_NS + phase_ns[name], name, "topic", rate, backlog))
-    elif load is Load.TOPICS:
+    elif load is SoakLoad.TOPICS:
         for client in (name for name in everyone if name.startswith("client")):
             told.append(Told(0, client, proxy=_proxy(homes[client])))
             told += _wishes(dice, client)

@@ -1,4 +1,4 @@
-"""The data plane of placements in a soak: who accepts which topic for whom; what it takes to drain a topic takes time."""
+"""The data plane of placements in a soak: who accepts which topic for whom.  To drain a topic takes time."""
 
 from collections.abc import Iterable
 

@@ -18,11 +18,12 @@ from systems.limiting.throttling_users import Demand
 from systems.placement.messages import AtSite, Wanted
 from testbed.faults import KINDS, Fault, read_faults
 
+_LONGEST_NS = 3_600 * SECOND_NS
 _SPANS = {"at_ns": "at", "offset_ns": "offset", "hold_ns": "hold"}
 _NAMES = {factory: name for name, factory in KINDS.items()}
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class SoakRequest(msgspec.Struct, frozen=True, array_like=True):
     """A request."""
 
     at_ns: int
@@ -67,7 +68,7 @@ class SoakSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     jitter_ns: int = 0
     homes: dict[str, str] = {}
     clocks_ahead_ns: dict[str, int] = {}
-    requests: tuple[Asked, ...] = ()
+    requests: tuple[SoakRequest, ...] = ()
     told: tuple[Told, ...] = ()
     troubles: tuple[tuple[Json, ...], ...] = ()
 
@@ -82,6 +83,11 @@ class SoakSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         for number, one in enumerate(sorted(self.requests, key=lambda one: one.at_ns)):
             asked.setdefault(one.node, []).append(Request(number, one.user, one.at_ns, one.cost))
         return asked
+
+    def instants_ns(self) -> list[int]:
+        """When anything comes from outside, or goes wrong; 0 where nothing does."""
+        load = [*(one.at_ns for one in self.requests), *(one.at_ns for one in self.told)]
+        return [*load, *(fault.at_ns for fault in self.faults())] or [0]
 
     @property
     def size(self) -> int:
@@ -115,8 +121,7 @@ def read_schedule(path: Path) -> SoakSchedule:
         raise SpecError(f"{path}: {error.strerror}", "name a file that ratebed soak wrote") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(f"{path}: {error}", "name a file that ratebed soak wrote") from None
-    last_ns = max((one.at_ns for one in (*schedule.requests, *schedule.told)), default=0)
-    if not schedule.nodes or last_ns > schedule.load_end_ns or schedule.load_end_ns > 3_600 * SECOND_NS:
+    late = max(schedule.instants_ns()) > schedule.load_end_ns
+    if not schedule.nodes or late or schedule.load_end_ns > _LONGEST_NS:
         raise SpecError(f"{path}: load_end_ns = {schedule.load_end_ns}", "give nodes, and an end within an hour")
-    schedule.faults()
     return schedule

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
@@ -194,6 +195,6 @@ def ground(schedule: SoakSchedule, everyone: Sequence[str]) -> Topology:
     ]
     switches = sorted(set(schedule.homes.values()) | {"left", "middle", "right"})
     ends = [(host.name, schedule.homes[host.name]) for host in hosts]
-    ends += list(zip(switches, switches[1:], strict=False))
+    ends += list(pairwise(switches))
     links = tuple(Link(a, b, schedule.delay_ns, schedule.jitter_ns) for a, b in ends)
     return Topology("soak", (*hosts, *(Host(name, role=SWITCH) for name in switches)), links)

@@ -10,7 +10,7 @@ from enum import Enum
 from core.records import Options
 
 
-class Load(Enum):
+class SoakLoad(Enum):
     """What a variant is offered."""
 
     REQUESTS = "requests"
@@ -24,7 +24,7 @@ class SoakVariant:
     """``options`` beyond the family's.  ``clock_steps``: clocks may be set while it runs, beside being apart."""
 
     options: Options
-    load: Load = Load.REQUESTS
+    load: SoakLoad = SoakLoad.REQUESTS
     clock_steps: bool = True
 
 
@@ -39,14 +39,17 @@ _PLACED: Options = {
 _ROTATING: Options = {**_PLACED, "periodic": "3s"}
 
 
-def _variants(common: Options, *options: Options, load: Load = Load.REQUESTS, steps: bool = True) -> list[SoakVariant]:
+def _variants(
+    common: Options, *options: Options, load: SoakLoad = SoakLoad.REQUESTS, steps: bool = True
+) -> list[SoakVariant]:
     return [SoakVariant({**common, **more}, load, steps) for more in options]
 
 
 def _placed(*options: Options) -> tuple[SoakVariant, ...]:
-    shared = ({}, {"hint": False, "proactive": False}, {"drain": True}, {"executors": 1, "first": "hash"})
-    rotating = _variants(_ROTATING, *shared, *options, load=Load.TOPICS, steps=False)
-    return (*_variants(_PLACED, *shared[:2], *options, load=Load.TOPICS, steps=False), *rotating)
+    alone: Options = {"hint": False, "proactive": False}
+    moving: tuple[Options, ...] = ({}, alone, {"drain": True}, {"executors": 1, "first": "hash"}, *options)
+    at_rest = _variants(_PLACED, {}, alone, *options, load=SoakLoad.TOPICS, steps=False)
+    return (*at_rest, *_variants(_ROTATING, *moving, load=SoakLoad.TOPICS, steps=False))
 
 
 SOAKED: dict[str, tuple[SoakVariant, ...]] = {
@@ -78,13 +81,13 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
                 _USERS, {}, {"phase": "aligned"}, {"phase": "aligned", "minimum": 0}, {"graph": "ring"},
                 {"pairing": "latest"}, {"measure": "throttled-ratio"}, {"measure": "allowed"}, {"clamp": "none"},
             ),
-            *_variants(_USERS, {}, {"measure": "allowed"}, {"pairing": "latest"}, load=Load.CYCLES),
+            *_variants(_USERS, {}, {"measure": "allowed"}, {"pairing": "latest"}, load=SoakLoad.CYCLES),
         ]
     ),
     "centralised-throttler": tuple(
         [
             *_variants(_USERS, {}, {"phase": "aligned"}, {"average": "0s", "floor": 0.2}, {"minimum": 0}),
-            *_variants(_USERS, {}, load=Load.CYCLES),
+            *_variants(_USERS, {}, load=SoakLoad.CYCLES),
         ]
     ),
     "pulsar": _placed({"bundles": 4}, {"bundles": 0}),
@@ -93,7 +96,7 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
     "tb-adaptor": tuple(
         _variants(
             {}, {}, {"backlog": "waiting"}, {"zero_backlog": "rates"}, {"window": "2s", "period": "500ms"},
-            load=Load.TRAFFIC, steps=False,
+            load=SoakLoad.TRAFFIC, steps=False,
         )
     ),
 }  # fmt: skip

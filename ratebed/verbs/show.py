@@ -1,4 +1,4 @@
-"""``ratebed show RUN``: the timeline of one run."""
+"""``ratebed show RUN``: the timeline of one run; of a schedule of ``ratebed soak``, its space-time diagram."""
 
 import json
 from collections import Counter
@@ -11,12 +11,20 @@ from core.errors import SpecError
 from core.records import Row
 from ratebed import options as o
 from ratebed import timeline
+from ratebed.verbs.soak import soak
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the beginning of it")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the beginning of it; or a schedule, FILE.json")]
 
 
-def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> None:
+def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time."""
+    if run.endswith(".json"):
+        return soak(schedule=run, out=out, as_json=as_json)
+    _show_run(run, out, as_json)
+    return 0
+
+
+def _show_run(run: str, out: Path, as_json: bool) -> None:
     folder = _find(out / "runs", run)
     from collectors.writer import read_manifest
 

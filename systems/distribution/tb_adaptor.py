@@ -229,7 +229,7 @@ def _amounts(rate_rps: float, burst_count: float) -> Amounts:
 
 
 def _conserved(history: RunHistory) -> Violation | None:
-    """All limits of one decision add up to the topic's (r, b), to the last unit; at rest, those that brokers have do."""
+    """All limits of one decision add up to the topic's (r, b), to the last unit; at rest, those of the brokers do."""
     brokers = [name for name in history.names if name != ADAPTOR]
     splits = _splits(brokers, history.config)
     wholes = {

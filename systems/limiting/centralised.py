@@ -198,7 +198,7 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
 
 
 def answered_or_alone(history: RunHistory) -> Violation | None:
-    """A verdict is the server's answer, or ``on_failure``, unanswered, no earlier than the time-out and hardly later."""
+    """A verdict is the server's answer, or ``on_failure``, unanswered, at the time-out."""
     server, wait_ns = history.config.server or history.names[0], timeout_ns(history.config)
     alone = FAILURES[history.config.on_failure]
     answers: dict[int, bool] = {}

@@ -354,7 +354,8 @@ def _extra(history: RunHistory) -> Fraction:
     """Each crash forgets what was spent of a safe share; the minimum of each client, and of each new life."""
     crashes = history.crash_count
     forgotten = crashes * _safe(history) * config_limit(history).capacity
-    return forgotten + history.config.minimum * (len(history.names) + crashes)
+    minimum: int = history.config.minimum
+    return forgotten + minimum * (len(history.names) + crashes)
 
 
 SYSTEM = System(

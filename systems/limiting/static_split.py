@@ -21,7 +21,6 @@ from systems.api import (
     Decide,
     Effect,
     Event,
-    Invariant,
     Message,
     Node,
     RunHistory,
@@ -120,7 +119,8 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
 
 def _asked(history: RunHistory) -> Iterator[Taking]:
     """Each node's buckets, of its share; a node that copies a peer's state goes on with the peer's buckets."""
-    limits = dict(zip(history.names, shares(config_limit(history), len(history.names), history.config.minimum)))
+    parts = shares(config_limit(history), len(history.names), history.config.minimum)
+    limits = dict(zip(history.names, parts, strict=True))
     meters: dict[tuple[str, str], Meter] = {}
     for step in history.steps:
         limit = limits[step.node]
@@ -138,7 +138,7 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
 
 
 def _bound(history: RunHistory) -> Fraction:
-    """Beyond c + r t: a crash, a node's share of c; a clock that was set forward, what its share brings; the minimum."""
+    """Beyond c + r t: of each crash, a node's share of c; of a clock that was set, what it brings; the minimum."""
     limit, minimum = config_limit(history), history.config.minimum
     parts = shares(limit, len(history.names), minimum)
     most = {name: part.capacity if part else 0 for name, part in zip(history.names, parts, strict=True)}
