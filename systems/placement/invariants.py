@@ -1,8 +1,8 @@
 """What holds of placements: one owner at a time, nothing acknowledged is lost, and at rest everybody is served.
 
 A broker whose session at the store lives owns its topics alone.  One that is cut off for longer than a session does
-not know that it owns nothing any more, and goes on until it hears so: the model has no lease on ownership, so that
-two may accept a topic meanwhile (ZooKeeper's own limit).
+not know that it owns nothing any more, and goes on until it hears so, or begins with what it was granted before: the
+model has no lease on ownership, so that two may accept a topic meanwhile (ZooKeeper's own limit).
 """
 
 from dataclasses import dataclass, field
@@ -118,13 +118,13 @@ def _plane(history: RunHistory) -> _Plane:
 
 
 def _one_owner(history: RunHistory) -> Violation | None:
-    """No broker accepts a topic that another accepts whose session lives."""
+    """Of the brokers whose sessions live, none accepts a topic that another accepts."""
     plane = _plane(history)
     for step in history.steps:
         plane.follow(step)
         for effect in step.effects:
             plane.effect(effect, step, drains=False)
-            if isinstance(effect, Actuate) and isinstance(effect.command, Open):
+            if isinstance(effect, Actuate) and isinstance(effect.command, Open) and step.node in plane.heard_ns:
                 topic = effect.command.topic
                 others = [name for name in plane.open[topic] if name != step.node and name in plane.heard_ns]
                 if others:
@@ -139,7 +139,7 @@ def _nothing_lost(history: RunHistory) -> Violation | None:
         plane.follow(step)
         for effect in step.effects:
             plane.effect(effect, step, drains=True)
-            if isinstance(effect, Actuate) and isinstance(effect.command, Open):
+            if isinstance(effect, Actuate) and isinstance(effect.command, Open) and step.node in plane.heard_ns:
                 topic = effect.command.topic
                 others = [
                     name for name in plane.draining.get(topic, ()) if name != step.node and name in plane.heard_ns

@@ -108,7 +108,7 @@ def test_a_ledger_adds_up(tmp_path: Path) -> None:
 def test_a_file_that_is_no_schedule_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "schedule.json"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(SpecError, match="schedule.json") as refused:
+    with pytest.raises(SpecError, match=r"schedule\.json") as refused:
         read_schedule(path)
     assert "\n" not in str(refused.value)
 
