@@ -54,10 +54,11 @@ test: lint ## formatter, linter, type checker, then the tests of up to a minute,
 	@$(bin)/python -m pytest -m "not live and not long" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "live and not long" $(apart)
 
-test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, many seeds, mutations
+test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, many seeds, soak, mutations
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "long and live"
+	@$(bin)/ratebed soak --first 1 --count 2000
 	@$(bin)/python -m tests.mutations
 
 test-vm: setup ## a virtual machine from nothing: box, vagrant up, netem inside, runs over SSH; as root, without KVM

@@ -155,7 +155,7 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     return Finished(spec, run_id, seconds)
 
 
-def _live_with_the_parent() -> None:
+def live_with_the_parent() -> None:
     """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
@@ -220,7 +220,7 @@ class LocalExecutor:
                 yield work(*item)
             return
         _start_tracker()
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_live_with_the_parent)
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=live_with_the_parent)
         try:
             with _deaf_children():
                 futures = [pool.submit(work, *item) for item in work_list]

@@ -2,7 +2,7 @@
 
 import typer
 
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show
+from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, soak
 from ratebed.verbs import threshold as threshold_
 from ratebed.verbs import verify as verify_
 
@@ -24,6 +24,7 @@ app.command("claims")(claims.claims)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
 app.command("show")(show.show)
+app.command("soak")(soak.soak)
 app.command("verify")(verify_.verify)
 app.command("threshold")(threshold_.threshold)
 app.command("calibrate")(calibrate.calibrate)

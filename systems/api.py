@@ -5,10 +5,11 @@ and on real sockets.  One file makes a system: a config dataclass, its messages,
 generator, and one ``SYSTEM`` object.
 """
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -128,12 +129,95 @@ class Node(Protocol):
     * ``idle() -> bool``: nothing is left to send; all nodes idle and nothing under way = converged;
     * ``state_bytes() -> int``: what its state weighs in the model of its source;
     * ``allocated_bytes() -> int``: what it really takes in memory;
-    * ``snapshot() -> Message``: its state, for ``Start(snapshot)`` of a node that re-joins by copying it.
+    * ``snapshot() -> Message``: its state, for ``Start(snapshot)`` of a node that re-joins by copying it;
+    * ``holds() -> Mapping[str, int]``: by name, its part of what all nodes together hold a fixed amount of.
     """
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """Take one event, change state, say what shall happen."""
         ...
+
+
+# --- what must hold, whatever goes wrong ---------------------------------------------------------
+
+
+class Step(NamedTuple):
+    """One event that a node handled, and its answer; ``at_ns`` is the node's own time."""
+
+    at_ns: int
+    node: str
+    incarnation: int  # how often the node had been restarted
+    event: Event
+    effects: tuple[Effect, ...]
+    true_ns: int = 0
+
+
+class Decision(NamedTuple):
+    """A verdict on a request, and the step that gave it."""
+
+    step: Step
+    request: Request
+    verdict: Verdict
+    unanswered: bool
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """A run as its invariants see it.
+
+    ``faults``: the kinds of what went wrong, as fault tables call them.  ``outages``: of each node the spans, in true
+    time, in which it was down.  ``clocks_apart_ns``: the most that any two clock readings of one instant, or of one
+    clock before and after a step, were off each other; ``delay_ns``: the longest way between two nodes.
+    ``at_rest``: everybody was idle at the end, with nothing under way; None where nodes do not say.  ``states``,
+    ``holdings``: snapshots and ``holds()`` of the nodes that lived at the end, at ``end_ns``.
+    """
+
+    system: "System"
+    config: Any
+    names: tuple[str, ...]
+    steps: Sequence[Step]
+    faults: frozenset[str] = frozenset()
+    outages: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    clocks_apart_ns: int = 0
+    delay_ns: int = 0
+    at_rest: bool | None = None
+    end_ns: int = 0
+    states: Mapping[str, object] = field(default_factory=dict)
+    holdings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    @property
+    def crash_count(self) -> int:
+        """Crashes of all nodes."""
+        return sum(map(len, self.outages.values()))
+
+    @cached_property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All verdicts on requests that had arrived, in order."""
+        asked: dict[int, Request] = {}
+        decisions = []
+        for step in self.steps:
+            if isinstance(step.event, Arrival):
+                asked[step.event.request.id] = step.event.request
+            for effect in step.effects:
+                if isinstance(effect, Decide) and effect.request_id in asked:
+                    decisions.append(Decision(step, asked[effect.request_id], effect.verdict, effect.unanswered))
+        return tuple(decisions)
+
+
+class Violation(NamedTuple):
+    """Where an invariant does not hold: the instant in true time, the node, and what is wrong."""
+
+    at_ns: int
+    node: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What holds in every run of a system; ``broken`` finds the first place where it does not, if any."""
+
+    name: str
+    broken: Callable[[RunHistory], Violation | None]
 
 
 # --- commands to and reports from a data plane ---------------------------------------------------
@@ -307,6 +391,7 @@ class System:
     timeout_ns: Callable[[Any], int] | None = None
     shared: Callable[[Any, Any, int], frozenset[object]] | None = None
     rehearsal: Rehearsal | None = None
+    invariants: tuple[Invariant, ...] = ()  # beyond those of ``systems.invariants.COMMON``
     round_count: int = 5  # of a distributor: measurement rounds of a typical search, and the fresh one
 
     def __post_init__(self) -> None:

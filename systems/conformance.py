@@ -22,8 +22,9 @@ from core.errors import SystemFault
 from core.records import Request
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Decide, Effect, Event, Message, Node, Report, SetTimer, System, Timer, TopicReport
+from systems.api import Arrival, Decide, Message, Node, Report, RunHistory, Step, System, TopicReport
 from systems.conformance_search import check_search
+from systems.invariants import ANYWHERE, undecided
 from systems.purity import check_sources, modules_of, traps
 
 NAMES = ("n1", "n2", "n3")
@@ -63,35 +64,6 @@ LOSS, PARTITION = FaultScenario("20 % loss", loss_probability=0.2), FaultScenari
 SCENARIOS = (CALM, LOSS, DISORDER, SKEW, PARTITION, CRASH, COPIED)
 
 
-class HandledEvent(Protocol):
-    """One event that a node handled, and its answer."""
-
-    @property
-    def at_ns(self) -> int:
-        """The instant."""
-        ...
-
-    @property
-    def node(self) -> str:
-        """The node's name."""
-        ...
-
-    @property
-    def incarnation(self) -> int:
-        """How often the node had been restarted."""
-        ...
-
-    @property
-    def event(self) -> Event:
-        """What it was given."""
-        ...
-
-    @property
-    def effects(self) -> tuple[Effect, ...]:
-        """What it answered."""
-        ...
-
-
 class ConformanceBench(Protocol):
     """Runs nodes and holds each to the rules of ``systems.referee.Referee``."""
 
@@ -104,7 +76,7 @@ class ConformanceBench(Protocol):
         reports: Sequence[tuple[int, str, object]],
         scenario: FaultScenario,
         seed: int,
-    ) -> Sequence[HandledEvent]:
+    ) -> Sequence[Step]:
         """Deploy ``system.nodes(names, config, ...)``; every step of every node, in order.
 
         ``requests``: node -> requests in order of time.  ``reports``: (at_ns, node, measurement).
@@ -156,13 +128,13 @@ def _check_nodes(system: System, bench: ConformanceBench, config: object) -> Non
                 first = bench.run_nodes(system, config, names, requests, reports, scenario, _SEED)
             again = bench.run_nodes(system, config, names, requests, reports, scenario, _SEED)
             check_same(first, again)
-            check_timers(first)
             if scenario.name == CALM.name:
                 check_answers(first, bool(system.servers))
+            history = history_of(system, config, first, scenario)
+            check_invariants(history)
             if not (scenario.loss_probability or scenario.cut_off):
                 # The restarted node has lost what it was asked before, not what it is asked then.
-                since_ns = scenario.trouble_ns[1] + 1 if scenario.crash else 0
-                check_decided(first, since_ns)
+                check_decided(history, scenario.trouble_ns[1] + 1 if scenario.crash else 0)
         except SystemFault as fault:
             raise SystemFault(f"in {scenario.name}: {fault.what}", fault.fix) from fault
 
@@ -222,7 +194,7 @@ def offered_reports() -> list[tuple[int, str, object]]:
     ]
 
 
-def check_same(first: Sequence[HandledEvent], again: Sequence[HandledEvent]) -> None:
+def check_same(first: Sequence[Step], again: Sequence[Step]) -> None:
     """Two runs with one seed must be equal."""
     for number, (one, other) in enumerate(zip(first, again, strict=False)):
         if one != other:
@@ -234,36 +206,46 @@ def check_same(first: Sequence[HandledEvent], again: Sequence[HandledEvent]) -> 
         raise SystemFault("runs with one seed differ in length", "draw only from the seed")
 
 
-def check_timers(steps: Sequence[HandledEvent]) -> None:
-    """A timer rings only in the incarnation that set it, and at the instant that it was last set to."""
-    due: dict[tuple[str, int, str], int] = {}
-    for step in steps:
-        if isinstance(step.event, Timer):
-            key = step.node, step.incarnation, step.event.name
-            if due.pop(key, None) != step.at_ns:
-                raise SystemFault(f"timer {step.event.name!r} of {step.node} rang unset", "timers die in a crash")
-        for effect in step.effects:
-            if isinstance(effect, SetTimer):
-                due[step.node, step.incarnation, effect.name] = effect.at_ns
+def check_invariants(history: RunHistory) -> None:
+    """What holds at any instant of every system, and what this one declares."""
+    for invariant in (*ANYWHERE, *history.system.invariants):
+        violation = invariant.broken(history)
+        if violation is not None:
+            raise SystemFault(f"{violation.node} {violation.what}", f"its invariant: {invariant.name}")
 
 
-def check_decided(steps: Sequence[HandledEvent], since_ns: int) -> None:
-    """Every request that arrived from ``since_ns`` on has exactly one verdict."""
-    decided = [effect.request_id for step in steps for effect in step.effects if isinstance(effect, Decide)]
-    known = set(decided)
-    if len(known) != len(decided):
-        raise SystemFault("a request has two verdicts", "decide once")
-    for step in steps:
-        if isinstance(step.event, Arrival) and step.event.request.at_ns >= since_ns:
-            request = step.event.request
-            if request.id not in known:
-                raise SystemFault(
-                    f"{step.node} left request {request.id} undecided",
-                    f"decide within {(CALM.duration_ns - _OFFERED_UNTIL_NS) // SECOND_NS} s when nothing is lost",
-                )
+def check_decided(history: RunHistory, since_ns: int) -> None:
+    """Every request that arrived from ``since_ns`` on has a verdict."""
+    violation = undecided(history, since_ns)
+    if violation is not None:
+        seconds = (CALM.duration_ns - _OFFERED_UNTIL_NS) // SECOND_NS
+        raise SystemFault(f"{violation.node} {violation.what}", f"decide within {seconds} s when nothing is lost")
 
 
-def check_answers(steps: Sequence[HandledEvent], asks_servers: bool) -> None:
+def history_of(system: System, config: object, steps: Sequence[Step], scenario: FaultScenario) -> RunHistory:
+    """A scenario's run, as invariants see it; it ends before anybody need be at rest.  The bench is not instant."""
+    faults = {
+        "link-loss": scenario.loss_probability,
+        "link-duplication": scenario.duplication_probability,
+        "link-reordering": scenario.reordering_probability,
+        "crash": scenario.crash,
+        "partition": scenario.cut_off,
+    }
+    offsets_ns = [0, *scenario.clocks_ahead_ns.values()]
+    return RunHistory(
+        system,
+        config,
+        names_of(system),
+        steps,
+        frozenset(kind for kind, happens in faults.items() if happens),
+        {scenario.crash: (scenario.trouble_ns,)} if scenario.crash else {},
+        max(offsets_ns) - min(offsets_ns),
+        delay_ns=MILLISECOND_NS,
+        end_ns=scenario.duration_ns,
+    )
+
+
+def check_answers(steps: Sequence[Step], asks_servers: bool) -> None:
     """In a calm network every question is answered; but servers are not there, and then nodes must say so."""
     decided = [(step.node, effect) for step in steps for effect in step.effects if isinstance(effect, Decide)]
     alone = [(node, effect.request_id) for node, effect in decided if effect.unanswered]

@@ -1,4 +1,4 @@
-"""``ratebed show RUN``: the timeline of one run."""
+"""``ratebed show RUN``: the timeline of one run; of a schedule of ``ratebed soak``, its space-time diagram."""
 
 import json
 from collections import Counter
@@ -11,15 +11,18 @@ from core.errors import SpecError
 from core.records import Row
 from ratebed import options as o
 from ratebed import timeline
+from ratebed.verbs.soak import soak
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the beginning of it")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="a run's id, or the beginning of it; or a schedule, FILE.json")]
 
 
 def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time.
 
-    The exit code is 1 where the run is invalid.
+    The exit code is 1 where the run is invalid.  A schedule is replayed, as by ``ratebed soak``.
     """
+    if run.endswith(".json"):
+        return soak(schedule=run, out=out, as_json=as_json)
     folder = _find(out / "runs", run)
     from collectors.integrity import read_manifest, verified
     from collectors.writer import FAILED

@@ -6,7 +6,7 @@ proportion to rates and bucket sizes in proportion to backlogs.  The sums r and 
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.errors import SpecError
@@ -17,9 +17,11 @@ from systems.api import (
     Delivery,
     Effect,
     Event,
+    Invariant,
     Message,
     Node,
     Report,
+    RunHistory,
     Sample,
     Send,
     SetBucket,
@@ -29,8 +31,9 @@ from systems.api import (
     Timer,
     TopicReport,
     UnexpectedEvent,
+    Violation,
 )
-from systems.parts.token_bucket import InfeasibleSplit, split_bucket
+from systems.parts.token_bucket import MICRO, RATE_PER_RPS, InfeasibleSplit, split_bucket
 
 ADAPTOR = "adaptor"  # the adaptor's node
 BACKLOGS = ("unfinished-work", "waiting")
@@ -191,16 +194,18 @@ class Adaptor:
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """An agent for each broker named, and the adaptor.  SpecError on options that make no sense."""
     _check(config)
-    splits = config.splits
-    if not splits:
-        even = Envelope(1_000.0 / len(names), max(1.0, 100.0 / len(names)))
-        splits = {"topic": dict.fromkeys(names, even)}
+    splits = _splits(names, config)
     made: dict[str, Node] = {name: BrokerAgent(name, config) for name in names}
     made[ADAPTOR] = Adaptor(ADAPTOR, config, splits)
     for topic, split in splits.items():
         if not split or not set(split) <= set(names) - {ADAPTOR}:
             raise SpecError(f"tb-adaptor: splits[{topic!r}] is over {', '.join(split)}", f"brokers: {', '.join(names)}")
     return made
+
+
+def _splits(names: Sequence[str], config: Config) -> Mapping[str, Split]:
+    even = Envelope(1_000.0 / len(names), max(1.0, 100.0 / len(names)))
+    return config.splits or {"topic": dict.fromkeys(names, even)}
 
 
 def _check(config: Config) -> None:
@@ -216,6 +221,47 @@ def _check(config: Config) -> None:
             raise SpecError(f"tb-adaptor: {name} = {getattr(config, name)}", "give a positive span")
 
 
+Amounts = tuple[int, int]  # thousandths of tokens a second, millionths of tokens
+
+
+def _amounts(rate_rps: float, burst_count: float) -> Amounts:
+    return round(rate_rps * RATE_PER_RPS), round(burst_count * MICRO)
+
+
+def _conserved(history: RunHistory) -> Violation | None:
+    """All limits of one decision add up to the topic's (r, b), to the last unit; at rest, those of the brokers do."""
+    brokers = [name for name in history.names if name != ADAPTOR]
+    splits = _splits(brokers, history.config)
+    wholes = {
+        topic: _amounts(sum(part.rate_rps for part in split.values()), sum(part.burst_count for part in split.values()))
+        for topic, split in splits.items()
+    }
+    held: dict[str, dict[str, Amounts]] = {topic: {} for topic in splits}
+    for step in history.steps:
+        decided: dict[str, list[Amounts]] = {}
+        for effect in step.effects:
+            match effect:
+                case Send(_, NewLimit(topic, rate_rps, burst_count)):
+                    decided.setdefault(topic, []).append(_amounts(rate_rps, burst_count))
+                case Actuate(SetBucket(topic, rate_rps, burst_count)):
+                    held[topic][step.node] = _amounts(rate_rps, burst_count)
+        for topic, parts in decided.items():
+            if _whole(parts) != wholes[topic] or len(parts) != len(splits[topic]):
+                return Violation(
+                    step.true_ns, step.node, f"gives {_whole(parts)} of {topic}, which has {wholes[topic]}"
+                )
+    for topic, parts_of in held.items() if history.at_rest else ():
+        if parts_of and _whole(parts_of.values()) != wholes[topic]:
+            what = f"brokers have {_whole(parts_of.values())} of {topic}, which has {wholes[topic]}"
+            return Violation(history.end_ns, "", what)
+    return None
+
+
+def _whole(parts: Iterable[Amounts]) -> Amounts:
+    rates, bursts = zip(*parts, strict=True)
+    return sum(rates), sum(bursts)
+
+
 SYSTEM = System(
     "tb-adaptor",
     "moves sub-buckets to where traffic has gone",
@@ -224,4 +270,5 @@ SYSTEM = System(
     messages=(TopicStatistics, NewLimit),
     inputs=(Report,),
     plane="testbed.brokers.plane:bucket_plane",
+    invariants=(Invariant("tokens conserved", _conserved),),
 )

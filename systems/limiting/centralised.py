@@ -6,6 +6,7 @@ nothing at all while the server cannot be reached.  With no delay it is the orac
 compares with (4.3.1): the decisions are GCRA's in the order of arrival at the server.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from sys import getsizeof
 
@@ -16,8 +17,10 @@ from systems.api import (
     Delivery,
     Effect,
     Event,
+    Invariant,
     Message,
     Node,
+    RunHistory,
     Send,
     Start,
     System,
@@ -25,7 +28,9 @@ from systems.api import (
     Transport,
     UnexpectedEvent,
     Verdict,
+    Violation,
 )
+from systems.invariants import Meter, Taking, as_one_bucket, config_limit
 from systems.parts.limit import Limit, gcra, limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.questions import Questions
@@ -170,6 +175,57 @@ def _verdict(admitted: bool) -> Verdict:
     return Verdict.ADMIT if admitted else Verdict.REJECT
 
 
+def _asked(history: RunHistory) -> Iterator[Taking]:
+    """The server's buckets: what was asked of each, from its start on, and whether that was granted."""
+    server, limit = history.config.server or history.names[0], config_limit(history)
+    meters: dict[str, Meter] = {}
+    asked: set[tuple[str, int]] = set()
+    for step in history.steps:
+        if step.node != server:
+            continue
+        match step.event:
+            case Start():
+                meters, asked = {}, set()
+            case Arrival(request):
+                admitted = Decide(request.id, Verdict.ADMIT) in step.effects
+                yield Taking(
+                    step, meters.setdefault(request.user, Meter(limit)), limit.capacity, request.cost, admitted
+                )
+            case Delivery(source, TokenRequest(request_id, user, cost)) if (source, request_id) not in asked:
+                asked.add((source, request_id))
+                admitted = Send(source, Answer(request_id, True)) in step.effects
+                yield Taking(step, meters.setdefault(user, Meter(limit)), limit.capacity, cost, admitted)
+
+
+def answered_or_alone(history: RunHistory) -> Violation | None:
+    """A verdict is the server's answer, or ``on_failure``, unanswered, at the time-out."""
+    server, wait_ns = history.config.server or history.names[0], timeout_ns(history.config)
+    alone = FAILURES[history.config.on_failure]
+    answers: dict[int, bool] = {}
+    came_ns: dict[int, tuple[int, int]] = {}
+    for step in history.steps:
+        match step.event:
+            case Arrival(request):
+                came_ns[request.id] = step.at_ns, step.true_ns
+            case Delivery(_, Answer(request_id, admitted)):
+                answers.setdefault(request_id, admitted)
+        for effect in step.effects:
+            if not isinstance(effect, Decide) or (step.node == server and not effect.unanswered):
+                continue
+            waited_ns = step.at_ns - came_ns[effect.request_id][0]
+            if effect.unanswered:
+                wrong = effect.verdict is not alone or waited_ns + history.clocks_apart_ns < wait_ns
+            else:
+                wrong = effect.request_id not in answers or effect.verdict is not _verdict(answers[effect.request_id])
+            if wrong or step.true_ns - came_ns[effect.request_id][1] > wait_ns + history.clocks_apart_ns:
+                what = f"decides request {effect.request_id} as {effect.verdict.value} after {waited_ns} ns"
+                said = answers.get(effect.request_id)
+                return Violation(step.true_ns, step.node, what + f", told {said}, unanswered {effect.unanswered}")
+    return None
+
+
+ANSWERED = Invariant("decides what it was told", answered_or_alone)
+
 SYSTEM = System(
     "centralised",
     "one node decides, all others ask it",
@@ -178,4 +234,5 @@ SYSTEM = System(
     messages=(TokenRequest, Answer, CentralState),
     transport=Transport.STREAM,
     timeout_ns=timeout_ns,
+    invariants=(as_one_bucket(_asked), ANSWERED),
 )

@@ -40,6 +40,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
+from systems.limiting.held import CONSERVED, TOTAL_CONSERVED
 from systems.limiting.throttling_users import (
     INTEGERS_BYTES,
     Demand,
@@ -344,6 +345,10 @@ class ServerNode:
         """The users that it knows."""
         return self.buckets.snapshot()
 
+    def holds(self) -> dict[str, int]:
+        """Its parts of each user's limit."""
+        return self.buckets.holds()
+
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """One server on each host, one of them the centre.  SpecError on bad options."""
@@ -362,4 +367,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Reported, Command, UsersReported, UserCommands, KnownUsers),
     inputs=(Arrival, Demand),
+    invariants=(CONSERVED, TOTAL_CONSERVED),
 )

@@ -14,6 +14,7 @@ from core.errors import SpecError
 from systems.api import Node, System, Transport
 from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_fast import FastNode
+from systems.limiting.counter_invariants import COUNTER_INVARIANTS
 from systems.limiting.crdt_counter_literal import LiteralCounterNode, unpacked
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
@@ -72,4 +73,5 @@ SYSTEM = System(
     messages=(Delta, TaggedDelta),
     transport=Transport.STREAM,
     shared=shared,
+    invariants=COUNTER_INVARIANTS,
 )

@@ -35,6 +35,7 @@ from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue_literal import LiteralQueueNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
 from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, living, rule_of
+from systems.limiting.queue_invariants import queue_invariants
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
@@ -132,4 +133,5 @@ SYSTEM = System(
     messages=(Elements, FineElements),
     transport=Transport.STREAM,  # a delta state outgrows a datagram
     shared=living,
+    invariants=queue_invariants(rule),
 )

@@ -45,6 +45,7 @@ from systems.api import (
     Event,
     Message,
     Node,
+    RunHistory,
     Send,
     SetTimer,
     Start,
@@ -54,6 +55,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
+from systems.invariants import config_limit, within
 from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
@@ -340,6 +342,23 @@ def terms_of(config: Config, count: int) -> Terms:
     return Terms(bucket, int(safe * bucket.parts), spans["refresh"], spans["lease"], spans["window"])
 
 
+def _safe(history: RunHistory) -> Fraction:
+    return Fraction(history.config.safe) if history.config.safe else Fraction(1, len(history.names))
+
+
+def _faster(history: RunHistory) -> Fraction:
+    """1 + m s, with m < n clients that have no lease."""
+    return 1 + (len(history.names) - 1) * _safe(history)
+
+
+def _extra(history: RunHistory) -> Fraction:
+    """Each crash forgets what was spent of a safe share; the minimum of each client, and of each new life."""
+    crashes = history.crash_count
+    forgotten = crashes * _safe(history) * config_limit(history).capacity
+    minimum: int = history.config.minimum
+    return forgotten + minimum * (len(history.names) + crashes)
+
+
 SYSTEM = System(
     "leases",
     "an allocator lends each limit to the nodes that want it, for a while (Doorman)",
@@ -347,4 +366,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(LeaseRequest, Lend, Learn, Portions),
     transport=Transport.STREAM,  # Doorman: gRPC
+    invariants=(within(_extra, _faster),),
 )

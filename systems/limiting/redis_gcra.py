@@ -26,6 +26,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
+from systems.limiting.centralised import ANSWERED
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.questions import TIMER, Questions
@@ -130,4 +131,5 @@ SYSTEM = System(
     plane="testbed.servers.redis:redis_plane",
     beside=lambda config: config.server,
     timeout_ns=timeout_ns,
+    invariants=(ANSWERED,),
 )

@@ -13,6 +13,7 @@ from core.defaults import CAPACITY, RATE
 from systems.api import Node, System, Transport
 from systems.limiting.crdt_queue import IMPLEMENTATIONS, replicas
 from systems.limiting.queue_common import Elements, FineElements, Rule, living, rule_of
+from systems.limiting.queue_invariants import queue_invariants
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
 
@@ -67,4 +68,5 @@ SYSTEM = System(
     messages=(Elements, FineElements),
     transport=Transport.STREAM,
     shared=living,
+    invariants=queue_invariants(rule),
 )

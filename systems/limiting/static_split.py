@@ -8,11 +8,14 @@ requests do not spread evenly.  A crash forgets what was spent, as in every limi
 node's share of c more, each time.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
+from core.units import SECOND_NS
 from systems.api import (
     Arrival,
     Decide,
@@ -20,11 +23,13 @@ from systems.api import (
     Event,
     Message,
     Node,
+    RunHistory,
     Start,
     System,
     UnexpectedEvent,
     Verdict,
 )
+from systems.invariants import Meter, Taking, as_one_bucket, config_limit, within
 from systems.parts.limit import Limit, gcra, limit_of
 from systems.parts.shares import largest_remainder
 
@@ -112,10 +117,41 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     return {name: SplitNode(name, limit) for name, limit in zip(names, limits, strict=True)}
 
 
+def _asked(history: RunHistory) -> Iterator[Taking]:
+    """Each node's buckets, of its share; a node that copies a peer's state goes on with the peer's buckets."""
+    parts = shares(config_limit(history), len(history.names), history.config.minimum)
+    limits = dict(zip(history.names, parts, strict=True))
+    meters: dict[tuple[str, str], Meter] = {}
+    for step in history.steps:
+        limit = limits[step.node]
+        match step.event:
+            case Start(snapshot):
+                meters = {key: meter for key, meter in meters.items() if key[0] != step.node}
+                copied = snapshot.full_at_ticks if isinstance(snapshot, NodeState) and limit else {}
+                for user, ticks in copied.items():
+                    meters[step.node, user] = Meter(limit or config_limit(history))
+                    meters[step.node, user].full_at(ticks)
+            case Arrival(request):
+                meter = meters.setdefault((step.node, request.user), Meter(limit)) if limit else None
+                admitted = Decide(request.id, Verdict.ADMIT) in step.effects
+                yield Taking(step, meter, limit.capacity if limit else 0, request.cost, admitted)
+
+
+def _bound(history: RunHistory) -> Fraction:
+    """Beyond c + r t: of each crash, a node's share of c; of a clock that was set, what it brings; the minimum."""
+    limit, minimum = config_limit(history), history.config.minimum
+    parts = shares(limit, len(history.names), minimum)
+    most = {name: part.capacity if part else 0 for name, part in zip(history.names, parts, strict=True)}
+    forgotten = sum(len(spans) * most[name] for name, spans in history.outages.items())
+    stepped = limit.rate_rps * history.clocks_apart_ns / SECOND_NS if "clock-skew" in history.faults else Fraction(0)
+    return sum(most.values()) - limit.capacity + forgotten + stepped
+
+
 SYSTEM = System(
     "static-split",
     "a fixed share of each limit at every node, no messages (Li et al., thesis ch. 6)",
     config=Config,
     nodes=nodes,
     messages=(NodeState,),
+    invariants=(within(_bound), as_one_bucket(_asked)),
 )

@@ -39,6 +39,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
+from systems.limiting.held import ALIGNED_BOUND, CONSERVED, TOTAL_CONSERVED
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
 from systems.limiting.throttling_users import (
     INTEGERS_BYTES,
@@ -271,6 +272,10 @@ class ThrottlerNode:
         """The users that it knows."""
         return self.buckets.snapshot()
 
+    def holds(self) -> dict[str, int]:
+        """Its parts of each user's limit."""
+        return self.buckets.holds()
+
 
 SAFE = 0.5  # of 1 / l_n: (3) still converges when measures are two cycles late, g l_n < 2 sin(pi / 10) = 0.618
 
@@ -318,4 +323,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Measure, Stopped, UserMeasures, UsersStopped, KnownUsers),
     inputs=(Arrival, Demand),
+    invariants=(CONSERVED, ALIGNED_BOUND, TOTAL_CONSERVED),
 )

@@ -225,6 +225,10 @@ class UserBuckets:
         """For a node that re-joins."""
         return KnownUsers({user: bucket.asked_cycle for user, bucket in self.users.items()})
 
+    def holds(self) -> dict[str, int]:
+        """The parts of each user."""
+        return {user: bucket.parts for user, bucket in self.users.items()}
+
     def restore(self, snapshot: KnownUsers, now_ns: int) -> None:
         """A peer's users: with even shares, and with empty buckets, since they may have spent what they had."""
         for user, cycle in snapshot.users.items():

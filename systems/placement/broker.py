@@ -127,7 +127,7 @@ class BrokerNode:
                 return []
             case ClientLocation(coordinate):
                 self._clients[source] = coordinate
-                return [Send(source, Noted())]
+                return [Send(source, Noted(self._roles(source)))]
             case Connect(topic, role):
                 return self._connect(source, topic, role)
             case Disconnect(topic, role):
@@ -238,6 +238,16 @@ class BrokerNode:
             for client in members[role]
         }
         return list(pairs)
+
+    def _roles(self, client: str) -> tuple[tuple[str, Role], ...]:
+        """What the client is let in for, here."""
+        return tuple(
+            (topic, role)
+            for unit in self._units.values()
+            for topic, members in unit.topics.items()
+            for role in members
+            if client in members[role]
+        )
 
     @staticmethod
     def _turned_away(unit: _Unit) -> list[Effect]:

@@ -112,9 +112,9 @@ class ClientNode:
                 self._coordinate = replace(coordinate, height=coordinate.height + self._access_rtt_s)
                 brokers = dict.fromkeys(link.broker for link in self._links.values() if link.connected)
                 return [Send(broker, ClientLocation(self._coordinate)) for broker in brokers]
-            case Noted():
+            case Noted(roles):
                 self._heard_at_ns[source] = now_ns
-                return []
+                return self._missed(source, roles, now_ns)
             case Found(topic, broker):
                 return self._found(source, topic, broker, now_ns)
             case Connected(topic, role):
@@ -211,6 +211,14 @@ class ClientNode:
                 effects += self._look_up(key, now_ns)
         waiting = any(not link.connected for link in self._links.values())
         return [*effects, SetTimer("retry", self._next_due_ns())] if waiting else effects
+
+    def _missed(self, broker: str, roles: tuple[Key, ...], now_ns: int) -> list[Effect]:
+        """Leave the broker where it does not know of it: streams keep order, so it has forgotten."""
+        effects: list[Effect] = []
+        for key, link in list(self._links.items()):
+            if link.connected and link.broker == broker and key not in roles:
+                effects += self._closed(key, link, "", now_ns)
+        return effects
 
     def _bury(self, now_ns: int) -> list[Effect]:
         """Leave the brokers that have not answered for long."""

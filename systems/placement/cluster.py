@@ -11,6 +11,7 @@ from systems.placement.agent import AgentNode
 from systems.placement.broker import BrokerNode
 from systems.placement.cast import STORE, cast_of
 from systems.placement.client import ClientNode
+from systems.placement.invariants import INVARIANTS
 from systems.placement.manager import ManagerNode
 from systems.placement.messages import MESSAGES, AtSite, Drained, Traffic, Wanted
 from systems.placement.monitoring import Strategy
@@ -79,6 +80,7 @@ def system(
         transport=Transport.STREAM,
         inputs=(AtSite, Wanted, Traffic, Drained),
         rehearsal=REHEARSAL,
+        invariants=INVARIANTS,
         plane="studies.placement.planes:placement_plane",
         stand_in=StandIn("studies.placement.servers:stand_in", ("zookeeper", "serf")),
     )

@@ -174,7 +174,13 @@ class ClientLocation(Message):
 
 @dataclass(frozen=True)
 class Noted(Message):
-    """The broker's answer: the client takes a broker that does not give it for dead."""
+    """The broker's answer: the client takes a broker that does not give it for dead.
+
+    ``roles``: topics and roles in which the client is let in.  A broker that was restarted knows of none, and the
+    client has to look up again what it believes to have there.
+    """
+
+    roles: tuple[tuple[str, Role], ...] = ()
 
 
 @dataclass(frozen=True)

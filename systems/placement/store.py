@@ -26,7 +26,7 @@ class StoreNode:
         self.entries: dict[str, tuple[str, str]] = {}  # path -> (owner, value)
         self._sessions: dict[str, _Session] = {}
         self._busy_until_ns = 0
-        self._queue: list[tuple[str, Message]] = []
+        self._queue: list[tuple[str, _Session, Message]] = []  # what is asked in a session ends with it
         self._works = False
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -63,15 +63,15 @@ class StoreNode:
         if source not in self._sessions:
             return [Send(source, Expired())]
         self._sessions[source].heard_at_ns = now_ns
-        self._queue.append((source, message))
+        self._queue.append((source, self._sessions[source], message))
         if self._works:
             return []
         self._works = True
         return [SetTimer("work", now_ns + self.write_ns)]
 
     def _work(self, now_ns: int) -> list[Effect]:
-        source, message = self._queue.pop(0)
-        effects = self._carry_out(source, message) if source in self._sessions else []
+        source, session, message = self._queue.pop(0)
+        effects = self._carry_out(source, message) if self._sessions.get(source) is session else []
         self._works = bool(self._queue)
         return [*effects, SetTimer("work", now_ns + self.write_ns)] if self._works else effects
 

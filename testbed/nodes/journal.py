@@ -1,21 +1,10 @@
 """What happened in a run of nodes, in order: requests, verdicts, samples, commands, faults, and every step if asked."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from core.records import Request
-from systems.api import Effect, Event, Verdict
+from systems.api import Step, Verdict
 from testbed.faults import Fault
-
-
-class Step(NamedTuple):
-    """One event that a node handled, and its answer; ``at_ns`` is the node's own time."""
-
-    at_ns: int
-    node: str
-    incarnation: int
-    event: Event
-    effects: tuple[Effect, ...]
 
 
 @dataclass

@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from core.records import Request
-from systems.api import Report, System
+from systems.api import Report, Step, System
 from systems.conformance import FaultScenario
 from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkReordering, Partition, Restart
-from testbed.nodes.journal import Step
 from testbed.topologies.topology import mesh
 from testbed.virtual.scheduler import event_loop
 

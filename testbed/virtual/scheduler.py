@@ -13,9 +13,9 @@ from core.errors import SpecError, SystemFault
 from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
-from systems.api import Arrival, Decide, Delivery, Event, Node, Report, System, Timer, Transport
+from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Step, System, Timer, Transport
 from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
-from testbed.nodes.journal import NodeJournal, Step
+from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import Group, Member, node_seed
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Happening, Network, Parcel, Stream
@@ -82,6 +82,10 @@ class EventLoop:
         """The snapshot of each node that lives and gives one."""
         states = {name: member.state() for name, member in self._members.items()}
         return {name: state for name, state in states.items() if state is not None}
+
+    def living(self) -> dict[str, Node]:
+        """The nodes that are up, by name: to be watched, not handled."""
+        return {name: member.node for name, member in self._members.items() if member.alive}
 
     @property
     def last_traffic_ns(self) -> int:
@@ -152,7 +156,8 @@ class EventLoop:
         effects = member.handle(event)
         if self._keep_steps:
             clock_ns = self.now_ns + member.clock_offset_ns
-            self.journal.steps.append(Step(clock_ns, member.name, member.incarnation, event, tuple(effects)))
+            step = Step(clock_ns, member.name, member.incarnation, event, tuple(effects), self.now_ns)
+            self.journal.steps.append(step)
 
     def send(self, source: str, target: str, content: bytes) -> None:
         """Into the network; see ``Body.send``."""

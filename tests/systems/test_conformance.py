@@ -14,15 +14,16 @@ from systems.api import (
     Arrival,
     Decide,
     Message,
+    RunHistory,
     SetTimer,
     Start,
+    Step,
     System,
     Timer,
     Verdict,
 )
-from systems.conformance import check_decided, check_message, check_same, check_system, check_timers
+from systems.conformance import check_decided, check_invariants, check_message, check_same, check_system
 from systems.loader import load_system
-from testbed.nodes.journal import Step
 from testbed.virtual.bench import VirtualBench
 from tests.systems.canaries import (
     Count,
@@ -194,13 +195,17 @@ def test_a_canary_message_is_caught(cls: type) -> None:
 # --- folds over hand-written histories ----------------------------------------------------------------
 
 
+def history(*steps: Step) -> RunHistory:
+    return RunHistory(limiter(), None, ("n1",), steps)
+
+
 def test_a_timer_of_an_earlier_life_is_caught() -> None:
     first = Step(0, "n1", 0, Start(), (SetTimer("t", 10), SetTimer("t", 20)))
     again = Step(15, "n1", 1, Start(), ())
-    check_timers([first, Step(20, "n1", 0, Timer("t", 20), ())])
+    check_invariants(history(first, Step(20, "n1", 0, Timer("t", 20), ())))
     for wrong in (Step(10, "n1", 0, Timer("t", 10), ()), Step(20, "n1", 1, Timer("t", 20), ())):
-        with pytest.raises(SystemFault, match="rang unset"):
-            check_timers([first, again, wrong])
+        with pytest.raises(SystemFault, match="rang timer 't' unset"):
+            check_invariants(history(first, again, wrong))
 
 
 class HauntedBench(VirtualBench):
@@ -214,19 +219,19 @@ class HauntedBench(VirtualBench):
 
 
 def test_a_bench_whose_timers_outlive_a_crash_is_caught() -> None:
-    with pytest.raises(SystemFault, match="in a crash: timer 'tell' of n2 rang unset"):
+    with pytest.raises(SystemFault, match="in a crash: n2 rang timer 'tell' unset"):
         check_system(limiter(), HauntedBench())
 
 
 def test_verdicts_are_counted() -> None:
     arrival = Step(5, "n1", 0, Arrival(Request(1, "u", 5)), ())
     verdict = Step(6, "n1", 0, Timer("t", 6), (Decide(1, Verdict.ADMIT),))
-    check_decided([arrival, verdict], 0)
-    check_decided([arrival], 6)
+    check_decided(history(arrival, verdict), 0)
+    check_decided(history(arrival), 6)
     with pytest.raises(SystemFault, match="undecided"):
-        check_decided([arrival], 5)
+        check_decided(history(arrival), 5)
     with pytest.raises(SystemFault, match="two verdicts"):
-        check_decided([arrival, verdict, verdict], 0)
+        check_invariants(history(arrival, verdict, verdict))
 
 
 def test_runs_are_compared_to_the_end() -> None:

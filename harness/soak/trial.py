@@ -1,0 +1,200 @@
+"""One trial: a schedule is played in virtual time, and its history judged by the system's invariants."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import msgspec
+
+from core.errors import HarnessError
+from core.registry import configure
+from core.units import MILLISECOND_NS, SECOND_NS
+from harness.soak.plane import SoakPlane
+from harness.soak.schedule import SoakSchedule
+from systems.api import Invariant, Node, Report, RunHistory, Step, System
+from systems.invariants import COMMON
+from systems.loader import load_system
+from systems.placement.cast import AGENT
+from systems.placement.options import Options
+from testbed.faults import ClockSkew, Crash, Fault, Restart
+from testbed.topologies.topology import SWITCH, Host, Link, Topology, mesh
+from testbed.virtual.scheduler import EventLoop, event_loop
+
+# All nodes are idle, and replicas equal, at most so long after the last fault and the last request: a stream waits at
+# most 120 s before it sends again what was lost, and what then comes is passed on.
+REST_NS = 130 * SECOND_NS
+_STEP_NS = 470 * MILLISECOND_NS  # no multiple of anybody's period
+PATIENCE_NS = 4 * SECOND_NS  # nobody is at rest before: what is said last is still to be taken in
+PLACED_PATIENCE_NS = 20 * SECOND_NS  # for sessions that run out and brokers that are taken for dead
+
+RULES = "keeps its interface"  # the invariant that the referee of every run keeps
+
+
+class Breach(msgspec.Struct, frozen=True):
+    """An invariant did not hold in a trial."""
+
+    invariant: str
+    at_ns: int
+    node: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Played:
+    """A trial's outcome; ``steps``: as far as it went."""
+
+    schedule: SoakSchedule
+    breaches: tuple[Breach, ...]
+    steps: Sequence[Step]
+
+
+def invariants_of(system: System) -> tuple[Invariant, ...]:
+    """Those of all systems, and its own."""
+    return (*COMMON, *system.invariants)
+
+
+def play(schedule: SoakSchedule, twice: bool = False) -> Played:
+    """Play and judge; ``twice``: and play it again, to see the very same.  SpecError for what makes no schedule."""
+    played = _play(schedule)
+    if twice:
+        again = _play(schedule)
+        if repr(again.steps) != repr(played.steps):
+            at_ns, node = _parting(played.steps, again.steps)
+            breach = Breach("one seed, one history", at_ns, node, "another history the second time")
+            return Played(schedule, (*played.breaches, breach), played.steps)
+    return played
+
+
+def _parting(steps: Sequence[Step], others: Sequence[Step]) -> tuple[int, str]:
+    for step, other in zip(steps, others, strict=False):
+        if repr(step) != repr(other):
+            return step.true_ns, step.node
+    return 0, ""
+
+
+def _play(schedule: SoakSchedule) -> Played:
+    system = load_system(schedule.system)
+    config = configure(f"system {schedule.system}", system.config, schedule.options)
+    assert system.nodes is not None
+    everyone = list(system.nodes(list(schedule.nodes), config, 0))
+    topology, faults = ground(schedule, everyone), schedule.faults()
+    loop = _loop(schedule, system, config, topology)
+    try:
+        loop.fail(faults)
+        for node, offered in schedule.load().items():
+            loop.offer(node, offered)
+        for told in schedule.told:
+            loop.inject(told.node, told.at_ns, Report(told.measurement()))
+        at_rest = _run(loop, schedule, faults, isinstance(config, Options))
+    except HarnessError as error:
+        return Played(schedule, (Breach(RULES, loop.now_ns, "", str(error)),), loop.journal.steps)
+    history = _history(schedule, system, config, topology, everyone, loop, at_rest)
+    return Played(schedule, judged(history), history.steps)
+
+
+def judged(history: RunHistory) -> tuple[Breach, ...]:
+    """The invariants that do not hold."""
+    breaches = []
+    for invariant in invariants_of(history.system):
+        violation = invariant.broken(history)
+        if violation is not None:
+            breaches.append(Breach(invariant.name, *violation))
+    return tuple(breaches)
+
+
+def _loop(schedule: SoakSchedule, system: System, config: object, topology: Topology) -> EventLoop:
+    plane = SoakPlane() if isinstance(config, Options) else None
+    loop = event_loop(
+        system,
+        config,
+        topology,
+        schedule.nodes,
+        schedule.seed,
+        plane,
+        keep_steps=True,
+        clock_offsets_ns=schedule.clocks_ahead_ns,
+    )
+    if plane is not None:
+        loop.report_every(SECOND_NS)
+    return loop
+
+
+def _run(loop: EventLoop, schedule: SoakSchedule, faults: Sequence[Fault], is_placed: bool) -> bool:
+    """Until all are at rest; False where that takes too long."""
+    healed_ns = max([schedule.load_end_ns, *(fault.at_ns for fault in faults)])
+    loop.run(healed_ns + (PLACED_PATIENCE_NS if is_placed else PATIENCE_NS))
+    while not _is_at_rest(loop, is_placed):
+        if loop.now_ns >= healed_ns + REST_NS:
+            return False
+        loop.run(min(loop.now_ns + _STEP_NS, healed_ns + REST_NS))
+    return True
+
+
+def _is_at_rest(loop: EventLoop, is_placed: bool) -> bool:
+    """Placements never stop to talk: they are at rest when all clients are served."""
+    if not is_placed and loop.is_quiet() is not None:
+        return bool(loop.is_quiet())
+    idle = [node.idle() for node in loop.living().values() if hasattr(node, "idle")]
+    return all(idle) and (is_placed or not loop.in_flight_count)
+
+
+def _history(
+    schedule: SoakSchedule,
+    system: System,
+    config: object,
+    topology: Topology,
+    everyone: Iterable[str],
+    loop: EventLoop,
+    at_rest: bool,
+) -> RunHistory:
+    living: Mapping[str, Node] = loop.living()
+    names = [name for name in topology.node_names() if name in set(everyone)]
+    delays = [topology.path(a, b).one_way_delay_ns for a in names for b in names]
+    faults = schedule.faults()
+    return RunHistory(
+        system,
+        config,
+        tuple(everyone),
+        loop.journal.steps,
+        frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),
+        _outages(faults, loop.now_ns),
+        _clocks_apart_ns(schedule, faults),
+        max(delays) + schedule.jitter_ns,
+        at_rest,
+        loop.now_ns,
+        loop.states(),
+        {name: node.holds() for name, node in living.items() if hasattr(node, "holds")},
+    )
+
+
+def _outages(faults: Iterable[Fault], end_ns: int) -> dict[str, tuple[tuple[int, int], ...]]:
+    outages: dict[str, list[tuple[int, int]]] = {}
+    for fault in faults:
+        if isinstance(fault, Crash):
+            outages.setdefault(fault.node, []).append((fault.at_ns, end_ns))
+        elif isinstance(fault, Restart):
+            outages[fault.node][-1] = outages[fault.node][-1][0], fault.at_ns
+    return {node: tuple(spans) for node, spans in outages.items()}
+
+
+def _clocks_apart_ns(schedule: SoakSchedule, faults: Iterable[Fault]) -> int:
+    offsets_ns = [0, *schedule.clocks_ahead_ns.values()]
+    offsets_ns += [fault.offset_ns for fault in faults if isinstance(fault, ClockSkew)]
+    return max(offsets_ns) - min(offsets_ns)
+
+
+def ground(schedule: SoakSchedule, everyone: Sequence[str]) -> Topology:
+    """A full mesh; or a host a node, each on one link to the switch where it begins.  Agents run beside their node."""
+    if not schedule.homes:
+        return mesh("soak", list(everyone), schedule.delay_ns, schedule.jitter_ns)
+    agents = {name for name in everyone if name.endswith(AGENT)}
+    hosts = [
+        Host(name, nodes=(name, name + AGENT) if name + AGENT in agents else ())
+        for name in everyone
+        if name not in agents
+    ]
+    switches = sorted(set(schedule.homes.values()) | {"left", "middle", "right"})
+    ends = [(host.name, schedule.homes[host.name]) for host in hosts]
+    ends += list(pairwise(switches))
+    links = tuple(Link(a, b, schedule.delay_ns, schedule.jitter_ns) for a, b in ends)
+    return Topology("soak", (*hosts, *(Host(name, role=SWITCH) for name in switches)), links)

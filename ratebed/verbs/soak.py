@@ -1,0 +1,129 @@
+"""``ratebed soak``: seeded schedules of faults over every system, judged by their invariants."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from core.errors import SpecError
+from core.registry import hint
+from ratebed import options as o
+
+System = Annotated[str, typer.Option("--system", help="schedules of this system only; empty = of all")]
+First = Annotated[int, typer.Option("--first", help="the first seed; 0 = after those of the ledger")]
+Count = Annotated[int, typer.Option("--count", help="schedules to play")]
+Seconds = Annotated[float, typer.Option("--seconds", help="begin no more after so long; 0 = all")]
+LedgerFile = Annotated[str, typer.Option("--ledger", metavar="FILE", help="add to it what was played, as in results/")]
+Replay = Annotated[int, typer.Option("--replay", metavar="SEED", help="play one schedule, shrink it, draw it")]
+ScheduleFile = Annotated[str, typer.Option("--schedule", metavar="FILE", help="play a schedule of a file, and draw it")]
+
+if TYPE_CHECKING:
+    from harness.soak.schedule import SoakSchedule
+
+PROGRESS_S = 10.0
+
+
+def soak(
+    system: System = "",
+    first: First = 0,
+    count: Count = 1_000,
+    jobs: o.Jobs = 0,
+    seconds: Seconds = 0.0,
+    ledger: LedgerFile = "",
+    replay: Replay = 0,
+    schedule: ScheduleFile = "",
+    out: o.Out = Path("out"),
+    as_json: o.AsJson = False,
+) -> int:
+    """Crashes, partitions, loss, disorder and skewed clocks in virtual time, by the thousand; 1 if anything broke."""
+    from harness.soak.draw import draw
+    from harness.soak.schedule import read_schedule
+    from harness.soak.variants import SOAKED
+
+    for name, value, least in (
+        ("--count", count, 1),
+        ("--first", first, 0),
+        ("--jobs", jobs, 0),
+        ("--replay", replay, 0),
+    ):
+        if value < least:
+            raise SpecError(f"{name} {value}", f"give at least {least}")
+    if system and system not in SOAKED:
+        raise SpecError(f"--system {system!r} is not soaked", hint(system, SOAKED))
+    if schedule:
+        return _show(read_schedule(Path(schedule)), out, as_json, minimal=False)
+    if replay:
+        return _show(draw(replay), out, as_json, minimal=True)
+    return _many(system, first, count, jobs or o.core_count(), seconds, ledger, as_json)
+
+
+def _many(system: str, first: int, count: int, jobs: int, seconds: float, ledger: str, as_json: bool) -> int:
+    from harness.code_version import commit
+    from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
+    from harness.soak.session import Failure
+    from harness.soak.session import soak as play_all
+
+    path = Path(ledger) if ledger else None
+    book = read_ledger(path) if path else SoakLedger()
+    begin, version = first or book.next_seed(system), commit()
+    failures: list[Failure] = []
+    done, spent, told_at = 0, 0.0, time.monotonic()
+    for chunk in play_all(begin, count, system, jobs, seconds):
+        done, spent = done + chunk.count, spent + chunk.seconds
+        failures += chunk.failures
+        book = book.played(Stretch(version, system, chunk.first, chunk.last, chunk.count, chunk.seconds / 3600))
+        for failure in chunk.failures:
+            book = book.deviated(failure.seed, failure.system, version, failure.breaches)
+            if not as_json:
+                print(failure.line(), flush=True)
+        if path:
+            write_ledger(path, book)
+        if time.monotonic() - told_at > PROGRESS_S:
+            told_at = time.monotonic()
+            left_s = (count - done) * spent / done / jobs
+            print(f"{done:,} of {count:,}, {len(failures)} failed, about {left_s:.0f} s left", file=sys.stderr)
+    if as_json:
+        rows = [msgspec.to_builtins(failure) for failure in failures]
+        print(json.dumps({"schedules": done, "processor_seconds": round(spent, 1), "failures": rows}, indent=2))
+    else:
+        kept = f"; {path} has {book.count:,}" if path else ""
+        print(f"{done:,} schedules from seed {begin} on, {len(failures)} failed, {spent:.0f} s of processor time{kept}")
+    return 1 if failures else 0
+
+
+def _show(schedule: "SoakSchedule", out: Path, as_json: bool, minimal: bool) -> int:
+    """One schedule: whether it holds; if not, the smallest that fails alike, as JSON and drawn."""
+    from harness.soak.schedule import write_schedule
+    from harness.soak.shrink import shrink
+    from harness.soak.trial import play
+    from paper_figs.space_time import draw_space_time
+
+    played = play(schedule, twice=True)
+    size = schedule.size
+    if played.breaches and minimal:
+        played = shrink(played)
+    stem = out / "soak" / f"{schedule.system}-{schedule.seed}"
+    write_schedule(stem.with_suffix(".json"), played.schedule)
+    drawn = draw_space_time(played, stem)
+    files = [str(path) for path in (stem.with_suffix(".json"), *drawn)]
+    if as_json:
+        breaches = [msgspec.to_builtins(breach) for breach in played.breaches]
+        print(
+            json.dumps(
+                {"seed": schedule.seed, "system": schedule.system, "breaches": breaches, "files": files}, indent=2
+            )
+        )
+        return 1 if played.breaches else 0
+    print(f"seed {schedule.seed}: {schedule.system} {schedule.options}")
+    for breach in played.breaches:
+        print(f"  {breach.at_ns / 1e9:.6f} s  {breach.invariant}: {breach.node} {breach.what}")
+    if not played.breaches:
+        print("  every invariant holds")
+    elif minimal:
+        print(f"  shrunk from {size} to {played.schedule.size} faults, requests, reports and nodes")
+    print(f"  {', '.join(files)}")
+    return 1 if played.breaches else 0

@@ -1,0 +1,119 @@
+"""Soaking: schedules from seeds, trials, what is counted; what fails is a number that replays it."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from harness.soak.draw import HEALED_NS, LOAD_END_NS, draw, system_of
+from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
+from harness.soak.schedule import SoakSchedule, fault_row, read_schedule, write_schedule
+from harness.soak.session import CHUNK, play_chunk, soak
+from harness.soak.shrink import minimised
+from harness.soak.trial import REST_NS, Breach, invariants_of, play
+from harness.soak.variants import SOAKED
+from systems import SYSTEMS
+from systems.loader import load_system
+from testbed.faults import Handover, LinkFault, read_faults
+
+SEEDS = st.integers(1, 10**6)
+
+
+@given(SEEDS)
+def test_a_seed_is_a_schedule_for_ever(seed: int) -> None:
+    schedule = draw(seed)
+    assert schedule == draw(seed)
+    assert schedule.system == system_of(seed)
+    assert msgspec.json.decode(msgspec.json.encode(schedule), type=SoakSchedule) == schedule
+
+
+@given(SEEDS)
+def test_everything_is_mended_in_time(seed: int) -> None:
+    schedule = draw(seed)
+    assert len(schedule.nodes) >= 3
+    assert max(schedule.instants_ns()) <= LOAD_END_NS
+    faults = schedule.faults()
+    assert all(fault.at_ns <= HEALED_NS for fault in faults if not isinstance(fault, Handover))
+    kinds = [row["kind"] for trouble in schedule.troubles for row in trouble]
+    assert kinds.count("crash") == kinds.count("restart")
+    assert kinds.count("partition") == kinds.count("heal")
+    last = {type(fault): vars(fault) for fault in faults if isinstance(fault, LinkFault)}
+    assert all(0.0 in fields.values() for fields in last.values())
+
+
+@given(SEEDS)
+def test_faults_read_as_they_were_written(seed: int) -> None:
+    faults = draw(seed).faults()
+    assert read_faults([fault_row(fault) for fault in faults]) == faults
+
+
+def test_every_system_whose_nodes_talk_is_soaked() -> None:
+    assert set(SOAKED) == {key for key in SYSTEMS if load_system(key).nodes is not None}
+    for key in SOAKED:
+        if not load_system(key).servers:
+            assert load_system(key).invariants, key
+        assert len({invariant.name for invariant in invariants_of(load_system(key))}) > 5
+
+
+def test_the_bound_of_rest_is_a_stream_s_longest_wait_and_a_little() -> None:
+    assert REST_NS == 130 * SECOND_NS
+
+
+def test_a_trial_is_the_same_twice() -> None:
+    for seed in range(1, 26):
+        first, again = play(draw(seed), twice=True), play(draw(seed))
+        assert repr(first.steps) == repr(again.steps)
+        assert first.breaches == again.breaches
+
+
+def test_chunks_do_not_depend_on_each_other() -> None:
+    """Two workers find what one finds, in the same order; no state of a trial is left to the next."""
+    alone = [(chunk.first, chunk.last, chunk.count, chunk.failures) for chunk in soak(1, 2 * CHUNK, "static-split")]
+    both = [(chunk.first, chunk.last, chunk.count, chunk.failures) for chunk in soak(1, 2 * CHUNK, "static-split", 2)]
+    assert alone == both
+    assert [chunk[2] for chunk in alone] == [CHUNK, CHUNK]
+    seeds = [seed for seed in range(1, 500) if system_of(seed) == "static-split"][:3]
+    assert play_chunk(tuple(seeds), 1).last == seeds[-1]
+
+
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_minimal_is_exactly_what_is_needed(needed: set[int], more: set[int]) -> None:
+    left = minimised(sorted(needed | more), lambda part: needed <= set(part))
+    assert set(left) == needed
+
+
+def test_a_ledger_adds_up(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "soak.json"
+    assert read_ledger(path).next_seed("") == 1
+    ledger = SoakLedger().played(Stretch("a", "", 1, 25, 25, 0.1)).played(Stretch("a", "", 26, 50, 25, 0.1))
+    ledger = ledger.deviated(7, "leases", "a", (Breach("bound", 1, "n1", "more"),))
+    write_ledger(path, ledger)
+    again = read_ledger(path)
+    assert again == ledger
+    assert again.stretches == (Stretch("a", "", 1, 50, 50, 0.2),)
+    assert (again.count, again.next_seed(""), again.next_seed("leases")) == (50, 51, 1)
+    more = again.played(Stretch("b", "", 51, 75, 25, 0.1)).deviated(7, "leases", "a", (Breach("bound", 1, "n1", "x"),))
+    assert len(more.stretches) == 2
+    assert more.deviations == ledger.deviations
+    path.write_text("{")
+    with pytest.raises(SpecError, match="name a ledger"):
+        read_ledger(path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"seed": 1}', "\xff", "[" * 3_000])
+def test_a_file_that_is_no_schedule_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "schedule.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(SpecError, match=r"schedule\.json") as refused:
+        read_schedule(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_schedule_of_a_file_plays_as_it_did(tmp_path: Path) -> None:
+    schedule = draw(next(seed for seed in range(1, 100) if system_of(seed) == "leases"))
+    write_schedule(tmp_path / "schedule.json", schedule)
+    assert repr(play(read_schedule(tmp_path / "schedule.json")).steps) == repr(play(schedule).steps)

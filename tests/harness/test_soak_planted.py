@@ -1,0 +1,50 @@
+"""A soak finds each planted bug within a thousand seeds, and what it then prints replays it, small."""
+
+from collections.abc import Iterator
+from itertools import count, islice
+
+import pytest
+
+from harness.soak.draw import draw, system_of
+from harness.soak.shrink import shrink
+from harness.soak.trial import Played, play
+from tests.harness.planted import PLANTED, Planted
+
+SEEDS = 1_000
+
+
+def seeds_of(system: str) -> Iterator[int]:
+    return (seed for seed in count(1) if system_of(seed) == system)
+
+
+def first_failure(bug: Planted) -> Played | None:
+    for seed in islice(seeds_of(bug.system), SEEDS):
+        played = play(draw(seed))
+        if any(breach.invariant in bug.invariants for breach in played.breaches):
+            return played
+    return None
+
+
+@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.slow
+def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = PLANTED[name]
+    with monkeypatch.context() as patch:
+        bug.plant(patch)
+        failed = first_failure(bug)
+    assert failed is not None, f"{name} survives {SEEDS} schedules of {bug.system}"
+    sound = play(failed.schedule)
+    assert not [breach for breach in sound.breaches if breach.invariant in bug.invariants]
+
+
+@pytest.mark.slow
+def test_what_fails_is_shrunk_and_still_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    bug = PLANTED["a merge by sum"]
+    with monkeypatch.context() as patch:
+        bug.plant(patch)
+        failed = first_failure(bug)
+        assert failed is not None
+        small = shrink(failed)
+        assert play(small.schedule).breaches[0].invariant == failed.breaches[0].invariant
+    assert small.schedule.size < failed.schedule.size / 2
+    assert not play(small.schedule).breaches
