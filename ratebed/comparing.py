@@ -159,5 +159,6 @@ def flipped_claims(verdicts_by_setting: Mapping[str, Sequence[Result]]) -> list[
             if other and other.judgement is not result.judgement:
                 verdicts = {"virtual_verdict": other.judgement.value, "live_verdict": result.judgement.value}
                 claim = {"claim": result.claim.id, "sentence": result.claim.sentence}
-                rows.append({**claim, "testbed": suffix[1:], **verdicts})
+                doubts = {"validity": result.validity or None, "validity_reasons": list(result.validity_reasons)}
+                rows.append({**claim, "testbed": suffix[1:], **verdicts, **doubts})
     return rows

@@ -41,11 +41,11 @@ def _trusted(result: Result, suffix: str, described: Mapping[str, Json]) -> Resu
     if result.evidence is None:
         undrawn = [f"{section['name']}: {section['skipped']}" for section in own if section["skipped"]]
         return replace(result, problem="; ".join(undrawn)) if undrawn else result
-    drawn = [standings_of(section)[run_id] for section in own for run_id in section["run_ids"]]
-    standing = worst(drawn)
-    return (
-        result if standing is None else replace(result, validity=standing.validity, validity_reasons=standing.reasons)
-    )
+    runs = [(standings_of(section), section["run_ids"]) for section in own]
+    standing = worst(standings[run_id] for standings, drawn in runs for run_id in drawn)
+    if standing is None:
+        return result
+    return replace(result, validity=standing.validity, validity_reasons=standing.reasons)
 
 
 def in_order(verdicts: Mapping[str, Sequence[Result]]) -> list[Result]:

@@ -444,6 +444,36 @@ NETWORK = _rows(
         "test_the_wait_begins_anew_once_the_first_comes_through",
     ),
 )
+RETRANSMISSION = _rows(
+    "testbed/nodes/retransmission.py",
+    "tests/testbed/virtual/test_network.py",
+    (
+        "a back-off without a maximum",
+        "return min(2 * wait_ns, RETRANSMIT_MAXIMUM_NS)",
+        "return 2 * wait_ns",
+        "test_after_the_last_heal_all_is_there_within_a_second_and_a_delay",
+    ),
+)
+STOPS = _rows(
+    "collectors/stops.py",
+    "tests/collectors/test_stops.py",
+    (
+        "a stop between two looks is not noticed",
+        "elif went_on and",
+        "elif False and",
+        "test_stops_by_hand",
+    ),
+)
+VALIDITY = _rows(
+    "ratebed/validity.py",
+    "tests/ratebed/test_validity.py",
+    (
+        "invalid runs end a command as valid ones do",
+        "return 1 if are_invalid",
+        "return 0 if are_invalid",
+        "test_what_is_not_valid_is_said_with_the_reason",
+    ),
+)
 MEMBER = _rows(
     "testbed/nodes/member.py",
     "tests/testbed/nodes/test_member.py",
@@ -522,19 +552,8 @@ LIVE = [
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(
-        *WRITER,
-        *INTEGRITY,
-        *CODE_VERSION,
-        *CAMPAIGN,
-        *MATRIX,
-        *LINKS,
-        *NETWORK,
-        *MEMBER,
-        *INCARNATIONS,
-        *SCHEDULER,
-        *LIVE,
-    ),
+    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
+    *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY),
 )
 
 

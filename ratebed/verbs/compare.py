@@ -58,9 +58,9 @@ def _lines(comparison: Json) -> list[str]:
     for row in comparison["decisions"]:
         lines += [f"{_point(row)}  decisions  ({_pairs(row)})", _decision_line(row)]
     for row in comparison["claims"]:
-        lines.append(
-            f"{row['claim']}: {row['virtual_verdict']} in virtual time, {row['live_verdict']} on {row['testbed']}"
-        )
+        doubt = "" if row["validity"] in (None, "valid") else f" (its runs are {row['validity']})"
+        verdicts = f"{row['virtual_verdict']} in virtual time, {row['live_verdict']} on {row['testbed']}"
+        lines.append(f"{row['claim']}: {verdicts}{doubt}")
     if not comparison["claims"]:
         lines.append("no claim that was judged on both has another verdict")
     return lines

@@ -146,6 +146,9 @@ def test_processes_and_machines_are_sampled_there(make: Make) -> None:
     site = make()
     agent = site.start("n1", Program("busy", python_agent("testbed.trust.link_probe", site.address("n1"))))
     agent.ready()
+    os.kill(agent.pid, signal.SIGSTOP)  # its machine is a namespace of this one
+    time.sleep(0.7)
+    os.kill(agent.pid, signal.SIGCONT)
     time.sleep(1.5)
     epoch_ns = time.time_ns()
     seen = {its.machine.name: its for its in site.probes()}
@@ -153,6 +156,7 @@ def test_processes_and_machines_are_sampled_there(make: Make) -> None:
     assert rows["busy", "rss_bytes"][1] > 1e6 and rows["busy", "cpu_ns"][1] > 0
     assert rows["h1", "core_count"][1] == os.cpu_count() and ("keeper-h1", "rss_bytes") in rows
     assert -5e9 < rows["busy", "rss_bytes"][0] < 0
+    assert rows["busy", "stopped_ns"][1] > 0.2e9
     share = seen["h2"].busy_share(epoch_ns - 10**9, epoch_ns)
     assert share is None or 0 <= share <= 1
 
