@@ -1,4 +1,4 @@
-"""Fuzz the parsers for some processor time: ``python -m tests.fuzz [--seconds N] [--parser P] [--seed S]``.
+"""Fuzz parsers and brokerd for some processor time: ``python -m tests.fuzz [--seconds N] [--parser P] [--seed S]``.
 
 Each parser gets its share, in a process of its own, which gives each input 5 s and 1 GB.  An input that fails is kept
 in ``corpus/<parser>/``, where every later run begins with it; the sum of all runs is in ``results/fuzz.json``.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.code_version import commit
+from tests.fuzz.broker import TARGETS, has_go, run_go
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.worker import Outcome, run
 
@@ -21,16 +22,18 @@ LEDGER = Path(__file__).parents[2] / "results" / "fuzz.json"
 
 def main() -> int:
     """The exit code: 1 where an input failed."""
+    every = [*PARSERS, *(TARGETS if has_go() else ())]
     words = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     words.add_argument("--seconds", type=float, default=60.0, help="of processor time, over all parsers")
-    words.add_argument("--parser", action="append", choices=sorted(PARSERS), help="this one only; may be repeated")
+    words.add_argument("--parser", action="append", choices=every, help="this one only; may be repeated")
     words.add_argument("--seed", type=int, default=time.time_ns() % 10**9, help="of the first parser's inputs")
     words.add_argument("--ledger", type=Path, default=LEDGER, help="where the sum is kept")
     asked = words.parse_args()
-    names = asked.parser or list(PARSERS)
+    names = asked.parser or every
     failures = 0
     for number, name in enumerate(names):
-        outcome = run(name, asked.seed + number, asked.seconds / len(names))
+        share_s = asked.seconds / len(names)
+        outcome = run_go(name, share_s) if name in TARGETS else run(name, asked.seed + number, share_s)
         enter(asked.ledger, name, outcome)
         failures += len(outcome.failures)
         print(f"{name:<14}{outcome.inputs:>9,} inputs  {outcome.seconds:6.1f} s  seed {outcome.seed}", flush=True)

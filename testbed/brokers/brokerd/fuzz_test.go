@@ -6,9 +6,7 @@ import (
 	"io"
 	"log"
 	"net"
-	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,27 +19,27 @@ const (
 	patience  = 5 * time.Second // of an input
 )
 
-// fuzzed is the broker of this process: one for all inputs, so that what an earlier one did is there for later ones.
-var fuzzed = sync.OnceValue(func() *control {
-	log.SetOutput(io.Discard)
-	folder, err := os.MkdirTemp("", "brokerd-fuzz-")
-	if err != nil {
-		panic(err)
-	}
-	options := (&options{nsqd: "127.0.0.1:0", path: folder, memoryQueue: 1_000}).nsqdOptions()
+// fuzzBroker is one broker for all inputs of a process: what an earlier one did is there for later ones.
+func fuzzBroker(f *testing.F) *control {
+	f.Helper()
+	options := (&options{nsqd: "127.0.0.1:0", path: f.TempDir(), memoryQueue: 1_000}).nsqdOptions()
 	options.Logger = log.New(io.Discard, "", 0)
 	broker, err := nsqd.New(options)
 	if err != nil {
-		panic(err)
+		f.Fatal(err)
 	}
 	go func() { _ = broker.Main() }()
 	in, err := newIngress("127.0.0.1:0", broker, true, true)
 	if err != nil {
-		panic(err)
+		f.Fatal(err)
 	}
 	go in.run()
+	f.Cleanup(func() {
+		_ = in.listener.Close()
+		broker.Exit()
+	})
 	return &control{ingress: in, token: []byte(fuzzToken)}
-})
+}
 
 // said is all that comes over a connection until it ends; what takes longer than an input may is a hang.
 func said(t *testing.T, conn net.Conn) []byte {
@@ -80,11 +78,11 @@ func FuzzIngress(f *testing.F) {
 	for _, script := range scripts {
 		f.Add(script)
 	}
+	in := fuzzBroker(f).ingress
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) > fuzzBytes {
 			t.Skip("longer ones say no more")
 		}
-		in := fuzzed().ingress
 		conn, err := net.Dial("tcp", in.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -133,11 +131,12 @@ func FuzzControl(f *testing.F) {
 	} {
 		f.Add([]byte(lines))
 	}
+	its := fuzzBroker(f)
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		if len(lines) > fuzzBytes {
 			t.Skip("longer ones say no more")
 		}
-		its, folder := fuzzed(), t.TempDir()
+		folder := t.TempDir()
 		ours, theirs := net.Pipe()
 		ended := make(chan struct{})
 		go func() {
