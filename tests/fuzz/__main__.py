@@ -56,6 +56,7 @@ def enter(ledger: Path, name: str, outcome: Outcome) -> None:
     every = kept["parsers"].values()
     kept["inputs"] = sum(each["inputs"] for each in every)
     kept["processor_hours"] = round(sum(each["seconds"] for each in every) / 3600, 3)
+    ledger.parent.mkdir(parents=True, exist_ok=True)
     partial = ledger.with_suffix(".partial")
     partial.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
     partial.replace(ledger)
