@@ -26,7 +26,7 @@ SMOKE_POINT = --system centralised --workload requests --topology full-mesh --se
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures reference smoke test test-long test-vm lint format bench lock clean distclean
+.PHONY: help setup live figures reference smoke test test-long test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -54,12 +54,17 @@ test: lint ## formatter, linter, type checker, then the tests of up to a minute,
 	@$(bin)/python -m pytest -m "not live and not long" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "live and not long" $(apart)
 
-test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, many seeds, soak, mutations
+test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, soak, mutations, fuzzing
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "long and live"
 	@$(bin)/ratebed soak --first 1 --count 2000
 	@$(bin)/python -m tests.mutations
+	@$(bin)/python -m tests.fuzz --seconds 300 --ledger "$(OUT)/fuzz.json"
+
+fuzz: setup ## parsers and brokerd for SECONDS=3600 of processor time; adds to results/fuzz.json
+	@./bootstrap.sh test
+	@$(bin)/python -m tests.fuzz --seconds "$(or $(SECONDS),3600)"
 
 test-vm: setup ## a virtual machine from nothing: box, vagrant up, netem inside, runs over SSH; as root, without KVM
 	@./bootstrap.sh vm

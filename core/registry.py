@@ -47,10 +47,10 @@ def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made
     for name, value in options.items():
         if name not in parameters:
             raise SpecError(f"{kind} has no option {name!r}", hint(name, parameters))
-        if hints.get(name) is str and isinstance(value, int | float) and not isinstance(value, bool):
-            value = str(value)
         try:
             _check_numbers(value)
+            if hints.get(name) is str and isinstance(value, int | float) and not isinstance(value, bool):
+                value = str(value)
             values[name] = msgspec.convert(value, hints.get(name, Any))
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             fix = _reason(hints.get(name, Any)) or "give a value of that type"

@@ -58,6 +58,7 @@ class LoadCurveConfig:
         for name in ("relative_sd", "step_sd", "client_spread"):
             value = getattr(self, name)
             require(value >= 0 and isfinite(value), name, value, "give a finite value of 0 or more")
+        require(self.client_spread <= 20, "client_spread", self.client_spread, "give at most 20: e to that is much")
         require(self.clients >= 1, "clients", self.clients, "give 1 or more clients")
         require(self.kind != "log" or bool(self.path), "path", self.path, "give the log's file")
 

@@ -5,6 +5,7 @@ and its coordinate agent ``brokerN-agent``), ``proxy`` (``proxyN``, the agent of
 (``managerN`` and ``managerN-agent``: where load managers may be elected) and ``store`` (the coordination store).
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -45,7 +46,13 @@ class EdgeSite:
 
 def sites(topology: Topology) -> list[EdgeSite]:
     """The sites of ``topology``, in the order of their proxies."""
-    return [EdgeSite(_only_switch(topology, name), name) for name in topology.node_names("proxy")]
+    ends: defaultdict[str, list[str]] = defaultdict(list)
+    for link in topology.links:
+        ends[link.a].append(link.b)
+        ends[link.b].append(link.a)
+    proxies = topology.node_names("proxy")
+    assert all(len(ends[name]) == 1 for name in proxies), "a proxy has one link, to its site's switch"
+    return [EdgeSite(ends[name][0], name) for name in proxies]
 
 
 def with_clients(topology: Topology, homes: Mapping[str, int], access_ns: int) -> Topology:
@@ -54,9 +61,3 @@ def with_clients(topology: Topology, homes: Mapping[str, int], access_ns: int) -
     hosts = tuple(Host(client, role="client") for client in homes)
     links = tuple(Link(client, places[home].name, access_ns) for client, home in homes.items())
     return replace(topology, hosts=(*topology.hosts, *hosts), links=(*topology.links, *links))
-
-
-def _only_switch(topology: Topology, host: str) -> str:
-    ends = [link.b if link.a == host else link.a for link in topology.links if host in (link.a, link.b)]
-    assert len(ends) == 1, f"{host} has {len(ends)} links"
-    return ends[0]

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log"
 	"net"
+	"net/netip"
 	"runtime/debug"
 	"time"
 )
@@ -238,7 +239,7 @@ func (s *session) move(asked request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := net.ResolveTCPAddr("tcp", asked.Target); err != nil || asked.Target == "" {
+	if _, err := netip.ParseAddrPort(asked.Target); err != nil { // not a name: looking that up may take seconds
 		return nil, fmt.Errorf("target %q is no ip:port", asked.Target)
 	}
 	gone := s.ingress.dismiss(t, asked.Publishers, "MIGRATE "+asked.Target)

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nsqio/nsq/nsqd"
+)
+
+const (
+	fuzzBytes = 1 << 20
+	fuzzToken = "fuzz"
+	patience  = 5 * time.Second // of an input
+)
+
+// fuzzBroker is one broker for all inputs of a process: what an earlier one did is there for later ones.
+func fuzzBroker(f *testing.F) *control {
+	f.Helper()
+	options := (&options{nsqd: "127.0.0.1:0", path: f.TempDir(), memoryQueue: 1_000}).nsqdOptions()
+	options.Logger = log.New(io.Discard, "", 0)
+	broker, err := nsqd.New(options)
+	if err != nil {
+		f.Fatal(err)
+	}
+	go func() { _ = broker.Main() }()
+	in, err := newIngress("127.0.0.1:0", broker, true, true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	go in.run()
+	f.Cleanup(func() {
+		_ = in.listener.Close()
+		broker.Exit()
+	})
+	return &control{ingress: in, token: []byte(fuzzToken)}
+}
+
+// said is all that comes over a connection until it ends; what takes longer than an input may is a hang.
+func said(t *testing.T, conn net.Conn) []byte {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	answers, err := io.ReadAll(conn)
+	if timeout, is := err.(net.Error); is && timeout.Timeout() {
+		t.Fatal("it hangs")
+	}
+	return answers
+}
+
+// check sees that nothing has gone wrong inside, that a publisher is served, and gives up the topics.
+func check(t *testing.T, in *ingress) {
+	t.Helper()
+	if counters.panics.Load() > 0 {
+		t.Fatal("a panic was caught")
+	}
+	for _, its := range in.all() {
+		_, _ = in.release(its, "CLOSE", time.Millisecond) // an ephemeral one may have gone by itself
+	}
+	conn := dial(t, in)
+	write(t, conn, pub("sound", "body"))
+	expect(t, conn, frameResponse, "OK")
+	_ = conn.Close()
+}
+
+func FuzzIngress(f *testing.F) {
+	scripts := [][]byte{
+		[]byte(magic), []byte("  V1"), {},
+		append([]byte(magic), pub("t", "body")...),
+		append([]byte(magic), mpub("t#ephemeral", "one", "two")...),
+		append([]byte(magic+"IDENTIFY\n"), sized(`{"client_id":"p7","heartbeat_interval":1000,"feature_negotiation":true}`)...),
+		append([]byte(magic+"NOP\nCLS\r\n"), append([]byte("MPUB t\n"), counted(13, 1, 4)...)...),
+	}
+	for _, script := range scripts {
+		f.Add(script)
+	}
+	in := fuzzBroker(f).ingress
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if len(script) > fuzzBytes {
+			t.Skip("longer ones say no more")
+		}
+		conn, err := net.Dial("tcp", in.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		go func() {
+			_, _ = conn.Write(script) // it may be refused before its end
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}()
+		said(t, conn)
+		check(t, in)
+	})
+}
+
+// harmless is the request of a line with what would reach beyond the fuzzed broker cut down: its file, memory, time.
+func harmless(line []byte, folder string) []byte {
+	var asked request
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(&asked) != nil {
+		return line // no command is carried out
+	}
+	if asked.Path != "" {
+		asked.Path = filepath.Join(folder, "rows")
+	}
+	asked.Rows, asked.LimitNs = min(asked.Rows, 10_000), min(asked.LimitNs, int64(time.Millisecond))
+	if asked.LimitNs <= 0 {
+		asked.LimitNs = 1
+	}
+	text, _ := json.Marshal(asked)
+	return text
+}
+
+func FuzzControl(f *testing.F) {
+	begin := `{"do":"acquire","topic":"t"}` + "\n"
+	for _, lines := range []string{
+		begin + `{"do":"release","topic":"t","target":"127.0.0.1:4150","limit_ns":1000}`,
+		begin + `{"do":"set_bucket","topic":"t","rate":1000000,"capacity":5000000000000000,"full":true}`,
+		begin + `{"do":"report"}` + "\n" + `{"do":"set_bucket","topic":"t","rate":null}` + "\n" + `{"do":"report"}`,
+		begin + `{"do":"move","topic":"t","publishers":[1,2],"target":"127.0.0.1:4150"}`,
+		begin + `{"do":"record","topic":"t","on":true,"rows":10}` + "\n" + `{"do":"collect","path":"rows","topic":"t"}`,
+		`{"do":"open","topic":"o","channels":["a","b"]}` + "\n" + `{"do":"fence","topic":"o"}` + "\n" + `{"do":"queues"}`,
+		`{"do":"open","topic":"o","channels":["a#ephemeral"]}` + "\n" + `{"do":"leave","topic":"o","channels":["a"]}`,
+		begin + `{"do":"move","topic":"t","target":"nowhere.example:4150"}`,
+		`{"do":"stats"}`, `{"do":"dance"}`, `[]`, `{"do":"report","extra":1}`, "",
+	} {
+		f.Add([]byte(lines))
+	}
+	its := fuzzBroker(f)
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		if len(lines) > fuzzBytes {
+			t.Skip("longer ones say no more")
+		}
+		folder := t.TempDir()
+		ours, theirs := net.Pipe()
+		ended := make(chan struct{})
+		go func() {
+			its.serve(theirs)
+			close(ended)
+		}()
+		go func() {
+			_, _ = ours.Write([]byte(`{"token":"` + fuzzToken + `"}` + "\n"))
+			for _, line := range bytes.Split(lines, []byte{'\n'}) {
+				if _, err := ours.Write(append(harmless(line, folder), '\n')); err != nil {
+					return
+				}
+			}
+			_, _ = ours.Write([]byte("an end without a newline"))
+			_ = ours.Close()
+		}()
+		said(t, ours)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("it hangs")
+		}
+		check(t, its.ingress)
+	})
+}

@@ -1,0 +1,136 @@
+"""One parser fuzzed in a process of its own, within limits; should the process end, its last input is in a file.
+
+``python -m tests.fuzz.worker PARSER SEED SECONDS FOLDER``
+"""
+
+import hashlib
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from tests.fuzz.mutate import mutated
+from tests.fuzz.parsers import CORPUS, complaint, seeds
+
+INPUT_S, INPUT_BYTES = 5.0, 1 << 30  # of an input
+GRACE_S = 60.0  # of a worker that is stuck where no signal is heard, beside its time
+CURRENT, SAID = "current", "outcome.json"
+_KEPT = 5  # failures of one kind say no more than these
+
+
+@dataclass
+class Outcome:
+    """What came of a parser's inputs: ``failures`` by file in the corpus."""
+
+    seed: int
+    inputs: int = 0
+    seconds: float = 0.0  # of processor time
+    slowest_s: float = 0.0
+    megabytes: int = 0  # of the process, at most
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+class _TooSlow(BaseException):
+    """An input has had its time."""
+
+
+def run(name: str, seed: int, seconds: float) -> Outcome:
+    """Fuzz a parser in a process; one that dies or hangs has failed on the input that it left."""
+    total = Outcome(seed)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        while total.seconds < seconds:
+            left = seconds - total.seconds
+            command = [sys.executable, "-m", "tests.fuzz.worker", name, str(seed + total.inputs), str(left), place]
+            began = time.monotonic()
+            try:
+                code = subprocess.run(command, timeout=left * 20 + GRACE_S).returncode
+            except subprocess.TimeoutExpired:
+                code = -signal.SIGKILL
+            part = Outcome(**json.loads((folder / SAID).read_text())) if (folder / SAID).exists() else Outcome(seed)
+            (folder / SAID).unlink(missing_ok=True)
+            if code:
+                part.seconds = max(part.seconds, time.monotonic() - began)
+                data = (folder / CURRENT).read_bytes() if (folder / CURRENT).exists() else b""
+                part.failures[_keep(name, data)] = f"its process ended with {code}"
+            _add(total, part)
+    return total
+
+
+def _add(total: Outcome, part: Outcome) -> None:
+    total.inputs += part.inputs
+    total.seconds += part.seconds
+    total.slowest_s = max(total.slowest_s, part.slowest_s)
+    total.megabytes = max(total.megabytes, part.megabytes)
+    total.failures |= part.failures
+
+
+def _keep(name: str, data: bytes) -> str:
+    """Keep an input in the corpus; returns its file's name."""
+    path = CORPUS / name / f"found-{hashlib.sha256(data).hexdigest()[:12]}"
+    path.write_bytes(data)
+    return f"{name}/{path.name}"
+
+
+def judged(name: str, data: bytes, folder: Path) -> str:
+    """``complaint`` within the time of an input."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TooSlow
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, INPUT_S)
+    try:
+        return complaint(name, data, folder)
+    except _TooSlow:
+        return f"takes more than {INPUT_S:.0f} s"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def work(name: str, seed: int, seconds: float, folder: Path) -> Outcome:
+    """What the process does: the kept inputs, then mutated ones until its processor time is over."""
+    rng, inputs, outcome = random.Random(f"{name} {seed}"), seeds(name), Outcome(seed)
+    limit = _size_bytes() + INPUT_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    kinds: dict[str, int] = {}
+    begun, waiting = time.process_time(), list(inputs)
+    while (since_s := time.process_time()) - begun < seconds:
+        data = waiting.pop() if waiting else mutated(inputs, rng)
+        (folder / CURRENT).write_bytes(data)
+        problem = judged(name, data, folder)
+        outcome.inputs += 1
+        outcome.slowest_s = max(outcome.slowest_s, time.process_time() - since_s)
+        if problem:
+            kinds[problem[:40]] = kinds.get(problem[:40], 0) + 1
+            if kinds[problem[:40]] <= _KEPT:
+                outcome.failures[_keep(name, data)] = problem
+    outcome.seconds = time.process_time() - begun
+    outcome.megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return outcome
+
+
+def _size_bytes() -> int:
+    """The address space of this process, with all that its parsers load once."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def main() -> None:
+    """See the module."""
+    name, seed, seconds, place = sys.argv[1:]
+    folder = Path(place)
+    for data in seeds(name):  # what parsers import, compile and keep is not their inputs'
+        complaint(name, data, folder)
+    outcome = work(name, int(seed), float(seconds), folder)
+    (folder / SAID).write_text(json.dumps(asdict(outcome)))
+
+
+if __name__ == "__main__":
+    main()
