@@ -30,7 +30,7 @@ func opened(t *testing.T, its options) *ingress {
 	go func() { _ = in.nsqd.Main() }()
 	go control.run()
 	t.Cleanup(func() {
-		_ = in.listener.Close()
+		in.close()
 		_ = control.listener.Close()
 		in.nsqd.Exit()
 	})
