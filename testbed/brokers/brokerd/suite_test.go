@@ -45,14 +45,15 @@ func stockStage(t *testing.T) stage {
 			fmt.Fprint(w, `{"ttl":1,"authorizations":[]}`)
 		}
 	}))
-	settings := (&options{nsqd: "127.0.0.1:0", path: t.TempDir(), memoryQueue: 10_000}).nsqdOptions()
+	path := t.TempDir()
+	settings := (&options{nsqd: "127.0.0.1:0", path: path, memoryQueue: 10_000}).nsqdOptions()
 	settings.SnappyEnabled, settings.DeflateEnabled = true, true
 	settings.AuthHTTPAddresses = []string{strings.TrimPrefix(authority.URL, "http://")}
 	broker, err := nsqd.New(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = broker.Main() }()
+	begin(t, broker, path)
 	t.Cleanup(func() {
 		broker.Exit()
 		authority.Close()
