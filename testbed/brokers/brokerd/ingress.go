@@ -254,15 +254,16 @@ func (in *ingress) deserted(t *topic, cut bool) bool {
 	return deserted
 }
 
-// settle waits until subscribers have finished all of a topic's messages, and counts what they have not.
+// settle waits until subscribers have finished all of a topic's messages, and counts what they have not. That nsqd has
+// copied them it waits for in any case: no subscriber is needed for that.
 func (in *ingress) settle(t *topic, deadline time.Time) int64 {
 	for {
 		its := in.queueOf(t)
 		if its.settled {
 			return 0
 		}
-		if time.Now().After(deadline) {
-			return its.depth + its.inFlight
+		if its.copied && time.Now().After(deadline) {
+			return its.left
 		}
 		time.Sleep(time.Millisecond)
 	}
