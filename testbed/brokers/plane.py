@@ -212,7 +212,7 @@ class TopicPlane(BrokerPlane):
                 if queue is None or queue["drained"] or late or topic in self._open:
                     del self._fenced_ns[topic]
                     if queue is not None and late and not queue["drained"]:
-                        self._note("left", topic, queue["depth"] + queue["in_flight_count"])
+                        self._note("left", topic, queue["unfinished_count"])
                     self._note("drained", topic)
                     self._report(Drained(topic))
         if self._fenced_ns:

@@ -13,7 +13,7 @@ import (
 
 const (
 	authTTL    = 24 * 60 * 60 // seconds until nsqd asks again
-	everything = `{"ttl":%d,"identity":"ratebed","identity_url":"","authorizations":[` +
+	everything = `{"ttl":%d,"identity":"","identity_url":"","authorizations":[` +
 		`{"permissions":["subscribe","publish"],"topic":".*","channels":[".*"]}]}`
 )
 

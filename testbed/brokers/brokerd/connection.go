@@ -35,13 +35,12 @@ type connection struct {
 	topics    map[*topic]struct{} // that it has published
 	publisher int64
 
-	guest      *guest
-	admitBy    time.Time // when its time as a guest ends
-	greeted    bool
-	admitted   bool
-	identified bool
-	inCommand  bool
-	inRead     int // publications that ended in the bytes read last
+	guest     *guest
+	admitBy   time.Time // when its time as a guest ends
+	greeted   bool
+	admitted  bool
+	inCommand bool
+	inRead    int // publications that ended in the bytes read last
 
 	interval time.Duration // of heartbeats; 0 = none
 	beatAt   time.Time

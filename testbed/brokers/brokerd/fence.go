@@ -96,8 +96,10 @@ type queue struct {
 	finished int64 // of those, by subscribers, whether they are still there or not
 	depth    int64 // that no subscriber has been sent
 	inFlight int64 // sent, and not finished
+	left     int64 // copies that are not finished; messages, where there are no channels
 	fenced   bool
-	settled  bool // nothing more is taken, all has been copied, and every copy is finished
+	copied   bool // nothing more is taken, and nsqd has put all into all channels
+	settled  bool // copied, and every copy is finished
 	drained  bool // fenced and settled, or fenced and nobody waits for it
 }
 
@@ -107,9 +109,9 @@ type queue struct {
 func (in *ingress) queueOf(t *topic) queue {
 	t.mutex.Lock()
 	its := queue{taken: int64(t.sequence - t.before), depth: int64(t.line.length), fenced: t.fenced}
-	isCopied := (t.fenced || t.released) && t.line.length == 0
+	its.copied = (t.fenced || t.released) && t.line.length == 0
 	t.mutex.Unlock()
-	if isCopied = isCopied && t.queue.Depth() == 0; isCopied {
+	if its.copied = its.copied && t.queue.Depth() == 0; its.copied {
 		_ = t.queue.UnPause() // returns when nsqd has put what it had in hand into all channels
 	}
 	stats, finished := in.finished.stats(t.queue, t.name)
@@ -120,8 +122,13 @@ func (in *ingress) queueOf(t *topic) queue {
 		its.depth += channel.Depth
 		its.inFlight += int64(channel.InFlightCount + channel.DeferredCount)
 	}
-	its.settled = isCopied && its.copies == its.finished
-	its.drained = its.fenced && (its.settled || len(stats.Channels) == 0)
+	its.left = its.copies - its.finished
+	its.settled = its.copied && its.left == 0
+	if len(stats.Channels) == 0 { // nobody takes anything
+		its.copied, its.left, its.drained = true, its.depth, its.fenced
+		return its
+	}
+	its.drained = its.fenced && its.settled
 	return its
 }
 
@@ -172,13 +179,14 @@ func (s *session) queues(request) (answer, error) {
 	for _, t := range s.ingress.all() {
 		its := s.ingress.queueOf(t)
 		found[t.name] = map[string]any{
-			"message_count":   its.taken,
-			"copy_count":      its.copies,
-			"depth":           its.depth,
-			"in_flight_count": its.inFlight,
-			"finished_count":  its.finished,
-			"fenced":          its.fenced,
-			"drained":         its.drained,
+			"message_count":    its.taken,
+			"copy_count":       its.copies,
+			"depth":            its.depth,
+			"in_flight_count":  its.inFlight,
+			"finished_count":   its.finished,
+			"unfinished_count": its.left,
+			"fenced":           its.fenced,
+			"drained":          its.drained,
 		}
 	}
 	return answer{"topics": found}, nil

@@ -50,6 +50,13 @@ func (g *gate) Accept() (net.Conn, error) {
 	return p, nil
 }
 
+// Close ends the guests, too: nsqd waits for those that have said nothing.
+func (g *gate) Close() error {
+	err := g.Listener.Close()
+	g.lobby.clear()
+	return err
+}
+
 // passage is a connection of nsqd's. What its client says is looked at until it subscribes; from then on nsqd has the
 // connection to itself. All but Close is called by the one goroutine in which nsqd reads.
 type passage struct {

@@ -29,7 +29,8 @@ type ingress struct {
 	lobby        *lobby
 	finished     *finishes
 	room         *room
-	rowsMaximum  int // of all records together, as the run has announced
+	rowsMaximum  int           // of all records together, as the run has announced
+	ended        chan struct{} // closed at the end
 
 	mutex       sync.Mutex
 	topics      map[string]*topic
@@ -56,6 +57,7 @@ func newIngress(address string, broker *nsqd.NSQD, kernelStamps, slabs bool) (*i
 		kernelStamps: kernelStamps,
 		slabs:        slabs,
 		finished:     newFinishes(broker),
+		ended:        make(chan struct{}),
 		topics:       map[string]*topic{},
 		connections:  map[*connection]struct{}{},
 	}, nil
@@ -89,6 +91,18 @@ func (in *ingress) run() {
 		in.connections[c] = struct{}{}
 		in.mutex.Unlock()
 		go c.serve()
+	}
+}
+
+// close ends it: nobody is accepted any more, nothing is released.
+func (in *ingress) close() {
+	_ = in.listener.Close()
+	close(in.ended)
+	in.releaser.end()
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	for c := range in.connections {
+		_ = c.tcp.Close()
 	}
 }
 
@@ -240,15 +254,16 @@ func (in *ingress) deserted(t *topic, cut bool) bool {
 	return deserted
 }
 
-// settle waits until subscribers have finished all of a topic's messages, and counts what they have not.
+// settle waits until subscribers have finished all of a topic's messages, and counts what they have not. That nsqd has
+// copied them it waits for in any case: no subscriber is needed for that.
 func (in *ingress) settle(t *topic, deadline time.Time) int64 {
 	for {
 		its := in.queueOf(t)
 		if its.settled {
 			return 0
 		}
-		if time.Now().After(deadline) {
-			return its.depth + its.inFlight
+		if its.copied && time.Now().After(deadline) {
+			return its.left
 		}
 		time.Sleep(time.Millisecond)
 	}

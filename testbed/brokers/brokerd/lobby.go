@@ -88,6 +88,17 @@ func (l *lobby) leave(g *guest) {
 	}
 }
 
+// clear sends everybody away.
+func (l *lobby) clear() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for l.guests.Len() > 0 {
+		g := l.guests.Front().Value.(*guest)
+		l.part(g)
+		_ = g.conn.Close()
+	}
+}
+
 // part takes a guest from the list, unless it has left. The caller holds the mutex.
 func (l *lobby) part(g *guest) bool {
 	if g.place == nil {

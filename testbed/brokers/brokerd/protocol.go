@@ -27,6 +27,8 @@ const (
 	intervalMinimum  = time.Second
 	intervalMaximum  = time.Minute
 	intervalDefault  = 30 * time.Second
+	bufferMaximum    = 64 << 10 // nsqd's of subscribers, and their time
+	bufferTimeoutMs  = 30_000
 	frameResponse    = 0
 	frameError       = 1
 	frameMessage     = 2
@@ -67,9 +69,9 @@ func (c *connection) command(line []byte) error {
 			return refusal{"E_AUTH_FIRST", fmt.Sprintf("AUTH required before %s", verb)}
 		}
 		if string(verb) == "PUB" {
-			return c.publish(argument, c.readMessage)
+			return c.publish("PUB", argument, c.readMessage)
 		}
-		return c.publish(argument, c.readBatch)
+		return c.publish("MPUB", argument, c.readBatch)
 	case "NOP":
 		return nil
 	case "IDENTIFY":
@@ -83,9 +85,9 @@ func (c *connection) command(line []byte) error {
 	return refusal{"E_INVALID", fmt.Sprintf("invalid command %.32s", verb)}
 }
 
-func (c *connection) publish(name []byte, read func() error) error {
+func (c *connection) publish(verb string, name []byte, read func() error) error {
 	if !validName(name) {
-		return refusal{"E_BAD_TOPIC", fmt.Sprintf("%.80q is no name of a topic", name)}
+		return refusal{"E_BAD_TOPIC", fmt.Sprintf("%s topic name %.80q is not valid", verb, name)}
 	}
 	if err := c.enter(name); err != nil { // before reading on, which overwrites the name
 		return err
@@ -144,12 +146,15 @@ func (c *connection) readMessage() error {
 	if err != nil {
 		return err
 	}
-	return c.readBody(size)
+	if size <= 0 {
+		return refusal{"E_BAD_MESSAGE", fmt.Sprintf("PUB invalid message body size %d", size)}
+	}
+	return c.readBody("PUB", size)
 }
 
-func (c *connection) readBody(size int) error {
-	if size <= 0 || size > messageMaximum {
-		return refusal{"E_BAD_MESSAGE", fmt.Sprintf("a message of %d bytes", size)}
+func (c *connection) readBody(verb string, size int) error {
+	if size > messageMaximum {
+		return refusal{"E_BAD_MESSAGE", fmt.Sprintf("%s message too big %d > %d", verb, size, messageMaximum)}
 	}
 	body := c.arena.body(size)
 	if err := c.reader.full(body); err != nil {
@@ -167,39 +172,58 @@ func (c *connection) readBatch() error {
 	if err != nil {
 		return err
 	}
-	if total < 4 || total > bodyMaximum {
-		return refusal{"E_BAD_BODY", fmt.Sprintf("an MPUB of %d bytes", total)}
+	if total > bodyMaximum {
+		return refusal{"E_BAD_BODY", fmt.Sprintf("MPUB body too big %d > %d", total, bodyMaximum)}
+	}
+	if total < 4 {
+		return refusal{"E_BAD_BODY", fmt.Sprintf("MPUB invalid body size %d", total)}
 	}
 	count, err := c.reader.number()
 	if err != nil {
 		return err
 	}
 	left := total - 4
-	if count <= 0 || count > left/5 {
-		return refusal{"E_BAD_BODY", fmt.Sprintf("%d messages in %d bytes", count, total)}
+	if count <= 0 || count > left/4 {
+		return refusal{"E_BAD_BODY", fmt.Sprintf("MPUB invalid message count %d in %d bytes", count, total)}
 	}
-	for ; count > 0; count-- {
+	for number := 0; number < count; number++ {
 		size, err := c.reader.number()
 		if err != nil {
 			return err
 		}
-		if left -= 4 + size; size > 0 && left < 0 {
-			return refusal{"E_BAD_BODY", "the messages are longer than their MPUB"}
+		if size <= 0 {
+			return refusal{"E_BAD_MESSAGE", fmt.Sprintf("MPUB invalid message(%d) body size %d", number, size)}
 		}
-		if err := c.readBody(size); err != nil {
+		if left -= 4 + size; left < 0 && size <= messageMaximum {
+			return refusal{"E_BAD_BODY", "MPUB messages are longer than their body"}
+		}
+		if err := c.readBody("MPUB", size); err != nil {
 			return err
 		}
 	}
 	if left != 0 {
-		return refusal{"E_BAD_BODY", fmt.Sprintf("%d bytes after the last message", left)}
+		return refusal{"E_BAD_BODY", fmt.Sprintf("MPUB %d bytes after the last message", left)}
 	}
 	return nil
 }
 
 type identity struct {
-	ClientID           string `json:"client_id"`
-	HeartbeatInterval  int64  `json:"heartbeat_interval"` // ms; 0 = the default, -1 = none
-	FeatureNegotiation bool   `json:"feature_negotiation"`
+	ClientID            string `json:"client_id"`
+	HeartbeatInterval   int64  `json:"heartbeat_interval"` // ms; 0 = the default, -1 = none
+	FeatureNegotiation  bool   `json:"feature_negotiation"`
+	OutputBufferSize    int64  `json:"output_buffer_size"`    // as nsqd wants it; answers are never held back here
+	OutputBufferTimeout int64  `json:"output_buffer_timeout"` // ms
+}
+
+// check is what nsqd would say against it.
+func (who *identity) check() string {
+	switch size, timeout := who.OutputBufferSize, who.OutputBufferTimeout; {
+	case size != -1 && size != 0 && (size < 64 || size > bufferMaximum):
+		return fmt.Sprintf("output buffer size (%d) is invalid", size)
+	case timeout != -1 && timeout != 0 && (timeout < 1 || timeout > bufferTimeoutMs):
+		return fmt.Sprintf("output buffer timeout (%d) is invalid", timeout)
+	}
+	return ""
 }
 
 // features is what negotiation finds here: no compression, no TLS, nothing to subscribe to.
@@ -208,18 +232,15 @@ const features = `{"max_rdy_count":0,"version":"1.3.0","max_msg_timeout":900000,
 	`"auth_required":%t,"output_buffer_size":%d,"output_buffer_timeout":0}`
 
 // authorized is what nsqd answers to AUTH.
-const authorized = `{"identity":"ratebed","identity_url":"","permission_count":1}`
+const authorized = `{"identity":"","identity_url":"","permission_count":1}`
 
 func (c *connection) identify() error {
 	size, err := c.reader.number()
 	if err != nil {
 		return err
 	}
-	if c.identified {
-		return refusal{"E_INVALID", "IDENTIFY comes once"}
-	}
 	if size <= 0 || size > identityMaximum || !c.admitted && size > identityGuest {
-		return refusal{"E_BAD_BODY", fmt.Sprintf("an IDENTIFY of %d bytes", size)}
+		return refusal{"E_BAD_BODY", fmt.Sprintf("IDENTIFY invalid body size %d", size)}
 	}
 	text := make([]byte, size)
 	if err := c.reader.full(text); err != nil {
@@ -227,7 +248,10 @@ func (c *connection) identify() error {
 	}
 	var who identity
 	if err := json.Unmarshal(text, &who); err != nil {
-		return refusal{"E_BAD_BODY", "IDENTIFY is no JSON object of the right types"}
+		return refusal{"E_BAD_BODY", "IDENTIFY failed to decode JSON body"}
+	}
+	if problem := who.check(); problem != "" {
+		return refusal{"E_BAD_BODY", "IDENTIFY " + problem}
 	}
 	interval := time.Duration(who.HeartbeatInterval) * time.Millisecond
 	switch {
@@ -236,9 +260,8 @@ func (c *connection) identify() error {
 	case who.HeartbeatInterval == -1:
 		interval = 0
 	case who.HeartbeatInterval < 0 || interval < intervalMinimum || interval > intervalMaximum:
-		return refusal{"E_BAD_BODY", fmt.Sprintf("a heartbeat_interval of %d ms", who.HeartbeatInterval)}
+		return refusal{"E_BAD_BODY", fmt.Sprintf("IDENTIFY heartbeat interval (%d) is invalid", who.HeartbeatInterval)}
 	}
-	c.identified = true
 	c.setPublisher(publisherOf(who.ClientID))
 	c.setHeartbeat(interval)
 	if who.FeatureNegotiation {

@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		{append([]byte("MPUB t\n"), counted(3)...), "E_BAD_BODY"},
 		{append([]byte("MPUB t\n"), counted(bodyMaximum+1)...), "E_BAD_BODY"},
 		{append([]byte("MPUB t\n"), counted(13, 0)...), "E_BAD_BODY"},
-		{append([]byte("MPUB t\n"), counted(13, 2)...), "E_BAD_BODY"},
+		{append([]byte("MPUB t\n"), counted(13, 3)...), "E_BAD_BODY"},
 		{append([]byte("MPUB t\n"), counted(13, 1, -1)...), "E_BAD_MESSAGE"},
 		{append([]byte("MPUB t\n"), counted(13, 1, 6)...), "E_BAD_BODY"},
 		{append([]byte("MPUB t\n"), append(counted(13, 1, 4), "body"...)...), "E_BAD_BODY"},
@@ -174,6 +174,7 @@ func TestCommandsInPiecesAndAtOnce(t *testing.T) {
 }
 
 func TestIdentityHeartbeatAndFarewell(t *testing.T) {
+	t.Parallel()
 	in := testIngress(t, true)
 	go in.run()
 	its := testTopic(t, in, "t")
@@ -205,6 +206,7 @@ func TestIdentityHeartbeatAndFarewell(t *testing.T) {
 }
 
 func TestSilenceEndsAConnection(t *testing.T) {
+	t.Parallel()
 	in := testIngress(t, true)
 	go in.run()
 	conn := dial(t, in)

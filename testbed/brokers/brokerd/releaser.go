@@ -21,11 +21,12 @@ const (
 // when the process is idle; this is one thread that sleeps in the kernel by high-resolution timers
 // and spins to the end. It can be woken, by an eventfd, for a message that is due earlier.
 type releaser struct {
-	alarm   int          // eventfd
+	alarm   int          // eventfd; -1 at the end
 	untilNs atomic.Int64 // what it sleeps until; awake when it does not sleep
 
-	mutex  sync.Mutex
-	topics []*topic // replaced, never changed
+	mutex    sync.Mutex
+	topics   []*topic // replaced, never changed
+	hasEnded bool
 }
 
 func newReleaser() (*releaser, error) {
@@ -55,17 +56,36 @@ func (r *releaser) hurry(dueNs int64) {
 }
 
 func (r *releaser) wake() {
-	one := [8]byte{1}
-	_, _ = syscall.Write(r.alarm, one[:]) // full only when it rings already
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.alarm >= 0 {
+		one := [8]byte{1}
+		_, _ = syscall.Write(r.alarm, one[:]) // full only when it rings already
+	}
+}
+
+// end lets the thread end; nothing is released any more.
+func (r *releaser) end() {
+	r.mutex.Lock()
+	r.hasEnded, r.topics = true, nil
+	r.mutex.Unlock()
+	r.wake()
 }
 
 func (r *releaser) run() {
-	runtime.LockOSThread()
+	runtime.LockOSThread() // and not unlocked: a thread of this priority ends with the goroutine
 	// Best effort: a machine that refuses has a later releaser, which the records show.
 	_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, prSlack, 1, 0)
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), releaserNice)
 	for {
-		topics := r.served()
+		topics, hasEnded := r.served()
+		if hasEnded {
+			r.mutex.Lock()
+			_ = syscall.Close(r.alarm)
+			r.alarm = -1
+			r.mutex.Unlock()
+			return
+		}
 		dueNs := earliest(topics)
 		r.untilNs.Store(dueNs)
 		if earliest(topics) >= dueNs { // else a message came between, whose sender saw us awake
@@ -83,10 +103,10 @@ func (r *releaser) run() {
 	}
 }
 
-func (r *releaser) served() []*topic {
+func (r *releaser) served() (topics []*topic, hasEnded bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.topics
+	return r.topics, r.hasEnded
 }
 
 func earliest(topics []*topic) int64 {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -27,14 +30,28 @@ func opened(t *testing.T, its options) *ingress {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = in.nsqd.Main() }()
 	go control.run()
+	begin(t, in.nsqd, its.path)
 	t.Cleanup(func() {
-		_ = in.listener.Close()
+		in.close()
 		_ = control.listener.Close()
 		in.nsqd.Exit()
 	})
 	return in
+}
+
+// begin lets nsqd run. Its Exit must not come while its Main still begins, so a topic passes through all of it.
+func begin(t *testing.T, broker *nsqd.NSQD, path string) {
+	t.Helper()
+	go func() { _ = broker.Main() }()
+	broker.GetTopic("begin")
+	await(t, "nsqd has begun", func() bool {
+		text, err := os.ReadFile(filepath.Join(path, "nsqd.dat"))
+		return err == nil && bytes.Contains(text, []byte("begin"))
+	})
+	if err := broker.DeleteExistingTopic("begin"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testTopic(t *testing.T, in *ingress, name string) *topic {

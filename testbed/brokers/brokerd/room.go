@@ -21,8 +21,8 @@ type room struct {
 	held                  atomic.Int64 // by all topics
 }
 
-// holding is a topic's share of the room. nsqd does not say which messages are finished: so what they take is known to
-// be at most what was taken in, and at most as much as so many of the largest size.
+// holding is a topic's share of the room. nsqd does not say which messages are finished: so what the rest takes is known
+// to be at most what was taken in, and at most as much as so many of the largest size.
 type holding struct {
 	bytes   int64
 	largest int64     // of the messages since the topic was last empty
@@ -66,25 +66,34 @@ func (t *topic) hold(bytes int64) {
 	t.room.held.Add(bytes)
 }
 
-// recount finds out what has been finished. A body is there until the slowest channel has finished it.
+// recount finds out what has been finished. A body is there until the slowest channel has finished it; nsqd's pumps,
+// the topic's and each client's, may have a message in hand that is in no queue.
 func (t *topic) recount() {
-	count := int64(t.line.length)
+	waiting, inHand := int64(t.line.length), int64(1)
 	for _, its := range t.room.nsqd.GetStats(t.name, "", false).Topics {
 		slowest := int64(0)
 		for _, channel := range its.Channels {
 			slowest = max(slowest, channel.Depth+int64(channel.InFlightCount+channel.DeferredCount))
+			inHand += int64(channel.ClientCount)
 		}
-		count += its.Depth + slowest
+		waiting += its.Depth + slowest
 	}
-	t.hold(min(0, count*t.holding.largest-t.holding.bytes))
-	if count == 0 {
+	t.hold(min(0, (waiting+inHand)*t.holding.largest-t.holding.bytes))
+	if waiting == 0 {
 		t.holding.largest = 0
 	}
 }
 
 // recount counts all topics anew while they seem to take much: one that is at rest does not do so by itself.
 func (in *ingress) recount() {
-	for range time.Tick(recountPeriod) {
+	ticker := time.NewTicker(recountPeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-in.ended:
+			return
+		case <-ticker.C:
+		}
 		if in.room.held.Load() < in.room.maximum/2 {
 			continue
 		}

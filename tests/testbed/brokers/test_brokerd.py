@@ -358,6 +358,7 @@ def test_wrong_tokens_are_refused(running, commands):
         ("acquire", {"topic": "a b"}, "no name"),
         ("move", {"topic": "t", "target": "somewhere"}, "no ip:port"),
         ("record", {"topic": "t", "on": True, "rows": -1}, "rows"),
+        ("record", {"topic": "t", "on": True, "rows": 500_001}, "announced 500000"),
         ("collect", {"path": "/nowhere/at/all"}, "no such file"),
         ("collect", {}, "path"),
         ("report", {"colour": "blue"}, "unknown field"),
