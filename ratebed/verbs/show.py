@@ -20,11 +20,6 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     """Spec, validity, paths, rounds, decisions, telling lines of logs and the result of one run, by time."""
     if run.endswith(".json"):
         return soak(schedule=run, out=out, as_json=as_json)
-    _show_run(run, out, as_json)
-    return 0
-
-
-def _show_run(run: str, out: Path, as_json: bool) -> None:
     folder = _find(out / "runs", run)
     from collectors.writer import read_manifest
 
@@ -36,7 +31,7 @@ def _show_run(run: str, out: Path, as_json: bool) -> None:
         logs = [line._asdict() for line in lines]
         story = {"manifest": manifest, "decisions": decisions, **happenings, "paths": paths, "logs": logs}
         print(json.dumps(story, indent=2))
-        return
+        return 0
     spec = manifest["spec"]
     print(f"run {manifest['run_id']}  {spec['system']} on {spec['workload']}, {spec['topology']}, {spec['testbed']}")
     for axis in ("system", "workload", "topology", "study"):
@@ -51,6 +46,7 @@ def _show_run(run: str, out: Path, as_json: bool) -> None:
             print(line)
     for line in [*timeline.merged(decisions, happenings, lines), *timeline.unstamped(lines, more)]:
         print(line)
+    return 0
 
 
 def _find(runs: Path, start: str) -> Path:
