@@ -217,4 +217,18 @@ def _rejected_in_vain(history: RunHistory) -> Violation | None:
     return None
 
 
+def first_is_admitted(tokens_of: Callable[[RunHistory], Fraction | int]) -> Invariant:
+    """A user's very first request, anywhere, finds the tokens that a node has for whom it does not know."""
+
+    def broken(history: RunHistory) -> Violation | None:
+        seen: set[str] = set()
+        for step, request, verdict, _ in history.decisions:
+            if request.user not in seen and verdict is Verdict.REJECT and request.cost <= tokens_of(history):
+                return Violation(step.true_ns, step.node, f"rejects {request.user}'s first request, of {request.cost}")
+            seen.add(request.user)
+        return None
+
+    return Invariant("the first request is admitted", broken)
+
+
 NO_VAIN_REJECTION = Invariant("no rejection below capacity", _rejected_in_vain)

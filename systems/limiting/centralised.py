@@ -176,7 +176,10 @@ def _verdict(admitted: bool) -> Verdict:
 
 
 def _asked(history: RunHistory) -> Iterator[Taking]:
-    """The server's buckets: what was asked of each, from its start on, and whether that was granted."""
+    """The server's buckets: what was asked of each, and whether that was granted.
+
+    From its start on; a server that copies a node to which it was copied before goes on with these buckets.
+    """
     server, limit = history.config.server or history.names[0], config_limit(history)
     meters: dict[str, Meter] = {}
     asked: set[tuple[str, int]] = set()
@@ -184,8 +187,11 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
         if step.node != server:
             continue
         match step.event:
-            case Start():
-                meters, asked = {}, set()
+            case Start(snapshot):
+                copied = snapshot.full_at_ticks if isinstance(snapshot, CentralState) else {}
+                meters, asked = {user: Meter(limit) for user in copied}, set()
+                for user, ticks in copied.items():
+                    meters[user].full_at(ticks)
             case Arrival(request):
                 admitted = Decide(request.id, Verdict.ADMIT) in step.effects
                 yield Taking(

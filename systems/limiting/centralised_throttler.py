@@ -40,7 +40,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.held import CONSERVED, TOTAL_CONSERVED
+from systems.limiting.held import CONSERVED, FIRST, TOTAL_CONSERVED
 from systems.limiting.throttling_users import (
     INTEGERS_BYTES,
     Demand,
@@ -367,5 +367,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Reported, Command, UsersReported, UserCommands, KnownUsers),
     inputs=(Arrival, Demand),
-    invariants=(CONSERVED, TOTAL_CONSERVED),
+    invariants=(CONSERVED, TOTAL_CONSERVED, FIRST),
 )

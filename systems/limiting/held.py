@@ -1,9 +1,10 @@
 """What throttlers hold together: shares only move, so that all nodes' are the whole, where nothing is lost."""
 
 from collections import defaultdict
+from fractions import Fraction
 
 from systems.api import Invariant, Report, RunHistory, Sample, Violation
-from systems.invariants import config_limit, within
+from systems.invariants import config_limit, first_is_admitted, within
 from systems.limiting.throttling_users import Demand
 from systems.parts.portion import MILLION
 
@@ -61,6 +62,11 @@ def _aligned_bound(history: RunHistory) -> Violation | None:
     return within(lambda _: extra).broken(history)
 
 
+def _even_share(history: RunHistory) -> Fraction:
+    return max(Fraction(config_limit(history).capacity, len(history.names)), Fraction(history.config.minimum))
+
+
 CONSERVED = Invariant("shares conserved", _conserved)
 TOTAL_CONSERVED = Invariant("limits add up", _same_total)
 ALIGNED_BOUND = Invariant("no more than the bound", _aligned_bound)
+FIRST = first_is_admitted(_even_share)

@@ -55,7 +55,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.invariants import config_limit, within
+from systems.invariants import config_limit, first_is_admitted, within
 from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
@@ -359,6 +359,12 @@ def _extra(history: RunHistory) -> Fraction:
     return forgotten + minimum * (len(history.names) + crashes)
 
 
+def _without_a_lease(history: RunHistory) -> Fraction:
+    """What a client's safe share holds; without any, nothing."""
+    safe, minimum = _safe(history), Fraction(history.config.minimum)
+    return max(safe * config_limit(history).capacity, minimum) if safe else safe
+
+
 SYSTEM = System(
     "leases",
     "an allocator lends each limit to the nodes that want it, for a while (Doorman)",
@@ -366,5 +372,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(LeaseRequest, Lend, Learn, Portions),
     transport=Transport.STREAM,  # Doorman: gRPC
-    invariants=(within(_extra, _faster),),
+    invariants=(within(_extra, _faster), first_is_admitted(_without_a_lease)),
 )

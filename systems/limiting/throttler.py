@@ -39,7 +39,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.held import ALIGNED_BOUND, CONSERVED, TOTAL_CONSERVED
+from systems.limiting.held import ALIGNED_BOUND, CONSERVED, FIRST, TOTAL_CONSERVED
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
 from systems.limiting.throttling_users import (
     INTEGERS_BYTES,
@@ -229,6 +229,8 @@ class ThrottlerNode:
         negative_count = 0
         for user in buckets.active:
             bucket, ledger = buckets.users[user], self.ledgers[user]
+            if cycle <= ledger.cycle:
+                continue  # the clock was set back: the neighbours have settled this cycle with what was said of it
             negative_count += ledger.x < 0.0
             buckets.fill(bucket, now_ns)
             asked = buckets.count(bucket, cycle) * buckets.refill_s
@@ -323,5 +325,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Measure, Stopped, UserMeasures, UsersStopped, KnownUsers),
     inputs=(Arrival, Demand),
-    invariants=(CONSERVED, ALIGNED_BOUND, TOTAL_CONSERVED),
+    invariants=(CONSERVED, ALIGNED_BOUND, TOTAL_CONSERVED, FIRST),
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from core.records import Request
-from core.units import SECOND_NS, duration_ns
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from systems.api import Arrival, Decide, Delivery, Node, Report, Sample, Send, Start, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.throttler import SYSTEM, Config, Measure, nodes
@@ -446,3 +446,15 @@ def test_tokens_move_with_the_shares_and_none_are_made_or_lost() -> None:
     held = [node.buckets.users["u"].grains / buckets.whole.token for node in members.values()]  # type: ignore[attr-defined]
     assert sum(held) + admitted == pytest.approx(100.0, abs=0.05)  # 0.009 tokens came back in 9 s
     assert admitted > 90
+
+
+def test_a_cycle_is_told_once_though_the_clock_is_set_back() -> None:
+    """Its neighbours have settled it: flows of other words would be applied at one end only (seed 11074 of a soak)."""
+    node = nodes(["n1", "n2"], Config(phase="aligned", cycle="100ms"), 1)["n1"]
+    node.handle(Start(None), 0)
+    told = []
+    for now_ms in (100, 200, 200, 300):  # the clock is set back after the second
+        node.handle(Arrival(Request(now_ms + len(told), "ann", 0)), (now_ms - 1) * MILLISECOND_NS)
+        effects = node.handle(Timer("cycle", now_ms * MILLISECOND_NS), now_ms * MILLISECOND_NS)
+        told += [effect.message.cycle for effect in effects if isinstance(effect, Send)]
+    assert told == [0, 1, 2]

@@ -1,0 +1,300 @@
+"""How much would a soak notice?  ``python -m tests.mutants [--count N] [--seeds N] [--ledger FILE]`` edits and looks.
+
+Each mutant is one automatic edit of the systems' protocol code: a comparison flipped, a whole number one more, plus for
+minus, a condition negated, ``and`` for ``or``, ``max`` for ``min``, a statement left out.  It is killed when a schedule
+breaks an invariant that the code as it is keeps; each lives in a process of its own.  The ledger has every mutant, and
+which seed killed it; survivors are to be looked at: an edit may change nothing, or only what nobody promises.
+"""
+
+import argparse
+import ast
+import copy
+import importlib.util
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+
+import msgspec
+
+from core.seeds import generator
+from tests.tidy import ROOT
+
+SECONDS_MAXIMUM = 120  # of one mutant; one that takes longer never ends, and is killed
+LIMITERS, QUEUES = "systems/limiting", ("crdt-queue", "sliding-log")
+PLACED = ("epulsar",)
+OURS = ("systems", "harness", "testbed", "studies")  # what an edited module is imported by
+TARGETS = {  # file -> systems whose schedules reach it
+    f"{LIMITERS}/centralised.py": ("centralised",),
+    f"{LIMITERS}/static_split.py": ("static-split",),
+    f"{LIMITERS}/counter_node.py": ("crdt-counter",),
+    f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
+    f"{LIMITERS}/crdt_queue_literal.py": QUEUES,
+    f"{LIMITERS}/queue_arrays.py": QUEUES,
+    f"{LIMITERS}/queue_common.py": QUEUES,
+    f"{LIMITERS}/leases.py": ("leases",),
+    f"{LIMITERS}/throttler.py": ("throttler",),
+    f"{LIMITERS}/throttling_ledger.py": ("throttler",),
+    f"{LIMITERS}/throttling_users.py": ("throttler", "centralised-throttler"),
+    f"{LIMITERS}/centralised_throttler.py": ("centralised-throttler",),
+    "systems/parts/lease_book.py": ("leases",),
+    "systems/parts/lease_client.py": ("leases",),
+    "systems/parts/portion.py": ("leases", "throttler"),
+    "systems/parts/gossip.py": ("crdt-counter", "crdt-queue"),
+    "systems/parts/limit.py": ("static-split", "centralised"),
+    "systems/parts/questions.py": ("centralised", "redis-gcra"),
+    "systems/parts/token_bucket.py": ("tb-adaptor",),
+    "systems/distribution/tb_adaptor.py": ("tb-adaptor",),
+    "systems/placement/broker.py": PLACED,
+    "systems/placement/client.py": PLACED,
+    "systems/placement/manager.py": PLACED,
+    "systems/placement/store.py": PLACED,
+}
+SPARED = {  # what is reckoned there is no protocol, or is what a mutant is judged by
+    *("state_bytes", "allocated_bytes", "model_bytes", "entries_count", "check", "_check", "nodes", "__post_init__"),
+    *("broken", "holds", "answered_or_alone", "timeout_ns", "terms_of", "update_cycle", "limit_of", "rule_of"),
+    *("cluster", "_rejected", "too_late", "too_many", "account", "release_quantum", "wait_ns", "take", "rounded_debt"),
+}
+FLIPS: dict[type, type] = {
+    **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
+    **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
+    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.And},
+}
+SWAPS = {"max": "min", "min": "max", "any": "all", "all": "any"}
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """One edit; ``killer``: "seed 12: invariant", "" for a survivor."""
+
+    file: str
+    line: int
+    edit: str
+    killer: str = ""
+
+
+class MutantLedger(msgspec.Struct, frozen=True):
+    """All of a session."""
+
+    commit: str
+    seeds: int
+    mutants: tuple[Mutant, ...]
+    reasons: dict[str, str] = {}  # "file:line: edit" of a survivor -> why it may live
+
+    @property
+    def killed(self) -> int:
+        """How many were noticed."""
+        return sum(bool(mutant.killer) for mutant in self.mutants)
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in a file, and what can be done there, in place."""
+
+    node: ast.AST
+    edit: str
+    change: Callable[[ast.AST], None]
+
+
+def sites(tree: ast.Module) -> Iterator[Site]:
+    """All edits of a module, in the order of the text."""
+    for function in _functions(tree):
+        for node in ast.walk(function):
+            yield from _edits(node)
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _functions(node)
+        elif isinstance(node, ast.FunctionDef) and node.name not in SPARED and not _judges(node):
+            yield node
+
+
+def _judges(function: ast.FunctionDef) -> bool:
+    """Whether it is of an invariant."""
+    return any(argument.arg == "history" for argument in function.args.args)
+
+
+def _edits(node: ast.AST) -> Iterator[Site]:
+    match node:
+        case ast.Compare(ops=[op]) if type(op) in FLIPS:
+            new = FLIPS[type(op)]
+            yield Site(node, f"{type(op).__name__} -> {new.__name__}", lambda n, new=new: _set(n, "ops", [new()]))
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) | ast.AugAssign(op=op) if type(op) in FLIPS:
+            new = FLIPS[type(op)]
+            yield Site(node, f"{type(op).__name__} -> {new.__name__}", lambda n, new=new: _set(n, "op", new()))
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            yield Site(node, f"{value} -> {value + 1}", lambda n, value=value: _set(n, "value", value + 1))
+        case ast.Call(func=ast.Name(id=name)) if name in SWAPS:
+            yield Site(node, f"{name} -> {SWAPS[name]}", lambda n, name=name: _set(n.func, "id", SWAPS[name]))
+    if isinstance(node, ast.If | ast.IfExp):
+        yield Site(node, "condition negated", lambda n: _set(n, "test", ast.UnaryOp(ast.Not(), n.test)))
+    body = getattr(node, "body", None)
+    for place, statement in enumerate(body if isinstance(body, list) else ()):
+        text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        if (isinstance(statement, ast.Expr | ast.AugAssign | ast.Delete) and not text) or _sets_state(statement):
+            yield Site(node, f"without {ast.unparse(statement)[:60]}", lambda n, at=place: _leave_out(n, at))
+
+
+def _sets_state(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Assign) and all(
+        isinstance(one, ast.Attribute | ast.Subscript) for one in statement.targets
+    )
+
+
+def _leave_out(node: ast.AST, at: int) -> None:
+    node.body[at] = ast.Pass()  # type: ignore[attr-defined]
+
+
+def _set(node: ast.AST, name: str, value: object) -> None:
+    setattr(node, name, value)
+
+
+def sample(count_of: int) -> list[tuple[str, int]]:
+    """So many (file, number of the site), evenly over files, always the same for the same code."""
+    chosen: list[tuple[str, int]] = []
+    left = {
+        file: generator(1, "mutants", file).permutation(len(list(sites(_parsed(file))))).tolist() for file in TARGETS
+    }
+    while len(chosen) < count_of and any(left.values()):
+        for file, numbers in left.items():
+            if numbers and len(chosen) < count_of:
+                chosen.append((file, numbers.pop()))
+    return chosen
+
+
+def _parsed(file: str) -> ast.Module:
+    return ast.parse((ROOT / file).read_text(encoding="utf-8"), file)
+
+
+def mutated(file: str, number: int) -> tuple[ast.Module, Mutant]:
+    """The module with one edit, and what it is."""
+    tree = copy.deepcopy(_parsed(file))
+    site = next(islice(sites(tree), number, None))
+    body = getattr(site.node, "body", None)
+    line = getattr(site.node, "lineno", 0)
+    if site.edit.startswith("without") and isinstance(body, list):
+        line = next((one.lineno for one in body if ast.unparse(one)[:60] == site.edit.removeprefix("without ")), line)
+    site.change(site.node)
+    return ast.fix_missing_locations(tree), Mutant(file, line, site.edit)
+
+
+def in_a_process(work: Callable[[], str]) -> str:
+    """What ``work`` says, in a process of its own that imports every system anew."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(SECONDS_MAXIMUM)
+        try:
+            for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+                del sys.modules[name]
+            told = work()
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"[:200]
+        os.write(writer, pickle.dumps(told))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        content = stream.read()
+    os.waitpid(child, 0)
+    return str(pickle.loads(content)) if content else "it does not end"
+
+
+def first_breach(systems: tuple[str, ...], seeds: int, known: frozenset[str] = frozenset()) -> str:
+    """The first seed that breaks anything but what is known, in a fresh process."""
+    from harness.soak.draw import draw, system_of
+    from harness.soak.trial import play
+
+    for system in systems:
+        for seed in islice((seed for seed in count(1) if system_of(seed) == system), seeds):
+            try:
+                breaches = [breach.invariant for breach in play(draw(seed)).breaches]
+            except Exception as error:
+                breaches = [type(error).__name__]
+            new = [name for name in breaches if f"{seed} {name}" not in known]
+            if new:
+                return f"seed {seed}: {new[0]}"
+    return ""
+
+
+def baseline(seeds: int) -> frozenset[str]:
+    """What the code as it is breaks: nobody's kill."""
+
+    def every() -> str:
+        from harness.soak.draw import draw, system_of
+        from harness.soak.trial import play
+
+        known = []
+        for system in sorted({system for systems in TARGETS.values() for system in systems}):
+            for seed in islice((seed for seed in count(1) if system_of(seed) == system), seeds):
+                known += [f"{seed} {breach.invariant}" for breach in play(draw(seed)).breaches]
+        return "\n".join(known)
+
+    global SECONDS_MAXIMUM
+    before, SECONDS_MAXIMUM = SECONDS_MAXIMUM, 3_600
+    told = in_a_process(every)
+    SECONDS_MAXIMUM = before
+    return frozenset(filter(None, told.split("\n")))
+
+
+def judge(file: str, number: int, seeds: int, known: frozenset[str]) -> Mutant:
+    """Run one mutant."""
+    tree, mutant = mutated(file, number)
+
+    def live() -> str:
+        name = file.removesuffix(".py").replace("/", ".")
+        code = compile(tree, str(ROOT / file), "exec")
+
+        class Finder:
+            """Gives the edited module where the real one is asked for."""
+
+            def find_spec(self, wanted: str, path: object = None, target: object = None) -> object:
+                return (
+                    importlib.util.spec_from_loader(wanted, self, origin=str(ROOT / file)) if wanted == name else None
+                )
+
+            def create_module(self, spec: object) -> None:
+                return None
+
+            def exec_module(self, module: object) -> None:
+                exec(code, vars(module))
+
+        sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
+        return first_breach(TARGETS[file], seeds, known)
+
+    return msgspec.structs.replace(mutant, killer=in_a_process(live))
+
+
+def main() -> int:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--count", type=int, default=240)
+    parser.add_argument("--seeds", type=int, default=60, help="schedules of each system that a mutant must survive")
+    parser.add_argument("--ledger", type=Path, default=ROOT / "results" / "mutants.json")
+    asked = parser.parse_args()
+    from harness.code_version import commit
+
+    import harness.soak.trial  # noqa: F401  # with all packages that are not ours: forks have them already
+
+    version, known = commit(), baseline(asked.seeds)
+    before = MutantLedger(version, asked.seeds, ())
+    if asked.ledger.exists():
+        before = msgspec.json.decode(asked.ledger.read_bytes(), type=MutantLedger)
+    done = before.mutants if (before.commit, before.seeds) == (version, asked.seeds) else ()
+    ledger = MutantLedger(version, asked.seeds, done, before.reasons)
+    for file, number in sample(asked.count)[len(done) :]:
+        last = judge(file, number, asked.seeds, known)
+        print(f"{last.killer or 'SURVIVES':<45.45} {last.file}:{last.line}: {last.edit}", flush=True)
+        ledger = msgspec.structs.replace(ledger, mutants=(*ledger.mutants, last))
+        asked.ledger.write_bytes(msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
+    count_of = len(ledger.mutants)
+    print(f"{ledger.killed} of {count_of} mutants killed: {100 * ledger.killed / max(1, count_of):.0f} %")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
