@@ -52,14 +52,12 @@ class Traces:
 
 @dataclass
 class Nemesis:
-    """Acts on one run.  ``cast``: who must be up before; ``kept``: where copies of the actors' own records go."""
+    """Acts on one run.  ``kept``: where copies of the actors' own records go."""
 
     troubles: Sequence[Trouble]
-    cast: Sequence[str]
     kept: Path
     deeds: list[Deed] = field(default_factory=list)
     traces: list[Traces] = field(default_factory=list)
-    up_ns: int = 0  # CLOCK_REALTIME
 
     @contextmanager
     def beside(self, site: Site) -> Iterator[None]:
@@ -86,18 +84,16 @@ class Nemesis:
                     shutil.copytree(site.folder / name, self.kept / name, dirs_exist_ok=True)
 
     def _act(self, site: Site, over: threading.Event) -> None:
-        while not all(name in dict(site.processes) for name in self.cast):
+        while site.epoch_ns is None:
             if over.wait(_POLL_S):
                 return
-        self.up_ns = time.time_ns()
-        began_ns = time.monotonic_ns()
         to_come: list[tuple[int, int, Freeze | Kill | Deed]] = []  # a Deed: its freeze ends
         serial = count()
         for trouble in self.troubles:
             if isinstance(trouble, Freeze | Kill):
                 heappush(to_come, (trouble.at_ns, next(serial), trouble))
         while to_come:
-            if over.wait(max(0, to_come[0][0] - (time.monotonic_ns() - began_ns)) / SECOND_NS):
+            if over.wait(max(0, site.epoch_ns + to_come[0][0] - time.time_ns()) / SECOND_NS):
                 break
             _, _, what = heappop(to_come)
             if isinstance(what, Deed):

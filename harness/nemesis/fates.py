@@ -28,8 +28,8 @@ class Fates(NamedTuple):
         return residual + list(self.strange)
 
     def __add__(self, other: "Fates") -> "Fates":  # type: ignore[override]
-        both = Counter(self.counts) + Counter(other.counts)
-        return Fates(self.offered + other.offered, dict(both), self.strange + other.strange)
+        counts = {name: count + other.counts.get(name, 0) for name, count in self.counts.items()}
+        return Fates(self.offered + other.offered, counts, self.strange + other.strange)
 
 
 def message_fates(offered: Iterable[int], sent: set[int], acknowledged: set[int], deliveries: Iterable[int]) -> Fates:

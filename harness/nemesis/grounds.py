@@ -15,8 +15,8 @@ _QUICK = {"locate": "500ms", "report": "500ms", "place": "500ms", "guard": "2s",
 class Ground:
     """``make``: testbed, seed, length of the load (ns), faults -> the spec.
 
-    ``processes``: by their names on the site, all of which must be up before anything is done to one; ``nodes``: whom
-    faults crash; ``sides``: whom they cut off; ``restarts``: whether the crashed may come back; ``weight``: how often.
+    ``processes``: whom the nemesis strikes, by their names on the site; ``nodes``: whom faults crash; ``sides``: whom
+    they cut off; ``restarts``: whether the crashed may come back; ``weight``: how often.
     """
 
     study: str

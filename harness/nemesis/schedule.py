@@ -1,7 +1,7 @@
 """A schedule of trouble for one live run: all that decides a trial, as plain values.  One seed makes one.
 
-Instants are nanoseconds since all processes of the run were up; those of faults are of the run's own time, for the run
-knows them: they are in its spec, as rows of ``testbed.faults.read_faults``.  Of ``troubles`` nobody tells it.
+Instants are nanoseconds since the begin of the load.  The run knows its faults: they are in its spec, as rows of
+``testbed.faults.read_faults``.  Of ``troubles`` nobody tells it.
 """
 
 from typing import TypeVar
@@ -17,6 +17,7 @@ from harness.nemesis.grounds import GROUNDS, Ground
 FREEZES_NS = tuple(span * MILLISECOND_NS for span in (40, 200, 600, 1_500, 3_000))
 LOSSES = (0.02, 0.1, 0.3)
 TROUBLES_MOST = 3
+AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
 FULL_DISKS = 0.06  # share of the schedules
 ROOMS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20)  # ours: a run of these sizes writes some of them
 
@@ -88,7 +89,7 @@ def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = tuple
     faults: list[Json] = []
     troubles: list[Trouble] = []
     for kind in sorted(set(chosen)) + [kind for kind in ("freeze",) if chosen.count(kind) > 1]:
-        at_ns = int(rng.integers(load_ns // 20, load_ns)) // MILLISECOND_NS * MILLISECOND_NS
+        at_ns = int(rng.integers(load_ns // 20, load_ns + AFTER_NS)) // MILLISECOND_NS * MILLISECOND_NS
         if kind == "freeze":
             troubles.append(Freeze(at_ns, victims.pop(), _one(rng, FREEZES_NS)))
         elif kind == "kill":

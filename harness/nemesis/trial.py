@@ -63,7 +63,7 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
     kept, run = folder / "kept", folder / "runs" / run_id
     kept.mkdir()
     run.parent.mkdir()
-    nemesis = Nemesis(schedule.troubles, ground.processes, kept)
+    nemesis = Nemesis(schedule.troubles, kept)
     error, problems = "", list[str]()
     with machine_lock():
         try:

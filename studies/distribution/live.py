@@ -182,7 +182,7 @@ class LiveDeployment(TopicWindows):
         for fault in faults:
             if fault.at_ns < span_ns:
                 play.plan(fault.at_ns, partial(self._apply, fault))
-        begin_ns = play.begin(lead_ns + control_lead_ns)
+        begin_ns = self.site.epoch_ns = play.begin(lead_ns + control_lead_ns)
         if control:
             control(begin_ns)
         for topic, tag, _ in loads:

@@ -105,6 +105,7 @@ class Site(ABC):
         self.topology, self.folder, self.seed = topology, folder, seed
         self.options: Options = options
         self.witness: Callable[[Path], None] = lambda path: None  # is shown the actors' files as they come home
+        self.epoch_ns: int | None = None  # CLOCK_REALTIME at which the load begins, once that is agreed
         self.notes: list[str] = []  # what of the topology, or of the wishes, the hosts do not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
         self._records: dict[str, int] = {}  # agent -> its number in the state file
