@@ -148,7 +148,7 @@ class DisturbedPlace(Place):
             yield site
 
 
-def disturbed(testbed: Testbed, nemesis: Nemesis) -> DisturbedPlace:
+def disturbed(nemesis: Nemesis, testbed: Testbed) -> Testbed:
     """The testbed as it is, and the nemesis."""
     assert isinstance(testbed, Place)
     return DisturbedPlace(**{part.name: getattr(testbed, part.name) for part in fields(Place)}, nemesis=nemesis)

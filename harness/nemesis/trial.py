@@ -67,7 +67,7 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
     error, problems = "", list[str]()
     with machine_lock():
         try:
-            execute(spec, run_id, run, partial(disturbed, nemesis=nemesis))
+            execute(spec, run_id, run, partial(disturbed, nemesis))
         except HarnessError as ended:
             error = str(ended)
         except Exception as ended:  # a bug: any of them would be a traceback to people

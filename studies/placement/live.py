@@ -57,6 +57,7 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         with observer.watch:
             timeline = _Run(site, servers, fleet, asked)
             timeline.carry_out()
+            observer.findings.lost_agents = servers.lost()
             fleet.statuses("finish")
             observer.findings.broker_stats = {
                 broker.name: servers.brokers.stats(number) for number, broker in enumerate(servers.brokers)
