@@ -1,7 +1,8 @@
 """One run: resolve the spec, deploy, verify, offer, drain, collect."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,7 @@ from studies.tables import sample_rows
 from systems import SYSTEMS
 from systems.loader import load_system
 from testbed import load_testbed
+from testbed.api import Testbed
 from testbed.topologies.topology import load_topology
 from workloads import WORKLOADS
 from workloads import load as load_workload
@@ -94,10 +96,16 @@ def resolve(spec: RunSpec) -> Point:
     )
 
 
-def execute(spec: RunSpec, run_id: str, folder: Path) -> float:
-    """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took."""
+def execute(
+    spec: RunSpec, run_id: str, folder: Path, place: Callable[[Testbed], Testbed] = lambda testbed: testbed
+) -> float:
+    """Run ``spec`` into ``folder`` (written whole or not at all); returns the seconds it took.
+
+    ``place``: where the run is to be instead of on its testbed, with somebody who disturbs it, say.
+    """
     started, began, inputs = datetime.now(UTC), perf_counter(), spec.input_digests()
     point = resolve(spec)
+    point = replace(point, testbed=place(point.testbed))
     journal = carried_out(point)
     seconds = perf_counter() - began
     tables = {

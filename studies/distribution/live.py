@@ -56,6 +56,7 @@ class LiveDeployment(TopicWindows):
         self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         self._parts: SubBuckets = (None,) * len(self.names)
         self._last: Window | None = None
+        self._lost_before: list[str] = []  # whom a fault was to crash, and who had ended by then
         self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
@@ -98,7 +99,7 @@ class LiveDeployment(TopicWindows):
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
         self.observer.watch.stop()
         planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
-        self.findings.lost_agents = [name for name in self._lost() if name not in planned]
+        self.findings.lost_agents = [*self._lost_before, *(name for name in self._lost() if name not in planned)]
         self.findings.broker_killed = bool(planned & set(self.names))
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
@@ -184,7 +185,7 @@ class LiveDeployment(TopicWindows):
         for fault in faults:
             if fault.at_ns < span_ns:
                 play.plan(fault.at_ns, partial(self._apply, fault))
-        begin_ns = play.begin(lead_ns + control_lead_ns)
+        begin_ns = self.site.epoch_ns = play.begin(lead_ns + control_lead_ns)
         if control:
             control(begin_ns)
         for topic, tag, _ in loads:
@@ -202,10 +203,15 @@ class LiveDeployment(TopicWindows):
                 self._cut_at_s = time.monotonic()
             elif fault == Heal(fault.at_ns):
                 self._cut_at_s = None
-        elif fault.node in self.names:
+            return
+        crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
+        is_broker = fault.node in self.names
+        agent = self.brokers_up.named(fault.node).agent if is_broker else crew.agents[fault.node]
+        if not agent.alive:
+            self._lost_before.append(fault.node)
+        if is_broker:
             self.brokers_up.kill(fault.node)
         else:
-            crew = self.publishers if fault.node in self.publishers.agents else self.subscribers
             crew.stop_one(fault.node)
 
     def _drain(self, play: Play, expected: int) -> None:

@@ -57,6 +57,7 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         with observer.watch:
             timeline = _Run(site, servers, fleet, asked)
             timeline.carry_out()
+            observer.findings.lost_agents = servers.lost()
             fleet.statuses("finish")
             observer.findings.broker_stats = {
                 broker.name: servers.brokers.stats(number) for number, broker in enumerate(servers.brokers)
@@ -96,7 +97,8 @@ class _Run:
             self._play.plan(move.at_ns, partial(self._move, move))
         for fault in self._asked.faults:
             self._play.plan(fault.at_ns, partial(self._fail, fault))
-        self._fleet.go(self._play.begin(LEAD_NS), {})
+        self._site.epoch_ns = self._play.begin(LEAD_NS)
+        self._fleet.go(self._site.epoch_ns, {})
         self._play.until(self._asked.duration_ns + SETTLE_NS)
 
     def _move(self, move: Handover) -> None:

@@ -48,9 +48,20 @@ class Servers:
         self.brokers = Brokers(site, cast.brokers)
         self.zookeeper.start()
         self.serf.start(JOIN_S)
+        self._down, self._lost = set[str](), set[str]()
+
+    def lost(self) -> tuple[str, ...]:
+        """The processes that have ended by no fault, by now or before a fault came to their node."""
+        living = {broker.name: (broker.agent.name, broker.alive) for broker in self.brokers}
+        for node, server in {**self.serf.servers, self.store: self.zookeeper}.items():
+            living[node] = server.process.name, server.process.alive
+        self._lost |= {name for node, (name, is_alive) in living.items() if not is_alive and node not in self._down}
+        return tuple(sorted(self._lost))
 
     def crash(self, node: str) -> None:
         """Kill the server beside a node, where there is one."""
+        self.lost()
+        self._down.add(node)
         if node in self._broker_names:
             self.brokers.kill(node)
         elif node == self.store:
@@ -60,6 +71,7 @@ class Servers:
 
     def restart(self, node: str) -> None:
         """Start it again."""
+        self._down.discard(node)
         if node in self._broker_names:
             self.brokers.restart(node)
         elif node == self.store:

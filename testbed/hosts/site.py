@@ -104,6 +104,8 @@ class Site(ABC):
     ):
         self.topology, self.folder, self.seed = topology, folder, seed
         self.options: Options = options
+        self.witness: Callable[[Path], None] = lambda path: None  # is shown the actors' files as they come home
+        self.epoch_ns: int | None = None  # CLOCK_REALTIME at which the load begins, once that is agreed
         self.notes: list[str] = []  # what of the topology, or of the wishes, the hosts do not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
         self._records: dict[str, int] = {}  # agent -> its number in the state file
@@ -222,7 +224,11 @@ class Site(ABC):
         return self.place(host, path)
 
     def fetch(self, host: str, path: Path) -> None:
-        """Bring home what an agent on a host has written to ``place(host, path)``."""
+        """Bring home what an agent on a host has written to ``place(host, path)``; ``witness`` sees it first."""
+        self._bring(host, path)
+        self.witness(path)
+
+    def _bring(self, host: str, path: Path) -> None:
         return  # it is here already
 
     def clock_offset_ns(self, host: str) -> int:

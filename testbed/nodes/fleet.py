@@ -73,6 +73,7 @@ class NodeFleet:
         self._servers: dict[str, RunningServer] = {
             server.name: server.beside(site, self._server_node, self.token) for server in servers_of(system)
         }
+        self._lost_servers = set[str]()
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -126,6 +127,7 @@ class NodeFleet:
         self._site.forget(place.agent.name)
         place.agent = None
         if name == self._server_node:
+            self.lost_servers()
             self._servers_wanted = False
             for server in self._servers.values():
                 server.kill()
@@ -165,9 +167,10 @@ class NodeFleet:
                 )
 
     def lost_servers(self) -> tuple[str, ...]:
-        """The processes of servers that have ended, and that no crash of their node has taken along."""
+        """The processes of servers that have ended, by now or before a crash of their node, which took none along."""
         servers = self._servers.values() if self._servers_wanted else ()
-        return tuple(server.process.name for server in servers if not server.process.alive)
+        self._lost_servers |= {server.process.name for server in servers if not server.process.alive}
+        return tuple(sorted(self._lost_servers))
 
     @contextmanager
     def blamed(self) -> Iterator[None]:

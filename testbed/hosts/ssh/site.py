@@ -97,8 +97,7 @@ class SshSite(Site):
         """See ``testbed.hosts.site.Site.put``."""
         return self.remote(host).put(self._relative(path), path.read_bytes())
 
-    def fetch(self, host: str, path: Path) -> None:
-        """See ``testbed.hosts.site.Site.fetch``."""
+    def _bring(self, host: str, path: Path) -> None:
         path.write_bytes(self.remote(host).fetch(self._relative(path)))
 
     @cached_property

@@ -1,0 +1,107 @@
+"""Is what a run says of itself so?  Its tables and manifest against what others have seen: a sentence for each lie."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+
+from core.records import Json
+from core.units import MILLISECOND_NS, duration_ns
+from harness.nemesis.disturber import Deed
+from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
+from harness.nemesis.schedule import Kill
+from studies.api import Point
+from testbed.trust.evidence import INVALID
+
+MARGIN_NS = 20 * MILLISECOND_NS  # by which the ends of the load and of a freeze may be known wrongly
+_OWN_AGENTS = ("node", "broker", "publish", "subscribe", "users")  # a run may name the node or host instead
+
+
+def counted(point: Point, kept: Path, judge_at_ns: int) -> Fates:
+    """The fates of what a spec offers; ``judge_at_ns``: where the judged round of a topic begins."""
+    spec, study = point.spec, point.spec.study
+    if study == "distribution":
+        load_ns = duration_ns(spec.round)
+        return topic_fates(kept, point.schedule.block(judge_at_ns, judge_at_ns + load_ns).message_count)
+    if study == "limiting":
+        until_ns = duration_ns(str(spec.study_options["duration"]))
+        load = point.schedule.requests(point.topology.node_names(), until_ns)
+        return limiter_fates(kept, [request.id for of in load.values() for request in of if request.at_ns <= until_ns])
+    return clients_fates(kept)
+
+
+def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[str]:
+    """Where the run's own tables, or the ``fidelity`` of its manifest, say something else."""
+    told: dict[str, float] = {name.removesuffix("_count"): value for name, value in numbers.items()}
+    mine: dict[str, int] = {"offered": fates.offered, **fates.counts}
+    if study == "limiting":
+        rows = parquet.read_table(folder / "requests.parquet", columns=["decision"])["decision"].to_pylist()
+        told = {"offered": len(rows), **Counter(rows)}
+        mine = {
+            "offered": fates.offered,
+            "lost": fates.counts["not_sent"] + fates.counts["no_verdict"],
+            "decided": fates.counts["admit"] + fates.counts["reject"] + fates.counts["verdict_lost"],
+        }
+        told["decided"] = told.get("admit", 0) + told.get("reject", 0)
+    elif study == "placement":
+        came = fates.counts["had"] + fates.counts["acknowledged"]
+        mine = {name: mine[name] for name in ("offered", "not_sent", "unacknowledged")} | {"came": came}
+        told["came"] = sum(told.get(name, 0) for name in ("undelivered", "delivered", "duplicated"))
+    else:
+        mine |= _rows_of(folder, fates)
+        told |= _rows_told(folder)
+    return [
+        f"{name}: the run says {told.get(name, 0):g}, counted were {count}"
+        for name, count in mine.items()
+        if told.get(name, 0) != count
+    ]
+
+
+def _rows_of(folder: Path, fates: Fates) -> dict[str, int]:
+    came = fates.counts["delivered"] + fates.counts["duplicated"]
+    return {"rows of messages": fates.offered, "rows received": came}
+
+
+def _rows_told(folder: Path) -> dict[str, int]:
+    table = parquet.read_table(folder / "messages.parquet", columns=["received_at_ns"])["received_at_ns"]
+    return {"rows of messages": len(table), "rows received": len(table) - table.null_count}
+
+
+def unnamed(deeds: Iterable[Deed], reasons: Sequence[str], load_ns: tuple[int, int], scale_ns: int) -> list[str]:
+    """Who was disturbed while the load went on, for longer than the result's scale, and is not named.
+
+    ``load_ns``: from and until, CLOCK_REALTIME.
+    """
+    silent = []
+    for deed in deeds:
+        if deed.why_not:
+            continue
+        begin_ns, end_ns = load_ns
+        if isinstance(deed.trouble, Kill):
+            matters = begin_ns <= deed.begin_ns < end_ns
+        else:
+            until_ns = end_ns if deed.end_ns is None else min(end_ns, deed.end_ns)
+            matters = until_ns - max(begin_ns, deed.begin_ns) > scale_ns + MARGIN_NS
+        if matters and not is_named(deed.trouble.process, reasons):
+            silent.append(f"{type(deed.trouble).__name__.lower()} of {deed.trouble.process} is not named")
+    return silent
+
+
+def unbelieved(deeds: Iterable[Deed], validity: str, load_ns: tuple[int, int]) -> list[str]:
+    """Who was killed while the load went on, untold, in a run that is not invalid."""
+    return [
+        f"{deed.trouble.process} was killed, and the run is {validity}"
+        for deed in deeds
+        if isinstance(deed.trouble, Kill) and not deed.why_not and load_ns[0] <= deed.begin_ns < load_ns[1]
+        and validity != INVALID
+    ]  # fmt: skip
+
+
+def is_named(process: str, sentences: Iterable[str]) -> bool:
+    """Whether a process is in one of the sentences; of our own agents their node or host will do."""
+    kind, _, whose = process.partition("-")
+    names = [process, *([whose] if kind in _OWN_AGENTS else [])]
+    words = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])")
+    return any(words.search(sentence) for sentence in sentences)

@@ -1,0 +1,103 @@
+"""A run on a disk that is too small: the command itself, in a mount namespace of its own, and what it leaves there.
+
+    unshare --mount python -m harness.nemesis.disk ROOM_BYTES FOLDER SPEC.toml
+
+mounts so much room over an empty folder, runs ``ratebed run SPEC.toml`` with its results and temporary folders there,
+and prints what became of it as JSON (``Told``).  The mount goes with the namespace.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from collectors.integrity import check_run, read_manifest
+from collectors.partials import left_partials
+from core.errors import LINE, HarnessError
+from core.records import Json
+from harness.campaign import finished_runs
+from studies.spec import RunSpec
+from testbed.hosts.capabilities import require, tool
+
+COMMAND_S = 300.0
+_FIELDS = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
+_OPTIONS = ("system_options", "workload_options", "topology_options", "study_options")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How the command ended, and what is wrong with that: a sentence each."""
+
+    exit_code: int
+    last_line: str
+    finished: int  # runs that are whole
+    validity: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def run_on_small_disk(spec: RunSpec, seed: int, room_bytes: int, folder: Path) -> Told:
+    """Run a spec so; ``folder``: empty, for the mount and the matrix file.  MachineError where that needs root."""
+    require("root")
+    matrix, mounted = folder / "matrix.toml", folder / "small"
+    mounted.mkdir()
+    matrix.write_text(as_matrix(spec))
+    module = [sys.executable, "-m", "harness.nemesis.disk"]
+    words = [tool("unshare") or "unshare", "--mount", *module, str(room_bytes), str(mounted), str(matrix), str(seed)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * COMMAND_S)
+    if done.returncode:
+        return Told(done.returncode, "", 0, (), (f"the trial itself failed: {done.stderr.strip()[-300:]}",))
+    return msgspec.json.decode(done.stdout, type=Told)
+
+
+def as_matrix(spec: RunSpec) -> str:
+    """A matrix file of one point.  JSON's plain values are TOML's; a list is one value of an axis."""
+
+    def value(of: object) -> str:
+        if isinstance(of, dict):
+            return "{ " + ", ".join(f"{key} = {value(its)}" for key, its in of.items() if its != []) + " }"
+        return json.dumps([of] if isinstance(of, list) else of)
+
+    lines = [f"{name} = {value(getattr(spec, name))}" for name in (*_FIELDS, *_OPTIONS)]
+    return "\n".join(["[[grid]]", *lines, ""])
+
+
+def judge(exit_code: int, errors: str, out: Path) -> Told:
+    """What the command said, and whether all that is there is whole."""
+    lines = [line for line in errors.splitlines() if line.strip()]
+    last, problems = lines[-1] if lines else "", list[str]()
+    if "Traceback" in errors:
+        problems.append(f"a traceback: {last}")
+    if exit_code not in (0, 1):
+        problems.append(f"exit code {exit_code}")
+    if exit_code and not 0 < len(last) <= LINE + 10:
+        problems.append(f"the last line has {len(last)} letters")
+    manifests: list[Json] = []
+    for folder in finished_runs(out):
+        try:
+            check_run(folder)
+            manifests.append(read_manifest(folder))
+        except HarnessError as error:
+            problems.append(f"half-written: {error}")
+    problems += [f"left: {path.name}" for path in left_partials(out / "runs")]
+    validity = tuple(str(manifest["validity"]) for manifest in manifests)
+    if exit_code == 0 and not manifests:
+        problems.append("exit code 0, and no run")
+    return Told(exit_code, last, len(manifests), validity, tuple(problems))
+
+
+def main(room_bytes: str, mounted: str, matrix: str, seed: str) -> None:
+    """In the namespace."""
+    folder = Path(mounted)
+    size = f"size={room_bytes},mode=0755"
+    subprocess.run([tool("mount") or "mount", "-t", "tmpfs", "-o", size, "ratebed-small", mounted], check=True)
+    out = folder / "out"
+    words = [sys.executable, "-m", "ratebed", "run", matrix, "--seed", seed, "--out", str(out)]
+    environment = {**os.environ, "TMPDIR": mounted}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=COMMAND_S)
+    sys.stdout.buffer.write(msgspec.json.encode(judge(done.returncode, done.stderr, out)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

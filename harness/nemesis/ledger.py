@@ -1,0 +1,104 @@
+"""What the nemesis has done: a file that adds up over sessions, ``results/nemesis.json``, a line of facts a run."""
+
+from pathlib import Path
+
+import msgspec
+
+from core.errors import SpecError
+from harness.nemesis.trial import ENDED, Trial
+
+
+class Played(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One run.  ``fates``: as counted at both ends, which sum to ``offered``; none of a run without a result."""
+
+    seed: int
+    ground: str
+    testbed: str
+    load_seconds: float
+    commit: str
+    troubles: tuple[str, ...]
+    outcome: str  # valid, degraded, invalid; or ended, with an error
+    seconds: float
+    resident_mb: float  # of the harness afterwards: what must not grow
+    descriptors: int
+    begun: str  # of the session: memory is of one process
+    offered: int = 0
+    fates: dict[str, int] = {}
+    said: tuple[str, ...] = ()
+
+
+class Deviation(msgspec.Struct, frozen=True):
+    """What must not be, and the seed that shows it."""
+
+    seed: int
+    ground: str
+    testbed: str
+    commit: str
+    what: str
+    reason: str = "open"
+
+
+class NemesisLedger(msgspec.Struct, frozen=True):
+    """All sessions."""
+
+    played: tuple[Played, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+
+    def next_seed(self, testbed: str) -> int:
+        """The first seed after all that were played on a testbed."""
+        return 1 + max((one.seed for one in self.played if one.testbed == testbed), default=0)
+
+    def with_trial(self, trial: Trial, commit: str, begun: str) -> "NemesisLedger":
+        """With one run more."""
+        schedule, fates = trial.schedule, trial.fates
+        where = (schedule.seed, schedule.ground, schedule.testbed)
+        one = Played(
+            *where,
+            schedule.load_ns / 1e9,
+            commit,
+            tuple(schedule.lines()),
+            trial.outcome,
+            trial.seconds,
+            round(trial.resident_bytes / 1e6, 1),
+            trial.descriptor_count,
+            begun,
+            fates.offered if fates else 0,
+            {name: count for name, count in fates.counts.items() if count} if fates else {},
+            trial.said if trial.outcome == ENDED else (),
+        )
+        new = (Deviation(*where, commit, what) for what in trial.problems)
+        return NemesisLedger((*self.played, one), (*self.deviations, *new))
+
+    def summary(self) -> str:
+        """In a line."""
+        counts = {word: sum(one.outcome == word for one in self.played) for word in ("valid", "degraded", "invalid")}
+        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        offered = sum(one.offered for one in self.played)
+        summed = sum(one.offered > 0 and sum(one.fates.values()) == one.offered for one in self.played)
+        return (
+            f"{len(self.played)} runs: {told}, {len(self.played) - sum(counts.values())} ended with an error; "
+            f"fates sum to offered in {summed} of {sum(one.offered > 0 for one in self.played)} ({offered:,} in all); "
+            f"{len(self.deviations)} deviations"
+        )
+
+
+def read_ledger(path: Path) -> NemesisLedger:
+    """An empty one where there is no file; SpecError for a file that is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=NemesisLedger)
+    except FileNotFoundError:
+        return NemesisLedger()
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: {error}", "name a ledger of the nemesis, or a new file") from None
+
+
+def write_ledger(path: Path, ledger: NemesisLedger) -> None:
+    """A run a line; whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = [
+        f'"{name}": [\n' + ",\n".join(msgspec.json.encode(one).decode() for one in rows) + "\n]"
+        for name, rows in (("played", ledger.played), ("deviations", ledger.deviations))
+    ]
+    aside = path.with_suffix(".partial")
+    aside.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    aside.replace(path)

@@ -1,0 +1,132 @@
+"""A schedule of trouble for one live run: all that decides a trial, as plain values.  One seed makes one.
+
+Instants are nanoseconds since the begin of the load.  The run knows its faults: they are in its spec, as rows of
+``testbed.faults.read_faults``.  Of ``troubles`` nobody tells it.
+"""
+
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from core.records import Json
+from core.seeds import generator
+from core.units import MILLISECOND_NS, SECOND_NS, duration_text
+from harness.nemesis.grounds import GROUNDS, Ground
+
+FREEZES_NS = tuple(span * MILLISECOND_NS for span in (40, 200, 600, 1_500, 3_000))
+LOSSES = (0.02, 0.1, 0.3)
+TROUBLES_MOST = 3
+AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
+FULL_DISKS = 0.06  # share of the schedules
+ROOMS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20)  # ours: a run of these sizes writes some of them
+
+Thing = TypeVar("Thing")
+
+
+class Freeze(msgspec.Struct, frozen=True, tag="freeze"):
+    """SIGSTOP for a process, and SIGCONT after a while."""
+
+    at_ns: int
+    process: str  # its name on the site
+    span_ns: int
+
+
+class Kill(msgspec.Struct, frozen=True, tag="kill"):
+    """SIGKILL for a process."""
+
+    at_ns: int
+    process: str
+
+
+class FullDisk(msgspec.Struct, frozen=True, tag="full-disk"):
+    """The run's folders, and that of its results, have so much room."""
+
+    room_bytes: int
+
+
+Trouble = Freeze | Kill | FullDisk
+
+
+class LiveSchedule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One trial.  ``ground``: the run, one of ``GROUNDS``; ``load_ns``: how long its load lasts."""
+
+    seed: int
+    ground: str
+    testbed: str
+    load_ns: int
+    faults: tuple[Json, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What replays it."""
+        seconds = f"{self.load_ns / SECOND_NS:g}"
+        return f"python -m harness.nemesis --first {self.seed} --count 1 --testbed {self.testbed} --seconds {seconds}"
+
+    @property
+    def full_disk(self) -> FullDisk | None:
+        """The disk, where it has too little room."""
+        return next((trouble for trouble in self.troubles if isinstance(trouble, FullDisk)), None)
+
+    def lines(self) -> list[str]:
+        """All that goes wrong, in words."""
+        told = [f"told: {' '.join(str(value) for value in row.values())}" for row in self.faults]
+        return told + [_words(trouble) for trouble in self.troubles]
+
+
+def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = tuple(GROUNDS)) -> LiveSchedule:
+    """The schedule of a seed; with links only where the testbed has some."""
+    rng = generator(seed, "nemesis")
+    weights = np.array([GROUNDS[name].weight for name in grounds])
+    name = grounds[int(rng.choice(len(grounds), p=weights / weights.sum()))]
+    ground = GROUNDS[name]
+    if rng.random() < FULL_DISKS:
+        return LiveSchedule(seed, name, testbed, load_ns, troubles=(FullDisk(_one(rng, ROOMS_BYTES)),))
+    kinds = ["freeze", "freeze", "kill", "crash", *(("partition", "loss") if testbed != "local" else ())]
+    chosen = [_one(rng, kinds) for _ in range(int(rng.integers(1, TROUBLES_MOST + 1)))]
+    victims = [ground.processes[number] for number in rng.permutation(len(ground.processes))]  # each once
+    faults: list[Json] = []
+    troubles: list[Trouble] = []
+    for kind in sorted(set(chosen)) + [kind for kind in ("freeze",) if chosen.count(kind) > 1]:
+        at_ns = int(rng.integers(load_ns // 20, load_ns + AFTER_NS)) // MILLISECOND_NS * MILLISECOND_NS
+        if kind == "freeze":
+            troubles.append(Freeze(at_ns, victims.pop(), _one(rng, FREEZES_NS)))
+        elif kind == "kill":
+            troubles.append(Kill(at_ns, victims.pop()))
+        else:
+            faults += _told(kind, at_ns, load_ns, ground, rng)
+    return LiveSchedule(seed, name, testbed, load_ns, tuple(faults), tuple(troubles))
+
+
+def _told(kind: str, at_ns: int, load_ns: int, ground: Ground, rng: np.random.Generator) -> list[Json]:
+    """A fault and, where there is one, its end, within the load."""
+    at_ns = min(at_ns, load_ns * 3 // 4)
+    until_ns = at_ns + int(rng.integers(load_ns // 20, load_ns // 4 + 1)) // MILLISECOND_NS * MILLISECOND_NS
+    since, until = {"at": duration_text(at_ns)}, {"at": duration_text(until_ns)}
+    if kind == "crash":
+        node = _one(rng, ground.nodes)
+        crash: Json = {"kind": "crash", **since, "node": node}
+        return [crash, {"kind": "restart", **until, "node": node}] if ground.restarts else [crash]
+    if kind == "partition":
+        side = [_one(rng, ground.sides)]
+        return [{"kind": "partition", **since, "side": side}, {"kind": "heal", **until, "side": side}]
+    everywhere = {"kind": "link-loss", "a": "*", "b": "*"}
+    return [
+        {**everywhere, **since, "loss_probability": _one(rng, LOSSES)},
+        {**everywhere, **until, "loss_probability": 0.0},
+    ]
+
+
+def _one(rng: np.random.Generator, things: "tuple[Thing, ...] | list[Thing]") -> Thing:
+    return things[int(rng.integers(len(things)))]
+
+
+def _words(trouble: Trouble) -> str:
+    match trouble:
+        case Freeze(at_ns, process, span_ns):
+            return f"freeze {process} at {at_ns / SECOND_NS:.2f} s for {span_ns / SECOND_NS:.2f} s"
+        case Kill(at_ns, process):
+            return f"kill {process} at {at_ns / SECOND_NS:.2f} s"
+        case FullDisk(room_bytes):
+            return f"a disk of {room_bytes:,} bytes"

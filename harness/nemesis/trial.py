@@ -1,0 +1,102 @@
+"""One trial: a live run on the usual path, a nemesis beside it, and the audit of both."""
+
+import shutil
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from collectors.integrity import check_run, read_manifest
+from core.errors import HarnessError
+from harness.code_version import code_hash
+from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
+from harness.nemesis.disk import run_on_small_disk
+from harness.nemesis.disturber import Deed, Nemesis, disturbed
+from harness.nemesis.fates import Fates
+from harness.nemesis.grounds import GROUNDS
+from harness.nemesis.remains import descriptor_count, remains, resident_bytes
+from harness.nemesis.schedule import FullDisk, LiveSchedule
+from harness.run import execute, resolve
+from studies.distribution.asked import TRIALS_MAXIMUM
+from testbed.hosts.lock import machine_lock
+
+ENDED = "ended"  # with an error, and without a result
+
+
+@dataclass(frozen=True)
+class Trial:
+    """``outcome``: the run's validity, or ``ENDED``; ``said``: its reasons, or its error.
+
+    ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result.
+    """
+
+    schedule: LiveSchedule
+    outcome: str
+    said: tuple[str, ...]
+    problems: tuple[str, ...]
+    fates: Fates | None
+    deeds: tuple[Deed, ...]
+    seconds: float
+    resident_bytes: int  # ours, afterwards
+    descriptor_count: int
+
+
+def play(schedule: LiveSchedule) -> Trial:
+    """Play and audit a schedule; waits for the machine's lock."""
+    began = time.monotonic()
+    with TemporaryDirectory(prefix="nemesis-") as name:
+        folder = Path(name)
+        disk = schedule.full_disk
+        parts = _on_small_disk(schedule, disk, folder) if disk else _disturbed(schedule, folder)
+    seconds = round(time.monotonic() - began, 2)
+    return Trial(schedule, *parts, seconds, resident_bytes(), descriptor_count())
+
+
+Parts = tuple[str, tuple[str, ...], tuple[str, ...], Fates | None, tuple[Deed, ...]]
+
+
+def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
+    ground = GROUNDS[schedule.ground]
+    spec = ground.make(schedule.testbed, schedule.seed, schedule.load_ns, schedule.faults)
+    run_id = spec.run_id(code_hash(spec))
+    kept, run = folder / "kept", folder / "runs" / run_id
+    kept.mkdir()
+    run.parent.mkdir()
+    nemesis = Nemesis(schedule.troubles, kept)
+    error, problems = "", list[str]()
+    with machine_lock():
+        try:
+            execute(spec, run_id, run, partial(disturbed, nemesis))
+        except HarnessError as ended:
+            error = str(ended)
+        except Exception as ended:  # a bug: any of them would be a traceback to people
+            error = f"{type(ended).__name__}: {ended}"
+            problems.append(f"a traceback: {error}")
+    done = tuple(nemesis.deeds)
+    problems += [f"left: {what}" for traces in nemesis.traces for what in remains(traces)]
+    if error:
+        problems += [f"half-written: {path.name}" for path in run.parent.iterdir()]
+        struck = [deed.trouble.process for deed in done if not deed.why_not]
+        if not any(is_named(process, [error]) for process in struck):
+            problems.append(f"ended, and names nobody who was disturbed: {error}")
+        return ENDED, (error,), tuple(problems), None, done
+    check_run(run)
+    manifest, numbers = (told := read_manifest(run)), told["fidelity"]
+    fates = counted(resolve(spec), kept, TRIALS_MAXIMUM * schedule.load_ns)
+    reasons, validity = tuple(manifest["validity_reasons"]), str(manifest["validity"])
+    load_ns = manifest["epoch_ns"], manifest["epoch_ns"] + schedule.load_ns
+    problems += fates.problems()
+    problems += told_wrong(spec.study, run, numbers, fates)
+    problems += unnamed(done, reasons, load_ns, int(numbers["scale_ns"]))
+    problems += unbelieved(done, validity, load_ns)
+    shutil.rmtree(run)
+    return validity, reasons, tuple(problems), fates, done
+
+
+def _on_small_disk(schedule: LiveSchedule, disk: FullDisk, folder: Path) -> Parts:
+    ground = GROUNDS[schedule.ground]
+    spec = ground.make(schedule.testbed, schedule.seed, schedule.load_ns, ())
+    told = run_on_small_disk(spec, schedule.seed, disk.room_bytes, folder)
+    outcome = told.validity[0] if told.validity else ENDED
+    return outcome, (told.last_line,), told.problems, None, ()

@@ -1,0 +1,65 @@
+"""Real runs with real trouble: who is struck is named, the accounts sum, nothing is left."""
+
+import pytest
+
+from core.units import SECOND_NS
+from harness.nemesis.schedule import Freeze, FullDisk, Kill, LiveSchedule
+from harness.nemesis.trial import ENDED, play
+from testbed.trust.evidence import INVALID
+from tests.live import needs
+
+pytestmark = [pytest.mark.slow, needs("go")]
+
+LOAD_NS = 3 * SECOND_NS
+
+
+def struck(ground, *troubles, testbed="local", faults=()):
+    trial = play(LiveSchedule(5, ground, testbed, LOAD_NS, faults, troubles))
+    assert trial.problems == ()
+    return trial
+
+
+@pytest.mark.parametrize(
+    ("ground", "process"),
+    [
+        ("lb", "broker-broker1"),
+        ("lb", "publish-publishers2"),
+        ("crdt-counter", "node-n2"),
+        pytest.param("redis-gcra", "redis-n1", marks=needs("redis")),
+    ],
+)
+def test_who_is_frozen_is_named_and_the_run_is_invalid(ground, process):
+    trial = struck(ground, Freeze(SECOND_NS // 2, process, 3 * SECOND_NS // 2))
+    assert trial.outcome == INVALID and any(f"{process} stood still" in reason for reason in trial.said)
+    assert trial.fates is not None and sum(trial.fates.counts.values()) == trial.fates.offered > 100
+
+
+def test_a_broker_that_is_killed_by_nobody_makes_the_run_invalid():
+    trial = struck("lb", Kill(SECOND_NS, "broker-broker2"))
+    assert trial.outcome == INVALID and "agent broker2 was lost" in trial.said
+    assert trial.fates is not None and trial.fates.counts["delivered"] < trial.fates.offered
+
+
+def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
+    trial = struck("crdt-queue", Kill(SECOND_NS, "node-n3"))
+    (line,) = trial.said
+    assert trial.outcome == ENDED and "n3" in line and "\n" not in line
+
+
+@needs("root", "mininet")
+@pytest.mark.parametrize("ground", ["lb", "crdt-counter"])
+def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
+    side = {"lb": "publishers2", "crdt-counter": "n2"}[ground]
+    cut = (
+        {"kind": "partition", "at": "500ms", "side": [side]},
+        {"kind": "heal", "at": "1s", "side": [side]},
+    )
+    trial = struck(ground, testbed="mininet", faults=cut)
+    assert trial.fates is not None and trial.fates.offered > 100
+
+
+@needs("root", "mininet")
+@pytest.mark.parametrize("room_bytes", [16 << 10, 512 << 10])
+def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half_written(room_bytes):
+    trial = struck("crdt-counter", FullDisk(room_bytes), testbed="mininet")
+    assert trial.outcome == ENDED and trial.said[0].startswith("ratebed:")

@@ -1,0 +1,52 @@
+"""Schedules of trouble: one seed, one schedule; nothing in it that the run's own checks refuse."""
+
+import pytest
+
+from core.units import SECOND_NS
+from harness.matrix import read_matrix
+from harness.nemesis.disk import as_matrix
+from harness.nemesis.grounds import GROUNDS
+from harness.nemesis.schedule import Freeze, FullDisk, Kill, draw
+from harness.run import check_point, resolve
+
+LOAD_NS = 4 * SECOND_NS
+SCHEDULES = [draw(seed, "mininet", LOAD_NS) for seed in range(1, 200)]
+
+
+def test_a_seed_makes_one_schedule_and_another_seed_another():
+    assert [draw(seed, "mininet", LOAD_NS) for seed in range(1, 200)] == SCHEDULES
+    assert len({repr(schedule) for schedule in SCHEDULES}) == len(SCHEDULES)
+
+
+def test_every_kind_of_trouble_strikes_every_kind_of_run():
+    kinds = {(schedule.ground, type(trouble)) for schedule in SCHEDULES for trouble in schedule.troubles}
+    assert {kind for _, kind in kinds} == {Freeze, Kill, FullDisk} and {ground for ground, _ in kinds} == set(GROUNDS)
+    told = {row["kind"] for schedule in SCHEDULES for row in schedule.faults}
+    assert told == {"crash", "restart", "partition", "heal", "link-loss"}
+
+
+def test_where_there_are_no_links_none_are_disturbed():
+    told = {row["kind"] for seed in range(1, 200) for row in draw(seed, "local", LOAD_NS).faults}
+    assert told == {"crash", "restart"}
+
+
+@pytest.mark.parametrize("name", GROUNDS)
+def test_what_is_drawn_can_be_run(name):
+    for seed in range(1, 40):
+        schedule = draw(seed, "mininet", LOAD_NS, (name,))
+        spec = GROUNDS[name].make("mininet", seed, LOAD_NS, schedule.faults)
+        check_point(resolve(spec))
+        victims = [trouble.process for trouble in schedule.troubles if not isinstance(trouble, FullDisk)]
+        assert len(set(victims)) == len(victims), "two freezes of one process would end each other"
+
+
+@pytest.mark.parametrize("name", GROUNDS)
+def test_a_matrix_file_asks_for_the_same_run(name, tmp_path):
+    spec = GROUNDS[name].make("mininet", 3, LOAD_NS, ())
+    path = tmp_path / "matrix.toml"
+    path.write_text(as_matrix(spec))
+    (read,) = read_matrix(path, 3)
+    there = {key: value for key, value in spec.study_options.items() if value != []}
+    for part in ("system", "system_options", "workload", "workload_options", "topology_options", "testbed", "slo"):
+        assert getattr(read, part) == getattr(spec, part)
+    assert read.study_options == there and (read.study, read.round) == (spec.study, spec.round)
