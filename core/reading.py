@@ -28,7 +28,8 @@ def reading(where: str, fix: str = "mend it", fault: Callable[[str, str], Harnes
     except MemoryError:
         raise MachineError(f"{where}: too much for this machine's memory", "make it smaller, or free memory") from None
     except Exception as error:  # of any kind: parsers and libraries know many
-        why = described(error).removeprefix(f"{where}: ")
+        named = isinstance(error, OSError) and error.filename and where.endswith(str(error.filename))
+        why = described(error).removeprefix(f"{error.filename}: " if named else f"{where}: ")  # type: ignore[attr-defined]
         raise fault(f"{where}: {why}", fix) from error
 
 

@@ -117,7 +117,7 @@ def test_windows_have_their_latencies_in_ms_and_none_where_nobody_got_a_message(
     buckets = [(10_000_000, 10_000_001, 3), (50_000_000, 50_000_001, 1)]  # of width 1: exact
     latency: dict[str, Any] = {"run_id": ["r"] * 2, "at_ns": [SECOND_NS] * 2, "topic": ["topic-1"] * 2}
     latency |= {name: [row[i] for row in buckets] for i, name in enumerate(("low_ns", "high_ns", "count"))}
-    write_run(tmp_path / "r", {"topic_windows": windows_, "topic_latency": latency}, {})
+    write_run(tmp_path / "r", {"topic_windows": windows_, "topic_latency": latency}, {"run_id": "r"})
     found = windows(load(spark, [tmp_path / "r"]))
     columns = ["run_id", "topic", "second", "message_count", "lost_count", "mean_ms", "max_ms"]
     assert found[columns].values.tolist() == [

@@ -15,7 +15,7 @@ from harness import run as harness_run
 from harness.campaign import Campaign
 from harness.experiment import RunSpec
 from harness.matrix import ad_hoc
-from ratebed.cli import app
+from ratebed.app import app
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan
 from ratebed.validity import LINES_MOST, Standing, are_invalid, told, worst

@@ -74,7 +74,7 @@ def test_another_seed_is_another_load(key: str, options: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ({"rate_rps": 0}, "rate_rps=0"),
+        ({"rate_rps": 0}, "rate_rps = 0"),
         ({"size_bytes": -1}, "size_bytes=-1"),
         ({"bound": "0ms"}, "bound='0ms'"),
         ({"bound": "soon"}, "bound='soon'"),
