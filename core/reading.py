@@ -27,10 +27,11 @@ def reading(where: str, fix: str = "mend it", fault: Callable[[str, str], Harnes
         raise
     except MemoryError:
         raise MachineError(f"{where}: too much for this machine's memory", "make it smaller, or free memory") from None
+    except OSError as error:
+        named = error.strerror and str(error.filename) in where
+        raise fault(f"{where}: {error.strerror if named else described(error)}", fix) from error
     except Exception as error:  # of any kind: parsers and libraries know many
-        named = isinstance(error, OSError) and error.filename and where.endswith(str(error.filename))
-        why = described(error).removeprefix(f"{error.filename}: " if named else f"{where}: ")  # type: ignore[attr-defined]
-        raise fault(f"{where}: {why}", fix) from error
+        raise fault(f"{where}: {described(error)}", fix) from error
 
 
 def read_toml(path: Path, where: str = "", fix: str = "mend the TOML") -> Json:

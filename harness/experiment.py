@@ -98,7 +98,7 @@ def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int, runs_maximum
     ]
 
 
-def check_runs(count: int, most: int = RUNS_MAXIMUM) -> None:
-    """SpecError for more runs than anybody wants."""
+def check_runs(count: int, most: int = RUNS_MAXIMUM, where: str = "") -> None:
+    """SpecError that begins with ``where`` for more runs than anybody wants."""
     if count > most:
-        raise SpecError(f"{count:,} runs", f"at most {most:,}; a matrix may say runs_maximum = …")
+        raise SpecError(f"{where}{count:,} runs", f"at most {most:,}; a matrix may say runs_maximum = …")

@@ -53,7 +53,7 @@ def read_matrix(path: Path, seed: int) -> list[RunSpec]:
         numbered = {f"{path}: grid {number}": grid for number, grid in enumerate(grids, start=1)}
         choices = {where: _choices(grid, where) for where, grid in numbered.items()}
         points = sum(_combinations(choice) for choice in choices.values())
-        check_runs(points * counts["repetitions"], counts["runs_maximum"])
+        check_runs(points * counts["repetitions"], counts["runs_maximum"], f"{path}: ")
         specs = [spec for where, choice in choices.items() for spec in _points(choice, where)]
         return repeated(specs, counts["repetitions"], seed, counts["runs_maximum"])
 
@@ -78,7 +78,7 @@ def ad_hoc(
             axes[axis] = text
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
-    check_runs(repetitions)
+    check_runs(repetitions, where="--repetitions: ")
     with reading("--set"):
         return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
 
@@ -125,7 +125,7 @@ def _points(choices: dict[str, list[object]], where: str) -> Iterator[RunSpec]:
 def _each(table: Json, where: str) -> Iterator[Json]:
     """Every combination of the values of a table, those that are lists being axes."""
     axes = _listed(table, where)
-    check_runs(_combinations(axes))
+    check_runs(_combinations(axes), where=where)
     return (dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
 
 

@@ -74,7 +74,9 @@ class Machine:
 
 def read_inventory(path: Path) -> list[Machine]:
     """The machines, in order; SpecError says what is wrong in which host."""
-    content = read_toml(path, f"inventory {path}", "--inventory FILE: testbed/hosts/ssh/inventory.py shows one")
+    content = read_toml(
+        path, f"inventory {path}", "name one with --inventory FILE, as testbed/hosts/ssh/inventory.py shows it"
+    )
     hosts, defaults = content.pop("host", []), content.pop("defaults", {})
     if content or not isinstance(defaults, dict) or not isinstance(hosts, list) or not hosts:
         what = f"unknown {', '.join(content)}" if content else "no [[host]]"
