@@ -52,6 +52,7 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"clock_step_ns": -MS}, "degraded", "the clock was set by 1.000 ms"),
         ({"clock_step_ns": 5 * MS}, "invalid", "the clock"),
         ({"merged_read_share": 0.9}, "degraded", "several commands"),
+        ({"refused_message_count": 3}, "degraded", "refused 3 messages for want of room"),
         ({"lost_agents": ("publisher3",)}, "invalid", "publisher3 was lost"),
         ({"account": lost(not_sent_count=5)}, "degraded", "0.5% of the load was not sent"),
         ({"account": lost(not_sent_count=50)}, "invalid", "5.0% of the load was not sent"),
