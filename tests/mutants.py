@@ -276,9 +276,8 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=60, help="schedules of each system that a mutant must survive")
     parser.add_argument("--ledger", type=Path, default=ROOT / "results" / "mutants.json")
     asked = parser.parse_args()
-    from harness.code_version import commit
-
     import harness.soak.trial  # noqa: F401  # with all packages that are not ours: forks have them already
+    from harness.code_version import commit
 
     version, known = commit(), baseline(asked.seeds)
     before = MutantLedger(version, asked.seeds, ())
