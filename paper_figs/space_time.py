@@ -15,7 +15,7 @@ from paper_figs.drawing import GREY, INK, SMALL, categories, label, marks, sheet
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Artist, Axes
 from paper_figs.style import SERIES, Dashes, Style, series
-from systems.api import Decide, Delivery, Send, Step, Verdict
+from systems.api import Decide, Delivery, Message, Send, Step, Verdict
 from testbed.faults import (
     ClockSkew,
     Crash,
@@ -30,6 +30,7 @@ from testbed.faults import (
 )
 
 ARROWS_MAXIMUM, KINDS_MAXIMUM = 160, 12
+PERIODIC = {"Ping", "Ack", "WhereAmI", "Here", "Beat", "Write", "ClientLocation", "Noted"}
 DASHES: tuple[Dashes, ...] = ("-", "--")  # after all colours, all colours again
 WIDTH_INCHES, ROW_INCHES = 7.0, 0.42
 BROKEN = Style("broken here", "#D55E00", "*", "-")
@@ -51,21 +52,23 @@ class Flight(NamedTuple):
 
 
 def flights(steps: Sequence[Step]) -> list[Flight]:
-    """All messages, each delivery matched with the oldest that is the same and under way, or with its double."""
-    sent: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    """All messages, each delivery matched with the oldest that is equal and under way, or with its double."""
+    under_way: dict[tuple[str, str], list[tuple[int, Message]]] = defaultdict(list)
+    last: dict[tuple[str, str], tuple[int, Message]] = {}
     every: list[Flight] = []
-    last: dict[tuple[str, str, str], int] = {}
     for step in steps:
         if isinstance(step.event, Delivery):
-            what = step.event.source, step.node, repr(step.event.message)
-            if sent[what]:
-                last[what] = sent[what].pop(0)
-                every[last[what]] = every[last[what]]._replace(received_ns=step.true_ns)
-            elif what in last:
-                every.append(every[last[what]]._replace(received_ns=step.true_ns))
+            path, message = (step.event.source, step.node), step.event.message
+            match = next((one for one in under_way[path] if one[1] == message), None)
+            if match is not None:
+                under_way[path].remove(match)
+                last[path] = match
+                every[match[0]] = every[match[0]]._replace(received_ns=step.true_ns)
+            elif path in last and last[path][1] == message:
+                every.append(every[last[path][0]]._replace(received_ns=step.true_ns))
         for effect in step.effects:
             if isinstance(effect, Send):
-                sent[step.node, effect.target, repr(effect.message)].append(len(every))
+                under_way[step.node, effect.target].append((len(every), effect.message))
                 kind = type(effect.message).__name__
                 every.append(Flight(kind, step.node, effect.target, step.true_ns, None))
     return every
@@ -75,17 +78,19 @@ def draw_space_time(played: Played, stem: Path) -> list[Path]:
     """Draw a trial into ``stem``.svg and ``stem``.png; returns these."""
     from_s, to_s = _window(played)
     steps = [step for step in played.steps if from_s <= step.true_ns / SECOND_NS <= to_s]
-    shown, left_out = _chosen(flights(steps))
+    within = [one for one in flights(played.steps) if from_s <= one.sent_ns / SECOND_NS <= to_s]
+    shown, left_out = _chosen(within)
     names = _names(played, shown)
     rows = {name: float(place) for place, name in enumerate(names)}
     drawing = sheet(WIDTH_INCHES, 1.6 + ROW_INCHES * len(names))
     axes = drawing.subplots()
     categories(axes, names, "y", between=False)
     axes.set_xlim(from_s - 0.01 * (to_s - from_s), to_s + 0.01 * (to_s - from_s))
-    axes.set_ylim(len(names) - 0.4, -1.3)
+    has_bars = any(isinstance(fault, Partition | LinkFault) for fault in played.schedule.faults())
+    axes.set_ylim(len(names) - 0.4, -1.4 if has_bars else -0.6)
     entries = [
         *_troubles(axes, played, rows, (from_s, to_s)),
-        *_messages(axes, shown, rows),
+        *_messages(axes, shown, rows, to_s),
         *_requests(axes, steps, rows),
     ]
     entries += _breaches(axes, played, rows, (from_s, to_s))
@@ -122,14 +127,15 @@ def _names(played: Played, shown: Sequence[Flight]) -> list[str]:
 
 
 def _chosen(every: Sequence[Flight]) -> tuple[list[Flight], dict[str, int]]:
-    """At most so many arrows; the kinds that are left out, with their numbers."""
+    """At most so many arrows and kinds; the kinds that are left out, with their numbers: those of periods first."""
     left_out: dict[str, int] = {}
     counts = Counter(flight.kind for flight in every)
-    for kind, count in counts.most_common():
+    often = [kind for kind, _ in counts.most_common()]
+    for kind in sorted(often, key=lambda kind: kind not in PERIODIC):
         few = sum(counts.values()) - sum(left_out.values()) <= ARROWS_MAXIMUM
         if len(counts) <= 3 or (few and len(counts) - len(left_out) <= KINDS_MAXIMUM):
             break
-        left_out[kind] = count
+        left_out[kind] = counts[kind]
     return [flight for flight in every if flight.kind not in left_out], left_out
 
 
@@ -213,8 +219,8 @@ def _bar(axes: Axes, span: tuple[float, float], text: str, level: int, window: t
         label(axes, text, (begin, y), GREY, (0.0, 2.0), "left")
 
 
-def _messages(axes: Axes, shown: Sequence[Flight], rows: Mapping[str, float]) -> list[Artist]:
-    """Arrows, a colour a kind; a lost message ends half-way in a small cross."""
+def _messages(axes: Axes, shown: Sequence[Flight], rows: Mapping[str, float], to_s: float) -> list[Artist]:
+    """Arrows, a colour a kind; a lost message ends in a small cross, one still under way at the edge."""
     kinds = list(dict.fromkeys(flight.kind for flight in shown))
     looks = {kind: series(kind, place, dashes=DASHES[place // len(SERIES) % 2]) for place, kind in enumerate(kinds)}
     for flight in shown:
@@ -225,16 +231,12 @@ def _messages(axes: Axes, shown: Sequence[Flight], rows: Mapping[str, float]) ->
             axes.plot([sent_s, sent_s], [source, middle], color=colour, linewidth=0.7, linestyle=":", zorder=3)
             axes.plot([sent_s], [middle], color=colour, marker="x", markersize=3, linestyle="none", zorder=3)
             continue
-        ends = (flight.received_ns / SECOND_NS, target), (sent_s, source)
-        style = {
-            "arrowstyle": "-|>",
-            "color": colour,
-            "linewidth": 0.7,
-            "mutation_scale": 6,
-            "shrinkA": 0,
-            "shrinkB": 1,
-        }
-        axes.annotate("", *ends, arrowprops=style, zorder=3, annotation_clip=True)
+        received_s = flight.received_ns / SECOND_NS
+        part = 1.0 if received_s <= to_s else (to_s - sent_s) / (received_s - sent_s)
+        end = sent_s + part * (received_s - sent_s), source + part * (target - source)
+        style = {"arrowstyle": "-|>" if part == 1.0 else "-", "linestyle": looks[flight.kind].dashes, "shrinkA": 0}
+        line = {"color": colour, "linewidth": 0.7, "mutation_scale": 6, "shrinkB": 1}
+        axes.annotate("", end, (sent_s, source), arrowprops=style | line, zorder=3)
     return [key(look, marker=False) for look in looks.values()]
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from core.errors import SpecError
 from core.records import Json
+from core.units import MILLISECOND_NS
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Played, play
 from systems.placement.cast import AGENT
@@ -17,6 +18,7 @@ from systems.placement.cast import AGENT
 Item = TypeVar("Item")
 _TRIALS_MAXIMUM = 3_000  # then the smallest so far has to do
 _NODES_MINIMUM = 2
+SEEN_NS = 100 * MILLISECOND_NS  # a delay that a diagram of seconds shows
 
 
 def shrink(failed: Played, say: Callable[[int], None] = lambda size: None) -> Played:
@@ -69,13 +71,16 @@ class _Search:
                 self.accepts(_without(self.best.schedule, name))
 
     def simplify(self) -> None:
-        """No jitter, true clocks, one switch, requests of one token."""
+        """No jitter, true clocks, no switches, and delays that can be seen where they are drawn."""
         schedule = self.best.schedule
-        changes: list[dict[str, object]] = [{"jitter_ns": 0}, {"clocks_ahead_ns": {}}, {"delay_ns": 0}]
+        changes: list[dict[str, object]] = [{"jitter_ns": 0}, {"clocks_ahead_ns": {}}]
+        if schedule.delay_ns < SEEN_NS:
+            changes += [{"delay_ns": SEEN_NS}, {"delay_ns": max(schedule.delay_ns, SEEN_NS // 5)}]
         if not schedule.told:
             changes.append({"homes": {}})
         for change in changes:
-            if any(getattr(self.best.schedule, name) != value for name, value in change.items()):
+            new = any(getattr(self.best.schedule, name) != value for name, value in change.items())
+            if new and not ("delay_ns" in change and self.best.schedule.delay_ns == SEEN_NS):
                 self.accepts(msgspec.structs.replace(self.best.schedule, **change))
 
 
