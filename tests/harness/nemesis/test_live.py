@@ -46,6 +46,20 @@ def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
     assert trial.outcome == ENDED and "n3" in line and "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("ground", "process", "fault"),
+    [
+        ("lb", "broker-broker2", {"kind": "crash", "at": "2s", "node": "broker2"}),
+        ("lb", "publish-publishers1", {"kind": "crash", "at": "2s", "node": "publishers1"}),
+        pytest.param("redis-gcra", "redis-n1", {"kind": "crash", "at": "2s", "node": "n1"}, marks=needs("redis")),
+        pytest.param("pulsar", "broker-broker2", None, marks=needs("java", "zookeeper", "serf")),
+    ],
+)
+def test_a_crash_that_was_told_does_not_excuse_an_end_before_it(ground, process, fault):
+    trial = struck(ground, Kill(SECOND_NS // 2, process), faults=(fault,) if fault else ())
+    assert trial.outcome == INVALID and trial.deeds[0].why_not == ""
+
+
 @needs("root", "mininet")
 @pytest.mark.parametrize("ground", ["lb", "crdt-counter"])
 def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
