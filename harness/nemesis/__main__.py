@@ -16,7 +16,7 @@ from harness.code_version import commit
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import read_ledger, write_ledger
 from harness.nemesis.schedule import draw
-from harness.nemesis.trial import Trial, play
+from harness.nemesis.trial import LiveTrial, play
 
 LEDGER = Path("results/nemesis.json")
 
@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
     return 1 if wrong else 0
 
 
-def _told(trial: Trial) -> list[str]:
+def _told(trial: LiveTrial) -> list[str]:
     schedule = trial.schedule
     offered = f", {trial.fates.offered} offered" if trial.fates else ""
     lines = [f"seed {schedule.seed}  {schedule.ground} on {schedule.testbed}: {'; '.join(schedule.lines())}"]

@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 
 from core.records import Json
 from core.units import MILLISECOND_NS, duration_ns
-from harness.nemesis.disturber import Deed
+from harness.nemesis.disturber import Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
 from harness.nemesis.schedule import Kill
 from studies.api import Point
@@ -69,32 +69,32 @@ def _rows_told(folder: Path) -> dict[str, int]:
     return {"rows of messages": len(table), "rows received": len(table) - table.null_count}
 
 
-def unnamed(deeds: Iterable[Deed], reasons: Sequence[str], load_ns: tuple[int, int], scale_ns: int) -> list[str]:
+def unnamed(strikes: Iterable[Strike], reasons: Sequence[str], load_ns: tuple[int, int], scale_ns: int) -> list[str]:
     """Who was disturbed while the load went on, for longer than the result's scale, and is not named.
 
     ``load_ns``: from and until, CLOCK_REALTIME.
     """
     silent = []
-    for deed in deeds:
-        if deed.why_not:
+    for strike in strikes:
+        if strike.why_not:
             continue
         begin_ns, end_ns = load_ns
-        if isinstance(deed.trouble, Kill):
-            matters = begin_ns <= deed.begin_ns < end_ns
+        if isinstance(strike.trouble, Kill):
+            matters = begin_ns <= strike.begin_ns < end_ns
         else:
-            until_ns = end_ns if deed.end_ns is None else min(end_ns, deed.end_ns)
-            matters = until_ns - max(begin_ns, deed.begin_ns) > scale_ns + MARGIN_NS
-        if matters and not is_named(deed.trouble.process, reasons):
-            silent.append(f"{type(deed.trouble).__name__.lower()} of {deed.trouble.process} is not named")
+            until_ns = end_ns if strike.end_ns is None else min(end_ns, strike.end_ns)
+            matters = until_ns - max(begin_ns, strike.begin_ns) > scale_ns + MARGIN_NS
+        if matters and not is_named(strike.trouble.process, reasons):
+            silent.append(f"{type(strike.trouble).__name__.lower()} of {strike.trouble.process} is not named")
     return silent
 
 
-def unbelieved(deeds: Iterable[Deed], validity: str, load_ns: tuple[int, int]) -> list[str]:
+def unbelieved(strikes: Iterable[Strike], validity: str, load_ns: tuple[int, int]) -> list[str]:
     """Who was killed while the load went on, untold, in a run that is not invalid."""
     return [
-        f"{deed.trouble.process} was killed, and the run is {validity}"
-        for deed in deeds
-        if isinstance(deed.trouble, Kill) and not deed.why_not and load_ns[0] <= deed.begin_ns < load_ns[1]
+        f"{strike.trouble.process} was killed, and the run is {validity}"
+        for strike in strikes
+        if isinstance(strike.trouble, Kill) and not strike.why_not and load_ns[0] <= strike.begin_ns < load_ns[1]
         and validity != INVALID
     ]  # fmt: skip
 

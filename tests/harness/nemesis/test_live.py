@@ -57,7 +57,7 @@ def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
 )
 def test_a_crash_that_was_told_does_not_excuse_an_end_before_it(ground, process, fault):
     trial = struck(ground, Kill(SECOND_NS // 2, process), faults=(fault,) if fault else ())
-    assert trial.outcome == INVALID and trial.deeds[0].why_not == ""
+    assert trial.outcome == INVALID and trial.strikes[0].why_not == ""
 
 
 @needs("root", "mininet")
