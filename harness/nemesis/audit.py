@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 
+from core.clients import Joined, Role
 from core.records import Json
-from core.units import MILLISECOND_NS, duration_ns
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.nemesis.disturber import Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
 from harness.nemesis.schedule import Kill
@@ -29,7 +30,18 @@ def counted(point: Point, kept: Path, judge_at_ns: int) -> Fates:
         until_ns = duration_ns(str(spec.study_options["duration"]))
         load = point.schedule.requests(point.topology.node_names(), until_ns)
         return limiter_fates(kept, [request.id for of in load.values() for request in of if request.at_ns <= until_ns])
-    return clients_fates(kept)
+    return _all_born(clients_fates(kept), point, duration_ns(str(spec.study_options["duration"])))
+
+
+def _all_born(fates: Fates, point: Point, load_ns: int) -> Fates:
+    """Told as strange where producers, each from the start to the end, have not as many messages as their rates say."""
+    rates_rps = {topic.name: topic.rate_rps for topic in point.schedule.topics}
+    joined = [change for change in point.schedule.happenings(load_ns) if isinstance(change, Joined)]
+    producing = [rates_rps[change.topic] for change in joined if change.role is Role.PRODUCER]
+    due = round(sum(producing) * load_ns / SECOND_NS)
+    if abs(due - fates.offered) <= len(producing):  # each begins somewhere within its first period
+        return fates
+    return fates._replace(strange=(*fates.strange, f"{due} messages were due, clients know of {fates.offered}"))
 
 
 def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[str]:

@@ -19,7 +19,7 @@ LOSSES = (0.02, 0.1, 0.3)
 TROUBLES_MOST = 3
 AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
 FULL_DISKS = 0.06  # share of the schedules
-ROOMS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20)  # ours: a run of these sizes writes some of them
+ROOMS_BYTES = tuple(room << 10 for room in (16, 64, 160, 320, 640))  # ours: about what a run writes
 
 Thing = TypeVar("Thing")
 

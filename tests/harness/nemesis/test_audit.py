@@ -1,22 +1,26 @@
 """The audit: accounts that were falsified, disturbances that nobody names and things that are left are all told."""
 
+import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from core.units import SECOND_NS
-from harness.nemesis.audit import is_named, told_wrong, unbelieved, unnamed
+from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import judge
 from harness.nemesis.disturber import Strike, Traces
 from harness.nemesis.fates import Fates
+from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import NemesisLedger, read_ledger, write_ledger
 from harness.nemesis.remains import remains
 from harness.nemesis.schedule import Freeze, Kill, LiveSchedule
 from harness.nemesis.trial import ENDED, LiveTrial
+from harness.run import resolve
 from testbed.trust.evidence import DEGRADED, INVALID
 
 TOPIC = Fates(10, {"not_sent": 1, "unacknowledged": 2, "undelivered": 0, "delivered": 6, "duplicated": 1})
@@ -69,6 +73,17 @@ def test_placements_are_compared_by_what_both_know(tmp_path):
     told = {"offered_count": 4, "not_sent_count": 1, "unacknowledged_count": 1, "undelivered_count": 1}
     assert told_wrong("placement", tmp_path, {**told, "delivered_count": 1}, fates) == []
     assert told_wrong("placement", tmp_path, {**told, "delivered_count": 2}, fates)
+
+
+def test_producers_that_know_of_too_few_messages_are_told(tmp_path):
+    point = resolve(GROUNDS["pulsar"].make("local", 1, 3 * SECOND_NS, ()))
+    clients = tmp_path / "clients"
+    clients.mkdir()
+    (clients / "script.json").write_text(json.dumps({"clients": {"producer-1-1": [], "producer-2-1": []}}))
+    np.savez(clients / "producer-1-1.npz", **{"sent:topic-1": np.ones((150, 6), np.int64)})
+    for count, is_told in ((150, False), (120, True)):
+        np.savez(clients / "producer-2-1.npz", **{"sent:topic-2": np.ones((count, 6), np.int64)})
+        assert bool(counted(point, tmp_path, 0).problems()) is is_told
 
 
 def freeze(begin_ns, end_ns, process="node-n1"):
