@@ -12,7 +12,7 @@ from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.nemesis.disturber import Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
-from harness.nemesis.schedule import Kill
+from harness.nemesis.schedule import ClockStep, Kill
 from studies.api import Point
 from testbed.trust.evidence import INVALID
 
@@ -91,6 +91,11 @@ def unnamed(strikes: Iterable[Strike], reasons: Sequence[str], load_ns: tuple[in
         if strike.why_not:
             continue
         begin_ns, end_ns = load_ns
+        if isinstance(strike.trouble, ClockStep):
+            within = begin_ns <= strike.begin_ns < end_ns and abs(strike.trouble.by_ns) > scale_ns
+            if within and not any("the clock was set" in reason for reason in reasons):
+                silent.append("a step of the clock is not named")
+            continue
         if isinstance(strike.trouble, Kill):
             matters = begin_ns <= strike.begin_ns < end_ns
         else:

@@ -17,7 +17,8 @@ from itertools import count
 from pathlib import Path
 
 from core.units import SECOND_NS
-from harness.nemesis.schedule import Freeze, Kill, Trouble
+from harness.nemesis.clock import step
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, Trouble
 from testbed.api import Testbed
 from testbed.hosts.places import Place
 from testbed.hosts.site import Site
@@ -30,9 +31,9 @@ KEPT = ("nodes", "clients")  # folders of a run in which actors leave their reco
 
 @dataclass
 class Strike:
-    """What was done to a process, on CLOCK_REALTIME; ``why_not``: it was not."""
+    """What was done, on CLOCK_REALTIME; ``why_not``: it was not."""
 
-    trouble: Freeze | Kill
+    trouble: Freeze | Kill | ClockStep
     pid: int = 0
     begin_ns: int = 0
     end_ns: int | None = None  # of a freeze; None: it lasted until the process ended
@@ -87,13 +88,14 @@ class Nemesis:
         while site.epoch_ns is None:
             if over.wait(_POLL_S):
                 return
-        to_come: list[tuple[int, int, Freeze | Kill | Strike]] = []  # a Strike: its freeze ends
+        epoch_ns = time.monotonic_ns() + site.epoch_ns - time.time_ns()  # no step of the clock moves it
+        to_come: list[tuple[int, int, Freeze | Kill | ClockStep | Strike]] = []  # a Strike: its freeze ends
         serial = count()
         for trouble in self.troubles:
-            if isinstance(trouble, Freeze | Kill):
+            if not isinstance(trouble, FullDisk):
                 heappush(to_come, (trouble.at_ns, next(serial), trouble))
         while to_come:
-            if over.wait(max(0, site.epoch_ns + to_come[0][0] - time.time_ns()) / SECOND_NS):
+            if over.wait(max(0, epoch_ns + to_come[0][0] - time.monotonic_ns()) / SECOND_NS):
                 break
             _, _, what = heappop(to_come)
             if isinstance(what, Strike):
@@ -101,6 +103,10 @@ class Nemesis:
                 what.end_ns = time.time_ns()
                 continue
             self.strikes.append(strike := Strike(what))
+            if isinstance(what, ClockStep):
+                strike.begin_ns = time.time_ns()
+                step(what.by_ns)
+                continue
             _signal(site, strike, signal.SIGKILL if isinstance(what, Kill) else signal.SIGSTOP)
             if isinstance(what, Freeze) and not strike.why_not:
                 heappush(to_come, (what.at_ns + what.span_ns, next(serial), strike))
@@ -112,6 +118,7 @@ class Nemesis:
 
 def _signal(site: Site, strike: Strike, number: signal.Signals) -> None:
     """To the process that has the name now; to the very same one at its second signal."""
+    assert not isinstance(strike.trouble, ClockStep)
     pid = strike.pid or dict(site.processes).get(strike.trouble.process, 0)
     try:
         if not pid:

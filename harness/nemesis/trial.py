@@ -16,7 +16,7 @@ from harness.nemesis.disturber import Nemesis, Strike, disturbed
 from harness.nemesis.fates import Fates
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.remains import descriptor_count, remains, resident_bytes
-from harness.nemesis.schedule import FullDisk, LiveSchedule
+from harness.nemesis.schedule import ClockStep, FullDisk, LiveSchedule
 from harness.run import execute, resolve
 from studies.distribution.asked import TRIALS_MAXIMUM
 from testbed.hosts.lock import machine_lock
@@ -77,7 +77,11 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
     problems += [f"left: {what}" for traces in nemesis.traces for what in remains(traces)]
     if error:
         problems += [f"half-written: {path.name}" for path in run.parent.iterdir()]
-        struck = [strike.trouble.process for strike in done if not strike.why_not]
+        struck = [
+            strike.trouble.process
+            for strike in done
+            if not isinstance(strike.trouble, ClockStep) and not strike.why_not
+        ]
         if not any(is_named(process, [error]) for process in struck):
             problems.append(f"ended, and names nobody who was disturbed: {error}")
         return ENDED, (error,), tuple(problems), None, done

@@ -3,7 +3,8 @@
 import pytest
 
 from core.units import SECOND_NS
-from harness.nemesis.schedule import Freeze, FullDisk, Kill, LiveSchedule
+from harness.nemesis.clock import is_own_machine
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule
 from harness.nemesis.trial import ENDED, play
 from testbed.trust.evidence import INVALID
 from tests.live import needs
@@ -70,6 +71,12 @@ def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
     )
     trial = struck(ground, testbed="mininet", faults=cut)
     assert trial.fates is not None and trial.fates.offered > 100
+
+
+@pytest.mark.skipif(not is_own_machine(), reason="the clock of this machine is not ours to set: vagrant up testbed")
+def test_a_clock_that_is_set_is_named():
+    trial = struck("crdt-counter", ClockStep(SECOND_NS, SECOND_NS))
+    assert trial.outcome == INVALID and any("the clock was set by" in reason for reason in trial.said)
 
 
 @needs("root", "mininet")
