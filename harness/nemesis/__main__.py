@@ -13,10 +13,11 @@ from pathlib import Path
 from core.errors import HarnessError, SpecError
 from core.units import SECOND_NS
 from harness.code_version import commit
+from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import read_ledger, write_ledger
-from harness.nemesis.schedule import draw
-from harness.nemesis.trial import Trial, play
+from harness.nemesis.schedule import draw, with_step
+from harness.nemesis.trial import LiveTrial, play
 
 LEDGER = Path("results/nemesis.json")
 
@@ -30,7 +31,7 @@ def main(words: list[str]) -> int:
     wrong = 0
     for seed in range(first, first + options.count):
         schedule = draw(seed, options.testbed, int(options.seconds * SECOND_NS), tuple(options.ground or GROUNDS))
-        trial = play(schedule)
+        trial = play(with_step(schedule) if options.clock else schedule)
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
         if ledger is not None and path is not None:
@@ -41,7 +42,7 @@ def main(words: list[str]) -> int:
     return 1 if wrong else 0
 
 
-def _told(trial: Trial) -> list[str]:
+def _told(trial: LiveTrial) -> list[str]:
     schedule = trial.schedule
     offered = f", {trial.fates.offered} offered" if trial.fates else ""
     lines = [f"seed {schedule.seed}  {schedule.ground} on {schedule.testbed}: {'; '.join(schedule.lines())}"]
@@ -57,10 +58,13 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--testbed", choices=("mininet", "local"), default="mininet")
     parser.add_argument("--seconds", type=float, default=4.0, help="of load in each run [4]")
     parser.add_argument("--ground", action="append", choices=tuple(GROUNDS), help="only runs of this kind")
+    parser.add_argument("--clock", action="store_true", help="set the clock as well: in the project's own VM alone")
     parser.add_argument("--ledger", default="", help=f"where runs add up, as in {LEDGER} [nowhere]")
     options = parser.parse_args(words)
     if options.seconds < 1:
         raise SpecError(f"--seconds {options.seconds:g}", "give at least 1: faults have to begin and to end")
+    if options.clock:
+        require_own_machine()
     return options
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 
+from core.clients import Joined, Role
 from core.records import Json
-from core.units import MILLISECOND_NS, duration_ns
-from harness.nemesis.disturber import Deed
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
+from harness.nemesis.disturber import Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
-from harness.nemesis.schedule import Kill
+from harness.nemesis.schedule import ClockStep, Kill
 from studies.api import Point
 from testbed.trust.evidence import INVALID
 
@@ -29,7 +30,18 @@ def counted(point: Point, kept: Path, judge_at_ns: int) -> Fates:
         until_ns = duration_ns(str(spec.study_options["duration"]))
         load = point.schedule.requests(point.topology.node_names(), until_ns)
         return limiter_fates(kept, [request.id for of in load.values() for request in of if request.at_ns <= until_ns])
-    return clients_fates(kept)
+    return _all_born(clients_fates(kept), point, duration_ns(str(spec.study_options["duration"])))
+
+
+def _all_born(fates: Fates, point: Point, load_ns: int) -> Fates:
+    """Told as strange where producers, each from the start to the end, have not as many messages as their rates say."""
+    rates_rps = {topic.name: topic.rate_rps for topic in point.schedule.topics}
+    joined = [change for change in point.schedule.happenings(load_ns) if isinstance(change, Joined)]
+    producing = [rates_rps[change.topic] for change in joined if change.role is Role.PRODUCER]
+    due = round(sum(producing) * load_ns / SECOND_NS)
+    if abs(due - fates.offered) <= len(producing):  # each begins somewhere within its first period
+        return fates
+    return fates._replace(strange=(*fates.strange, f"{due} messages were due, clients know of {fates.offered}"))
 
 
 def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[str]:
@@ -69,32 +81,37 @@ def _rows_told(folder: Path) -> dict[str, int]:
     return {"rows of messages": len(table), "rows received": len(table) - table.null_count}
 
 
-def unnamed(deeds: Iterable[Deed], reasons: Sequence[str], load_ns: tuple[int, int], scale_ns: int) -> list[str]:
+def unnamed(strikes: Iterable[Strike], reasons: Sequence[str], load_ns: tuple[int, int], scale_ns: int) -> list[str]:
     """Who was disturbed while the load went on, for longer than the result's scale, and is not named.
 
     ``load_ns``: from and until, CLOCK_REALTIME.
     """
     silent = []
-    for deed in deeds:
-        if deed.why_not:
+    for strike in strikes:
+        if strike.why_not:
             continue
         begin_ns, end_ns = load_ns
-        if isinstance(deed.trouble, Kill):
-            matters = begin_ns <= deed.begin_ns < end_ns
+        if isinstance(strike.trouble, ClockStep):
+            within = begin_ns <= strike.begin_ns < end_ns and abs(strike.trouble.by_ns) > scale_ns
+            if within and not any("the clock was set" in reason for reason in reasons):
+                silent.append("a step of the clock is not named")
+            continue
+        if isinstance(strike.trouble, Kill):
+            matters = begin_ns <= strike.begin_ns < end_ns
         else:
-            until_ns = end_ns if deed.end_ns is None else min(end_ns, deed.end_ns)
-            matters = until_ns - max(begin_ns, deed.begin_ns) > scale_ns + MARGIN_NS
-        if matters and not is_named(deed.trouble.process, reasons):
-            silent.append(f"{type(deed.trouble).__name__.lower()} of {deed.trouble.process} is not named")
+            until_ns = end_ns if strike.end_ns is None else min(end_ns, strike.end_ns)
+            matters = until_ns - max(begin_ns, strike.begin_ns) > scale_ns + MARGIN_NS
+        if matters and not is_named(strike.trouble.process, reasons):
+            silent.append(f"{type(strike.trouble).__name__.lower()} of {strike.trouble.process} is not named")
     return silent
 
 
-def unbelieved(deeds: Iterable[Deed], validity: str, load_ns: tuple[int, int]) -> list[str]:
+def unbelieved(strikes: Iterable[Strike], validity: str, load_ns: tuple[int, int]) -> list[str]:
     """Who was killed while the load went on, untold, in a run that is not invalid."""
     return [
-        f"{deed.trouble.process} was killed, and the run is {validity}"
-        for deed in deeds
-        if isinstance(deed.trouble, Kill) and not deed.why_not and load_ns[0] <= deed.begin_ns < load_ns[1]
+        f"{strike.trouble.process} was killed, and the run is {validity}"
+        for strike in strikes
+        if isinstance(strike.trouble, Kill) and not strike.why_not and load_ns[0] <= strike.begin_ns < load_ns[1]
         and validity != INVALID
     ]  # fmt: skip
 

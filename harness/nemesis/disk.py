@@ -3,7 +3,7 @@
     unshare --mount python -m harness.nemesis.disk ROOM_BYTES FOLDER SPEC.toml
 
 mounts so much room over an empty folder, runs ``ratebed run SPEC.toml`` with its results and temporary folders there,
-and prints what became of it as JSON (``Told``).  The mount goes with the namespace.
+and prints what became of it as JSON (``DiskOutcome``).  The mount goes with the namespace.
 """
 
 import json
@@ -27,7 +27,7 @@ _FIELDS = ("system", "workload", "topology", "testbed", "calibration", "study", 
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options")
 
 
-class Told(msgspec.Struct, frozen=True):
+class DiskOutcome(msgspec.Struct, frozen=True):
     """How the command ended, and what is wrong with that: a sentence each."""
 
     exit_code: int
@@ -37,7 +37,7 @@ class Told(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def run_on_small_disk(spec: RunSpec, seed: int, room_bytes: int, folder: Path) -> Told:
+def run_on_small_disk(spec: RunSpec, seed: int, room_bytes: int, folder: Path) -> DiskOutcome:
     """Run a spec so; ``folder``: empty, for the mount and the matrix file.  MachineError where that needs root."""
     require("root")
     matrix, mounted = folder / "matrix.toml", folder / "small"
@@ -47,8 +47,8 @@ def run_on_small_disk(spec: RunSpec, seed: int, room_bytes: int, folder: Path) -
     words = [tool("unshare") or "unshare", "--mount", *module, str(room_bytes), str(mounted), str(matrix), str(seed)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=2 * COMMAND_S)
     if done.returncode:
-        return Told(done.returncode, "", 0, (), (f"the trial itself failed: {done.stderr.strip()[-300:]}",))
-    return msgspec.json.decode(done.stdout, type=Told)
+        return DiskOutcome(done.returncode, "", 0, (), (f"the trial itself failed: {done.stderr.strip()[-300:]}",))
+    return msgspec.json.decode(done.stdout, type=DiskOutcome)
 
 
 def as_matrix(spec: RunSpec) -> str:
@@ -63,7 +63,7 @@ def as_matrix(spec: RunSpec) -> str:
     return "\n".join(["[[grid]]", *lines, ""])
 
 
-def judge(exit_code: int, errors: str, out: Path) -> Told:
+def judge(exit_code: int, errors: str, out: Path) -> DiskOutcome:
     """What the command said, and whether all that is there is whole."""
     lines = [line for line in errors.splitlines() if line.strip()]
     last, problems = lines[-1] if lines else "", list[str]()
@@ -84,7 +84,7 @@ def judge(exit_code: int, errors: str, out: Path) -> Told:
     validity = tuple(str(manifest["validity"]) for manifest in manifests)
     if exit_code == 0 and not manifests:
         problems.append("exit code 0, and no run")
-    return Told(exit_code, last, len(manifests), validity, tuple(problems))
+    return DiskOutcome(exit_code, last, len(manifests), validity, tuple(problems))
 
 
 def main(room_bytes: str, mounted: str, matrix: str, seed: str) -> None:

@@ -17,7 +17,8 @@ from itertools import count
 from pathlib import Path
 
 from core.units import SECOND_NS
-from harness.nemesis.schedule import Freeze, Kill, Trouble
+from harness.nemesis.clock import step
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, Trouble
 from testbed.api import Testbed
 from testbed.hosts.places import Place
 from testbed.hosts.site import Site
@@ -29,10 +30,10 @@ KEPT = ("nodes", "clients")  # folders of a run in which actors leave their reco
 
 
 @dataclass
-class Deed:
-    """What was done to a process, on CLOCK_REALTIME; ``why_not``: it was not."""
+class Strike:
+    """What was done, on CLOCK_REALTIME; ``why_not``: it was not."""
 
-    trouble: Freeze | Kill
+    trouble: Freeze | Kill | ClockStep
     pid: int = 0
     begin_ns: int = 0
     end_ns: int | None = None  # of a freeze; None: it lasted until the process ended
@@ -56,7 +57,7 @@ class Nemesis:
 
     troubles: Sequence[Trouble]
     kept: Path
-    deeds: list[Deed] = field(default_factory=list)
+    strikes: list[Strike] = field(default_factory=list)
     traces: list[Traces] = field(default_factory=list)
 
     @contextmanager
@@ -87,49 +88,55 @@ class Nemesis:
         while site.epoch_ns is None:
             if over.wait(_POLL_S):
                 return
-        to_come: list[tuple[int, int, Freeze | Kill | Deed]] = []  # a Deed: its freeze ends
+        epoch_ns = time.monotonic_ns() + site.epoch_ns - time.time_ns()  # no step of the clock moves it
+        to_come: list[tuple[int, int, Freeze | Kill | ClockStep | Strike]] = []  # a Strike: its freeze ends
         serial = count()
         for trouble in self.troubles:
-            if isinstance(trouble, Freeze | Kill):
+            if not isinstance(trouble, FullDisk):
                 heappush(to_come, (trouble.at_ns, next(serial), trouble))
         while to_come:
-            if over.wait(max(0, site.epoch_ns + to_come[0][0] - time.time_ns()) / SECOND_NS):
+            if over.wait(max(0, epoch_ns + to_come[0][0] - time.monotonic_ns()) / SECOND_NS):
                 break
             _, _, what = heappop(to_come)
-            if isinstance(what, Deed):
+            if isinstance(what, Strike):
                 _signal(site, what, signal.SIGCONT)
                 what.end_ns = time.time_ns()
                 continue
-            self.deeds.append(deed := Deed(what))
-            _signal(site, deed, signal.SIGKILL if isinstance(what, Kill) else signal.SIGSTOP)
-            if isinstance(what, Freeze) and not deed.why_not:
-                heappush(to_come, (what.at_ns + what.span_ns, next(serial), deed))
+            self.strikes.append(strike := Strike(what))
+            if isinstance(what, ClockStep):
+                strike.begin_ns = time.time_ns()
+                step(what.by_ns)
+                continue
+            _signal(site, strike, signal.SIGKILL if isinstance(what, Kill) else signal.SIGSTOP)
+            if isinstance(what, Freeze) and not strike.why_not:
+                heappush(to_come, (what.at_ns + what.span_ns, next(serial), strike))
         for _, _, what in to_come:
-            if isinstance(what, Deed):
+            if isinstance(what, Strike):
                 _signal(site, what, signal.SIGCONT)
                 what.end_ns = time.time_ns()
 
 
-def _signal(site: Site, deed: Deed, number: signal.Signals) -> None:
+def _signal(site: Site, strike: Strike, number: signal.Signals) -> None:
     """To the process that has the name now; to the very same one at its second signal."""
-    pid = deed.pid or dict(site.processes).get(deed.trouble.process, 0)
+    assert not isinstance(strike.trouble, ClockStep)
+    pid = strike.pid or dict(site.processes).get(strike.trouble.process, 0)
     try:
         if not pid:
             raise ProcessLookupError
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
-        deed.why_not = deed.why_not or ("" if deed.pid else "it was not there")
+        strike.why_not = strike.why_not or ("" if strike.pid else "it was not there")
         return
     try:
         # A child that has ended keeps its id until the harness has waited for it: the name is still the same one's.
-        if start_time(pid) is None or dict(site.processes).get(deed.trouble.process) != pid:
+        if start_time(pid) is None or dict(site.processes).get(strike.trouble.process) != pid:
             raise ProcessLookupError
         at_ns = time.time_ns()
         signal.pidfd_send_signal(handle, number)
-        if not deed.pid:
-            deed.pid, deed.begin_ns = pid, at_ns
+        if not strike.pid:
+            strike.pid, strike.begin_ns = pid, at_ns
     except ProcessLookupError:
-        deed.why_not = deed.why_not or ("" if deed.pid else "it had ended")
+        strike.why_not = strike.why_not or ("" if strike.pid else "it had ended")
     finally:
         os.close(handle)
 

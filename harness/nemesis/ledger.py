@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 
 from core.errors import SpecError
-from harness.nemesis.trial import ENDED, Trial
+from harness.nemesis.trial import ENDED, LiveTrial
 
 
-class Played(msgspec.Struct, frozen=True, omit_defaults=True):
+class LivePlayed(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run.  ``fates``: as counted at both ends, which sum to ``offered``; none of a run without a result."""
 
     seed: int
@@ -27,7 +27,7 @@ class Played(msgspec.Struct, frozen=True, omit_defaults=True):
     said: tuple[str, ...] = ()
 
 
-class Deviation(msgspec.Struct, frozen=True):
+class LiveDeviation(msgspec.Struct, frozen=True):
     """What must not be, and the seed that shows it."""
 
     seed: int
@@ -41,18 +41,18 @@ class Deviation(msgspec.Struct, frozen=True):
 class NemesisLedger(msgspec.Struct, frozen=True):
     """All sessions."""
 
-    played: tuple[Played, ...] = ()
-    deviations: tuple[Deviation, ...] = ()
+    played: tuple[LivePlayed, ...] = ()
+    deviations: tuple[LiveDeviation, ...] = ()
 
     def next_seed(self, testbed: str) -> int:
         """The first seed after all that were played on a testbed."""
         return 1 + max((one.seed for one in self.played if one.testbed == testbed), default=0)
 
-    def with_trial(self, trial: Trial, commit: str, begun: str) -> "NemesisLedger":
+    def with_trial(self, trial: LiveTrial, commit: str, begun: str) -> "NemesisLedger":
         """With one run more."""
         schedule, fates = trial.schedule, trial.fates
         where = (schedule.seed, schedule.ground, schedule.testbed)
-        one = Played(
+        one = LivePlayed(
             *where,
             schedule.load_ns / 1e9,
             commit,
@@ -66,7 +66,7 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             {name: count for name, count in fates.counts.items() if count} if fates else {},
             trial.said if trial.outcome == ENDED else (),
         )
-        new = (Deviation(*where, commit, what) for what in trial.problems)
+        new = (LiveDeviation(*where, commit, what) for what in trial.problems)
         return NemesisLedger((*self.played, one), (*self.deviations, *new))
 
     def summary(self) -> str:

@@ -15,11 +15,12 @@ from core.units import MILLISECOND_NS, SECOND_NS, duration_text
 from harness.nemesis.grounds import GROUNDS, Ground
 
 FREEZES_NS = tuple(span * MILLISECOND_NS for span in (40, 200, 600, 1_500, 3_000))
+STEPS_NS = tuple(span * MILLISECOND_NS for span in (-1_000, -50, 50, 1_000))
 LOSSES = (0.02, 0.1, 0.3)
 TROUBLES_MOST = 3
 AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
 FULL_DISKS = 0.06  # share of the schedules
-ROOMS_BYTES = (16 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20)  # ours: a run of these sizes writes some of them
+ROOMS_BYTES = tuple(room << 10 for room in (16, 64, 160, 320, 640))  # ours: about what a run writes
 
 Thing = TypeVar("Thing")
 
@@ -45,7 +46,14 @@ class FullDisk(msgspec.Struct, frozen=True, tag="full-disk"):
     room_bytes: int
 
 
-Trouble = Freeze | Kill | FullDisk
+class ClockStep(msgspec.Struct, frozen=True, tag="clock-step"):
+    """The machine's clock is set forward, or back; in the project's own VM alone."""
+
+    at_ns: int
+    by_ns: int
+
+
+Trouble = Freeze | Kill | FullDisk | ClockStep
 
 
 class LiveSchedule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -73,6 +81,13 @@ class LiveSchedule(msgspec.Struct, frozen=True, omit_defaults=True):
         """All that goes wrong, in words."""
         told = [f"told: {' '.join(str(value) for value in row.values())}" for row in self.faults]
         return told + [_words(trouble) for trouble in self.troubles]
+
+
+def with_step(schedule: LiveSchedule) -> LiveSchedule:
+    """The same, and a step of the clock."""
+    rng = generator(schedule.seed, "nemesis", "clock")
+    step = ClockStep(int(rng.integers(schedule.load_ns // 20, schedule.load_ns)), _one(rng, STEPS_NS))
+    return msgspec.structs.replace(schedule, troubles=(*schedule.troubles, step))
 
 
 def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = tuple(GROUNDS)) -> LiveSchedule:
@@ -128,5 +143,7 @@ def _words(trouble: Trouble) -> str:
             return f"freeze {process} at {at_ns / SECOND_NS:.2f} s for {span_ns / SECOND_NS:.2f} s"
         case Kill(at_ns, process):
             return f"kill {process} at {at_ns / SECOND_NS:.2f} s"
+        case ClockStep(at_ns, by_ns):
+            return f"set the clock by {by_ns / SECOND_NS:g} s at {at_ns / SECOND_NS:.2f} s"
         case FullDisk(room_bytes):
             return f"a disk of {room_bytes:,} bytes"

@@ -12,11 +12,11 @@ from core.errors import HarnessError
 from harness.code_version import code_hash
 from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import run_on_small_disk
-from harness.nemesis.disturber import Deed, Nemesis, disturbed
+from harness.nemesis.disturber import Nemesis, Strike, disturbed
 from harness.nemesis.fates import Fates
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.remains import descriptor_count, remains, resident_bytes
-from harness.nemesis.schedule import FullDisk, LiveSchedule
+from harness.nemesis.schedule import ClockStep, FullDisk, LiveSchedule
 from harness.run import execute, resolve
 from studies.distribution.asked import TRIALS_MAXIMUM
 from testbed.hosts.lock import machine_lock
@@ -25,7 +25,7 @@ ENDED = "ended"  # with an error, and without a result
 
 
 @dataclass(frozen=True)
-class Trial:
+class LiveTrial:
     """``outcome``: the run's validity, or ``ENDED``; ``said``: its reasons, or its error.
 
     ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result.
@@ -36,13 +36,13 @@ class Trial:
     said: tuple[str, ...]
     problems: tuple[str, ...]
     fates: Fates | None
-    deeds: tuple[Deed, ...]
+    strikes: tuple[Strike, ...]
     seconds: float
     resident_bytes: int  # ours, afterwards
     descriptor_count: int
 
 
-def play(schedule: LiveSchedule) -> Trial:
+def play(schedule: LiveSchedule) -> LiveTrial:
     """Play and audit a schedule; waits for the machine's lock."""
     began = time.monotonic()
     with TemporaryDirectory(prefix="nemesis-") as name:
@@ -50,10 +50,10 @@ def play(schedule: LiveSchedule) -> Trial:
         disk = schedule.full_disk
         parts = _on_small_disk(schedule, disk, folder) if disk else _disturbed(schedule, folder)
     seconds = round(time.monotonic() - began, 2)
-    return Trial(schedule, *parts, seconds, resident_bytes(), descriptor_count())
+    return LiveTrial(schedule, *parts, seconds, resident_bytes(), descriptor_count())
 
 
-Parts = tuple[str, tuple[str, ...], tuple[str, ...], Fates | None, tuple[Deed, ...]]
+Parts = tuple[str, tuple[str, ...], tuple[str, ...], Fates | None, tuple[Strike, ...]]
 
 
 def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
@@ -73,11 +73,15 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
         except Exception as ended:  # a bug: any of them would be a traceback to people
             error = f"{type(ended).__name__}: {ended}"
             problems.append(f"a traceback: {error}")
-    done = tuple(nemesis.deeds)
+    done = tuple(nemesis.strikes)
     problems += [f"left: {what}" for traces in nemesis.traces for what in remains(traces)]
     if error:
         problems += [f"half-written: {path.name}" for path in run.parent.iterdir()]
-        struck = [deed.trouble.process for deed in done if not deed.why_not]
+        struck = [
+            strike.trouble.process
+            for strike in done
+            if not isinstance(strike.trouble, ClockStep) and not strike.why_not
+        ]
         if not any(is_named(process, [error]) for process in struck):
             problems.append(f"ended, and names nobody who was disturbed: {error}")
         return ENDED, (error,), tuple(problems), None, done

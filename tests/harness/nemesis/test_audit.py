@@ -1,22 +1,26 @@
 """The audit: accounts that were falsified, disturbances that nobody names and things that are left are all told."""
 
+import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from core.units import SECOND_NS
-from harness.nemesis.audit import is_named, told_wrong, unbelieved, unnamed
+from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import judge
-from harness.nemesis.disturber import Deed, Traces
+from harness.nemesis.disturber import Strike, Traces
 from harness.nemesis.fates import Fates
+from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import NemesisLedger, read_ledger, write_ledger
 from harness.nemesis.remains import remains
 from harness.nemesis.schedule import Freeze, Kill, LiveSchedule
-from harness.nemesis.trial import ENDED, Trial
+from harness.nemesis.trial import ENDED, LiveTrial
+from harness.run import resolve
 from testbed.trust.evidence import DEGRADED, INVALID
 
 TOPIC = Fates(10, {"not_sent": 1, "unacknowledged": 2, "undelivered": 0, "delivered": 6, "duplicated": 1})
@@ -71,26 +75,37 @@ def test_placements_are_compared_by_what_both_know(tmp_path):
     assert told_wrong("placement", tmp_path, {**told, "delivered_count": 2}, fates)
 
 
+def test_producers_that_know_of_too_few_messages_are_told(tmp_path):
+    point = resolve(GROUNDS["pulsar"].make("local", 1, 3 * SECOND_NS, ()))
+    clients = tmp_path / "clients"
+    clients.mkdir()
+    (clients / "script.json").write_text(json.dumps({"clients": {"producer-1-1": [], "producer-2-1": []}}))
+    np.savez(clients / "producer-1-1.npz", **{"sent:topic-1": np.ones((150, 6), np.int64)})
+    for count, is_told in ((150, False), (120, True)):
+        np.savez(clients / "producer-2-1.npz", **{"sent:topic-2": np.ones((count, 6), np.int64)})
+        assert bool(counted(point, tmp_path, 0).problems()) is is_told
+
+
 def freeze(begin_ns, end_ns, process="node-n1"):
-    return Deed(Freeze(begin_ns, process, 0), 1, begin_ns, end_ns)
+    return Strike(Freeze(begin_ns, process, 0), 1, begin_ns, end_ns)
 
 
 @pytest.mark.parametrize(
-    ("deed", "matters"),
+    ("strike", "matters"),
     [
         (freeze(SECOND_NS, 2 * SECOND_NS), True),
         (freeze(-SECOND_NS, SECOND_NS // 2), True),
         (freeze(-2 * SECOND_NS, -SECOND_NS), False),
         (freeze(3 * SECOND_NS, None), True),
         (freeze(SECOND_NS, SECOND_NS + 5_000_000), False),
-        (Deed(Freeze(0, "node-n1", 9), why_not="it was not there"), False),
-        (Deed(Kill(SECOND_NS, "node-n1"), 1, SECOND_NS), True),
-        (Deed(Kill(SECOND_NS, "node-n1"), 1, 5 * SECOND_NS), False),
+        (Strike(Freeze(0, "node-n1", 9), why_not="it was not there"), False),
+        (Strike(Kill(SECOND_NS, "node-n1"), 1, SECOND_NS), True),
+        (Strike(Kill(SECOND_NS, "node-n1"), 1, 5 * SECOND_NS), False),
     ],
 )
-def test_who_stood_still_or_died_during_the_load_must_be_named(deed, matters):
-    assert bool(unnamed([deed], ["node-n11 stood still for 2.0 s"], LOAD_NS, 1_000_000)) is matters
-    assert unnamed([deed], ["node-n1 stood still for 2.0 s"], LOAD_NS, 1_000_000) == []
+def test_who_stood_still_or_died_during_the_load_must_be_named(strike, matters):
+    assert bool(unnamed([strike], ["node-n11 stood still for 2.0 s"], LOAD_NS, 1_000_000)) is matters
+    assert unnamed([strike], ["node-n1 stood still for 2.0 s"], LOAD_NS, 1_000_000) == []
 
 
 def test_a_process_is_named_by_itself_and_ours_by_whose_it_is():
@@ -102,7 +117,7 @@ def test_a_process_is_named_by_itself_and_ours_by_whose_it_is():
 
 
 def test_a_kill_makes_a_run_invalid():
-    killed = [Deed(Kill(SECOND_NS, "broker-broker1"), 1, SECOND_NS)]
+    killed = [Strike(Kill(SECOND_NS, "broker-broker1"), 1, SECOND_NS)]
     assert unbelieved(killed, DEGRADED, LOAD_NS) and not unbelieved(killed, INVALID, LOAD_NS)
 
 
@@ -127,8 +142,8 @@ def test_a_full_disk_is_judged_by_its_last_line(tmp_path):
 
 def test_the_ledger_adds_up(tmp_path):
     schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(Kill(1, "broker-broker1"),))
-    done = Trial(schedule, INVALID, ("why",), (), TOPIC, (), 1.0, 10**8, 9)
-    ended = Trial(schedule, ENDED, ("an error",), ("left: process 3",), None, (), 1.0, 10**8, 9)
+    done = LiveTrial(schedule, INVALID, ("why",), (), TOPIC, (), 1.0, 10**8, 9)
+    ended = LiveTrial(schedule, ENDED, ("an error",), ("left: process 3",), None, (), 1.0, 10**8, 9)
     ledger = read_ledger(tmp_path / "ledger.json").with_trial(done, "abc", "now").with_trial(ended, "abc", "now")
     write_ledger(tmp_path / "ledger.json", ledger)
     again = read_ledger(tmp_path / "ledger.json")

@@ -3,7 +3,8 @@
 import pytest
 
 from core.units import SECOND_NS
-from harness.nemesis.schedule import Freeze, FullDisk, Kill, LiveSchedule
+from harness.nemesis.clock import is_own_machine
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule
 from harness.nemesis.trial import ENDED, play
 from testbed.trust.evidence import INVALID
 from tests.live import needs
@@ -46,6 +47,20 @@ def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
     assert trial.outcome == ENDED and "n3" in line and "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("ground", "process", "fault"),
+    [
+        ("lb", "broker-broker2", {"kind": "crash", "at": "2s", "node": "broker2"}),
+        ("lb", "publish-publishers1", {"kind": "crash", "at": "2s", "node": "publishers1"}),
+        pytest.param("redis-gcra", "redis-n1", {"kind": "crash", "at": "2s", "node": "n1"}, marks=needs("redis")),
+        pytest.param("pulsar", "broker-broker2", None, marks=needs("java", "zookeeper", "serf")),
+    ],
+)
+def test_a_crash_that_was_told_does_not_excuse_an_end_before_it(ground, process, fault):
+    trial = struck(ground, Kill(SECOND_NS // 2, process), faults=(fault,) if fault else ())
+    assert trial.outcome == INVALID and trial.strikes[0].why_not == ""
+
+
 @needs("root", "mininet")
 @pytest.mark.parametrize("ground", ["lb", "crdt-counter"])
 def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
@@ -58,8 +73,14 @@ def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
     assert trial.fates is not None and trial.fates.offered > 100
 
 
+@pytest.mark.skipif(not is_own_machine(), reason="the clock of this machine is not ours to set: vagrant up testbed")
+def test_a_clock_that_is_set_is_named():
+    trial = struck("crdt-counter", ClockStep(SECOND_NS, SECOND_NS))
+    assert trial.outcome == INVALID and any("the clock was set by" in reason for reason in trial.said)
+
+
 @needs("root", "mininet")
-@pytest.mark.parametrize("room_bytes", [16 << 10, 512 << 10])
+@pytest.mark.parametrize("room_bytes", [16 << 10, 64 << 10])
 def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half_written(room_bytes):
     trial = struck("crdt-counter", FullDisk(room_bytes), testbed="mininet")
     assert trial.outcome == ENDED and trial.said[0].startswith("ratebed:")

@@ -1,12 +1,17 @@
 """Schedules of trouble: one seed, one schedule; nothing in it that the run's own checks refuse."""
 
+import time
+
 import pytest
 
+from core.errors import MachineError
 from core.units import SECOND_NS
 from harness.matrix import read_matrix
+from harness.nemesis import clock
+from harness.nemesis.__main__ import main
 from harness.nemesis.disk import as_matrix
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.schedule import Freeze, FullDisk, Kill, draw
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule, draw, with_step
 from harness.run import check_point, resolve
 
 LOAD_NS = 4 * SECOND_NS
@@ -23,6 +28,16 @@ def test_every_kind_of_trouble_strikes_every_kind_of_run():
     assert {kind for _, kind in kinds} == {Freeze, Kill, FullDisk} and {ground for ground, _ in kinds} == set(GROUNDS)
     told = {row["kind"] for schedule in SCHEDULES for row in schedule.faults}
     assert told == {"crash", "restart", "partition", "heal", "link-loss"}
+
+
+def test_the_clock_of_a_machine_that_is_not_ours_is_left_alone(monkeypatch):
+    monkeypatch.setattr(time, "clock_settime_ns", lambda *_: pytest.fail("the clock was set"))
+    monkeypatch.setattr(clock, "PROJECT", "/nowhere")
+    for act in (lambda: clock.step(1), lambda: main(["--clock", "--count", "1"])):
+        with pytest.raises(MachineError, match="not ours"):
+            act()
+    (step,) = with_step(LiveSchedule(1, "lb", "local", LOAD_NS)).troubles
+    assert isinstance(step, ClockStep) and 0 < step.at_ns < LOAD_NS and step.by_ns
 
 
 def test_where_there_are_no_links_none_are_disturbed():
