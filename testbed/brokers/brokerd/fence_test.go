@@ -47,7 +47,7 @@ func TestAFencedConnectionStaysFenced(t *testing.T) {
 }
 
 // await waits until something holds, which depends on nsqd's goroutines.
-func await(t *testing.T, what string, holds func() bool) {
+func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {

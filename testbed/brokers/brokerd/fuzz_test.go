@@ -4,46 +4,40 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"log"
 	"net"
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/nsqio/nsq/nsqd"
 )
 
 const (
 	fuzzBytes = 1 << 20
-	fuzzToken = "fuzz"
 	patience  = 5 * time.Second // of an input
 )
 
 // fuzzBroker is one broker for all inputs of a process: what an earlier one did is there for later ones.
-func fuzzBroker(f *testing.F) *control {
+func fuzzBroker(f *testing.F) (*ingress, *control) {
 	f.Helper()
-	options := (&options{nsqd: "127.0.0.1:0", path: f.TempDir(), memoryQueue: 1_000}).nsqdOptions()
-	options.Logger = log.New(io.Discard, "", 0)
-	broker, err := nsqd.New(options)
-	if err != nil {
-		f.Fatal(err)
-	}
-	go func() { _ = broker.Main() }()
-	in, err := newIngress("127.0.0.1:0", broker, true, true)
-	if err != nil {
-		f.Fatal(err)
-	}
-	go in.run()
-	f.Cleanup(func() {
-		_ = in.listener.Close()
-		broker.Exit()
+	in, control := openedBoth(f, options{
+		data: "127.0.0.1:0", nsqd: "127.0.0.1:0", control: "127.0.0.1:0", path: f.TempDir(), stamps: "kernel",
+		gc: "friendly", memoryQueue: 1_000, topicBytes: 16 << 20, bytes: 32 << 20, rows: 10_000,
 	})
-	return &control{ingress: in, token: []byte(fuzzToken)}
+	go in.run()
+	return in, control
 }
 
-// said is all that comes over a connection until it ends; what takes longer than an input may is a hang.
-func said(t *testing.T, conn net.Conn) []byte {
+// said is all that is answered to a script, until the connection ends; what takes longer than an input may is a hang.
+func said(t *testing.T, address net.Addr, script []byte) []byte {
 	t.Helper()
+	conn, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	go func() {
+		_, _ = conn.Write(script) // it may be refused before its end
+		_ = conn.(*net.TCPConn).CloseWrite()
+	}()
 	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	answers, err := io.ReadAll(conn)
 	if timeout, is := err.(net.Error); is && timeout.Timeout() {
@@ -78,21 +72,15 @@ func FuzzIngress(f *testing.F) {
 	for _, script := range scripts {
 		f.Add(script)
 	}
-	in := fuzzBroker(f).ingress
+	in, _ := fuzzBroker(f)
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) > fuzzBytes {
 			t.Skip("longer ones say no more")
 		}
-		conn, err := net.Dial("tcp", in.listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		said(t, in.listener.Addr(), script) // a stranger
+		if rest, is := bytes.CutPrefix(script, []byte(magic)); is {
+			said(t, in.listener.Addr(), append(append([]byte(magic), showing(testToken)...), rest...))
 		}
-		defer conn.Close()
-		go func() {
-			_, _ = conn.Write(script) // it may be refused before its end
-			_ = conn.(*net.TCPConn).CloseWrite()
-		}()
-		said(t, conn)
 		check(t, in)
 	})
 }
@@ -131,34 +119,17 @@ func FuzzControl(f *testing.F) {
 	} {
 		f.Add([]byte(lines))
 	}
-	its := fuzzBroker(f)
+	in, control := fuzzBroker(f)
 	f.Fuzz(func(t *testing.T, lines []byte) {
 		if len(lines) > fuzzBytes {
 			t.Skip("longer ones say no more")
 		}
 		folder := t.TempDir()
-		ours, theirs := net.Pipe()
-		ended := make(chan struct{})
-		go func() {
-			its.serve(theirs)
-			close(ended)
-		}()
-		go func() {
-			_, _ = ours.Write([]byte(`{"token":"` + fuzzToken + `"}` + "\n"))
-			for _, line := range bytes.Split(lines, []byte{'\n'}) {
-				if _, err := ours.Write(append(harmless(line, folder), '\n')); err != nil {
-					return
-				}
-			}
-			_, _ = ours.Write([]byte("an end without a newline"))
-			_ = ours.Close()
-		}()
-		said(t, ours)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Fatal("it hangs")
+		script := []byte(`{"token":"` + testToken + `"}` + "\n")
+		for _, line := range bytes.Split(lines, []byte{'\n'}) {
+			script = append(append(script, harmless(line, folder)...), '\n')
 		}
-		check(t, its.ingress)
+		said(t, control.listener.Addr(), append(script, "an end without a newline"...))
+		check(t, in)
 	})
 }

@@ -26,6 +26,12 @@ func testIngress(t *testing.T, slabs bool) *ingress {
 
 func opened(t *testing.T, its options) *ingress {
 	t.Helper()
+	in, _ := openedBoth(t, its)
+	return in
+}
+
+func openedBoth(t testing.TB, its options) (*ingress, *control) {
+	t.Helper()
 	in, control, err := its.open([]byte(testToken))
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +43,11 @@ func opened(t *testing.T, its options) *ingress {
 		_ = control.listener.Close()
 		in.nsqd.Exit()
 	})
-	return in
+	return in, control
 }
 
 // begin lets nsqd run. Its Exit must not come while its Main still begins, so a topic passes through all of it.
-func begin(t *testing.T, broker *nsqd.NSQD, path string) {
+func begin(t testing.TB, broker *nsqd.NSQD, path string) {
 	t.Helper()
 	go func() { _ = broker.Main() }()
 	broker.GetTopic("begin")
