@@ -12,6 +12,7 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
   only beyond some 3,000 runs.
 """
 
+import errno
 import os
 import re
 import signal
@@ -85,18 +86,28 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
 
 
 _starting = threading.Lock()
+_NO_ROOM = os.strerror(errno.ENOSPC)  # Java's words, too
 
 
 @contextmanager
 def java_answers() -> Iterator[None]:
-    """MachineError where Spark's Java has ended, or ends, while inside: whoever killed it, it was for its memory."""
-    from py4j.protocol import Py4JNetworkError
+    """MachineError where Spark's Java has ended, or ends, while inside: whoever killed it, it was for its memory.
+
+    And where it has no room for what it keeps aside.
+    """
+    from py4j.protocol import Py4JJavaError, Py4JNetworkError
+    from pyspark.errors import PySparkException
 
     try:
         yield
     except (Py4JNetworkError, ConnectionError, EOFError) as error:
         fix = "free memory, 4 GB do, and repeat the command: finished runs stay"
         raise MachineError(f"Spark's Java has ended ({described(error)})", fix) from error
+    except (PySparkException, Py4JJavaError) as error:
+        if _NO_ROOM not in str(error):
+            raise
+        fix = "free disk space there, or set TMPDIR to another folder; finished runs stay"
+        raise MachineError(f"Spark cannot write to {tempfile.gettempdir()}: {_NO_ROOM}", fix) from None
 
 
 def _started(master: str, memory: str) -> "SparkSession":

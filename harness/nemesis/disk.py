@@ -6,6 +6,7 @@ mounts so much room over an empty folder, runs ``ratebed run SPEC.toml`` with it
 and prints what became of it as JSON (``DiskOutcome``).  The mount goes with the namespace.
 """
 
+import errno
 import json
 import os
 import subprocess
@@ -21,8 +22,10 @@ from core.records import Json
 from harness.campaign import finished_runs
 from studies.spec import RunSpec
 from testbed.hosts.capabilities import require, tool
+from testbed.trust.evidence import INVALID
 
 COMMAND_S = 300.0
+_NO_ROOM = os.strerror(errno.ENOSPC)
 _FIELDS = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options")
 
@@ -31,7 +34,7 @@ class DiskOutcome(msgspec.Struct, frozen=True):
     """How the command ended, and what is wrong with that: a sentence each."""
 
     exit_code: int
-    last_line: str
+    line: str  # the last one about the disk
     finished: int  # runs that are whole
     validity: tuple[str, ...]
     problems: tuple[str, ...]
@@ -63,16 +66,17 @@ def as_matrix(spec: RunSpec) -> str:
     return "\n".join(["[[grid]]", *lines, ""])
 
 
-def judge(exit_code: int, errors: str, out: Path) -> DiskOutcome:
+def judge(exit_code: int, said: str, out: Path) -> DiskOutcome:
     """What the command said, and whether all that is there is whole."""
-    lines = [line for line in errors.splitlines() if line.strip()]
-    last, problems = lines[-1] if lines else "", list[str]()
-    if "Traceback" in errors:
-        problems.append(f"a traceback: {last}")
+    lines = [line for line in said.splitlines() if line.strip()]
+    spoken = [line for line in lines if _NO_ROOM in line]
+    last, problems = (spoken or lines or [""])[-1], list[str]()
+    if "Traceback" in said or "a fault of Ratebed's" in said:
+        problems.append(f"a traceback, or none that was shown: {last}")
     if exit_code not in (0, 1):
         problems.append(f"exit code {exit_code}")
-    if exit_code and not 0 < len(last) <= LINE + 10:
-        problems.append(f"the last line has {len(last)} letters")
+    if any(len(line) > LINE + 10 for line in spoken if not line.startswith(("[", "failed"))):
+        problems.append(f"a line of {len(last)} letters")
     manifests: list[Json] = []
     for folder in finished_runs(out):
         try:
@@ -84,6 +88,8 @@ def judge(exit_code: int, errors: str, out: Path) -> DiskOutcome:
     validity = tuple(str(manifest["validity"]) for manifest in manifests)
     if exit_code == 0 and not manifests:
         problems.append("exit code 0, and no run")
+    if exit_code and not spoken and INVALID not in validity:
+        problems.append(f"nobody says that the disk is full: {last}")
     return DiskOutcome(exit_code, last, len(manifests), validity, tuple(problems))
 
 
@@ -96,7 +102,7 @@ def main(room_bytes: str, mounted: str, matrix: str, seed: str) -> None:
     words = [sys.executable, "-m", "ratebed", "run", matrix, "--seed", seed, "--out", str(out)]
     environment = {**os.environ, "TMPDIR": mounted}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=COMMAND_S)
-    sys.stdout.buffer.write(msgspec.json.encode(judge(done.returncode, done.stderr, out)))
+    sys.stdout.buffer.write(msgspec.json.encode(judge(done.returncode, done.stdout + done.stderr, out)))
 
 
 if __name__ == "__main__":

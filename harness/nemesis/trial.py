@@ -103,4 +103,4 @@ def _on_small_disk(schedule: LiveSchedule, disk: FullDisk, folder: Path) -> Part
     spec = ground.make(schedule.testbed, schedule.seed, schedule.load_ns, ())
     told = run_on_small_disk(spec, schedule.seed, disk.room_bytes, folder)
     outcome = told.validity[0] if told.validity else ENDED
-    return outcome, (told.last_line,), told.problems, None, ()
+    return outcome, (told.line,), told.problems, None, ()

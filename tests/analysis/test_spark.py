@@ -188,3 +188,13 @@ def test_a_java_that_is_killed_is_told_with_the_fix():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert said.startswith("MachineError Spark's Java has ended") and "free memory" in said, said
+
+
+def test_a_full_disk_is_the_machines_fault_and_nothing_else_is():
+    from pyspark.errors import PySparkException
+
+    words = r"cannot write to /.*No space left on device; free disk space"
+    with pytest.raises(MachineError, match=words), analysis_spark.java_answers():
+        raise PySparkException("Job aborted: java.io.IOException: No space left on device at java.base/…")
+    with pytest.raises(PySparkException), analysis_spark.java_answers():
+        raise PySparkException("Job aborted: java.io.IOException: Input/output error")

@@ -133,9 +133,11 @@ def test_what_is_left_is_seen(tmp_path):
 
 
 def test_a_full_disk_is_judged_by_its_last_line(tmp_path):
-    assert judge(1, "ratebed: no space left; free some\n", tmp_path).problems == ()
-    assert judge(1, "Traceback (most recent call last):\nOSError: no space\n", tmp_path).problems
-    assert judge(1, "", tmp_path).problems and judge(0, "done\n", tmp_path).problems
+    line = "ratebed: runs: No space left on device; free some\n"
+    assert judge(1, f"waiting\n{line}the others are kept\n", tmp_path).problems == ()
+    assert judge(1, f"Traceback (most recent call last):\n{line}", tmp_path).problems
+    assert judge(1, "ratebed: Py4JJavaError: …; a fault of Ratebed's: …\n", tmp_path).problems
+    assert judge(1, "it failed\n", tmp_path).problems and judge(0, "done\n", tmp_path).problems
     (tmp_path / "runs" / ("a" * 16)).mkdir(parents=True)
     assert any("half-written" in problem for problem in judge(1, "ratebed: no space\n", tmp_path).problems)
 
