@@ -171,7 +171,7 @@ class _Said:
 
 
 def _serf(data: bytes, folder: Path) -> None:
-    """Parts between marks: the handshake's answer, then that to a question; which one, the first byte says."""
+    """Parts between marks: what is answered to handshake, secret, and a question; which one, the first byte says."""
     asks = (
         SerfRpc.stats,
         SerfRpc.alive,
@@ -179,7 +179,7 @@ def _serf(data: bytes, folder: Path) -> None:
         partial(SerfRpc.join, addresses=["n"]),
     )
     parts = data[1:].split(SERF_MARK)
-    with SerfRpc(lambda timeout_s: _Said(parts), "n1") as rpc:  # type: ignore[arg-type, return-value]
+    with SerfRpc(lambda timeout_s: _Said(parts), "n1", "secret") as rpc:  # type: ignore[arg-type, return-value]
         asks[data[0] % len(asks) if data else 0](rpc)
 
 

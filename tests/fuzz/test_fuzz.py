@@ -47,7 +47,7 @@ def _broker(line: str) -> bytes:
 
 
 NESTED = b"a = " + b"[" * 3_000
-SERF = b"\0\x82\xa3Seq\x01\xa5Error\xa0\0--\0\x82\xa3Seq\x02\xa5Error\xa0\0--\0"
+SERF = b"\0\x82\xa3Seq\x01\xa5Error\xa0\0--\0\x82\xa3Seq\x02\xa5Error\xa0\0--\0\x82\xa3Seq\x03\xa5Error\xa0\0--\0"
 PLACES = "pulsar static-topics city-mec"
 
 # What once ended in a traceback, or never: the parser, its input, and what it must say.
