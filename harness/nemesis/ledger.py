@@ -1,6 +1,8 @@
 """What the nemesis has done: a file that adds up over sessions, ``results/nemesis.json``, a line of facts a run."""
 
+import re
 from pathlib import Path
+from tempfile import gettempdir
 
 import msgspec
 
@@ -64,9 +66,9 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             begun,
             fates.offered if fates else 0,
             {name: count for name, count in fates.counts.items() if count} if fates else {},
-            trial.said if trial.outcome == ENDED else (),
+            tuple(_without_folder(line) for line in trial.said) if trial.outcome == ENDED else (),
         )
-        new = (LiveDeviation(*where, commit, what) for what in trial.problems)
+        new = (LiveDeviation(*where, commit, _without_folder(what)) for what in trial.problems)
         return NemesisLedger((*self.played, one), (*self.deviations, *new))
 
     def summary(self) -> str:
@@ -80,6 +82,11 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             f"fates sum to offered in {summed} of {sum(one.offered > 0 for one in self.played)} ({offered:,} in all); "
             f"{len(self.deviations)} deviations"
         )
+
+
+def _without_folder(text: str) -> str:
+    """The temporary folder's name says nothing, and is gone."""
+    return re.sub(rf"{re.escape(gettempdir())}/[\w-]+", "…", text)
 
 
 def read_ledger(path: Path) -> NemesisLedger:
