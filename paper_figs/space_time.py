@@ -235,7 +235,7 @@ def _messages(axes: Axes, shown: Sequence[Flight], rows: Mapping[str, float], to
         part = 1.0 if received_s <= to_s else (to_s - sent_s) / (received_s - sent_s)
         end = sent_s + part * (received_s - sent_s), source + part * (target - source)
         style = {"arrowstyle": "-|>" if part == 1.0 else "-", "linestyle": looks[flight.kind].dashes, "shrinkA": 0}
-        line = {"color": colour, "linewidth": 0.7, "mutation_scale": 6, "shrinkB": 1}
+        line = {"color": colour, "linewidth": 0.7, "capstyle": "butt", "mutation_scale": 6, "shrinkB": 1}
         axes.annotate("", end, (sent_s, source), arrowprops=style | line, zorder=3)
     return [key(look, marker=False) for look in looks.values()]
 

@@ -56,7 +56,7 @@ def test_a_host_key_that_is_another(machines: Lab, tmp_path: Path) -> None:
     text = refused(machines.machine(1, fingerprint=other), "its host key is SHA256:.* and not SHA256:")
     assert machines.fingerprint(1) in text and other in text
     path = known_hosts(machines, tmp_path / "known", make_key(tmp_path / "another"))
-    text = refused(machines.machine(1, fingerprint="", known_hosts=path), "its host key is SHA256:.* as in .*known")
+    text = refused(machines.machine(1, fingerprint="", known_hosts=path), "its host key is SHA256:.*known")
     assert machines.fingerprint(1) in text
 
 
