@@ -111,8 +111,8 @@ def test_only_folders_of_processes_that_are_provably_dead_are_removed(tmp_path: 
     other_pid = own.replace(f"-{os.getpid()}-", f"-{int(ended.stdout)}-")
     marks = {
         "living": own,
-        "elsewhere": own.replace(str(partials._namespace()), "1"),
-        "another boot": own.replace(partials._boot(), "00000000"),
+        "elsewhere": other_pid.replace(str(partials._namespace()), "1"),
+        "another boot": other_pid.replace(partials._boot(), "00000000"),
         "of an older version": f".partial-{os.getpid()}",
         "ended": other_pid,
         "another process of that number": own.removesuffix(start) + str(int(start) + 1),
