@@ -6,7 +6,7 @@ from tempfile import gettempdir
 
 import msgspec
 
-from core.errors import SpecError
+from harness import ledgers
 from harness.nemesis.trial import ENDED, LiveTrial
 
 
@@ -90,22 +90,14 @@ def _without_folder(text: str) -> str:
 
 
 def read_ledger(path: Path) -> NemesisLedger:
-    """An empty one where there is no file; SpecError for a file that is none."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=NemesisLedger)
-    except FileNotFoundError:
-        return NemesisLedger()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "name a ledger of the nemesis, or a new file") from None
+    """See ``harness.ledgers``."""
+    return ledgers.read_ledger(path, NemesisLedger, "the nemesis")
 
 
 def write_ledger(path: Path, ledger: NemesisLedger) -> None:
     """A run a line; whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     parts = [
         f'"{name}": [\n' + ",\n".join(msgspec.json.encode(one).decode() for one in rows) + "\n]"
         for name, rows in (("played", ledger.played), ("deviations", ledger.deviations))
     ]
-    aside = path.with_suffix(".partial")
-    aside.write_text("{\n" + ",\n".join(parts) + "\n}\n")
-    aside.replace(path)
+    ledgers.write_ledger(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())

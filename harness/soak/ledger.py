@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.errors import SpecError
+from harness import ledgers
 from harness.soak.trial import Breach
 
 
@@ -72,18 +72,10 @@ class SoakLedger(msgspec.Struct, frozen=True):
 
 
 def read_ledger(path: Path) -> SoakLedger:
-    """An empty one where there is no file; SpecError for a file that is none."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=SoakLedger)
-    except FileNotFoundError:
-        return SoakLedger()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "name a ledger of ratebed soak, or a new file") from None
+    """See ``harness.ledgers``."""
+    return ledgers.read_ledger(path, SoakLedger, "ratebed soak")
 
 
 def write_ledger(path: Path, ledger: SoakLedger) -> None:
     """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".partial")
-    aside.write_bytes(msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
-    aside.replace(path)
+    ledgers.write_ledger(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
