@@ -40,7 +40,7 @@ _COMMAND = (sys.executable, "-m", "studies.limiting.users")
 
 
 class _Users(Crew):
-    """The processes that stand for the users, one on each host that has requests, connected to their nodes."""
+    """The processes that stand for the users, one on each host that has requests."""
 
     def __init__(self, site: Site, fleet: NodeFleet, requests: Mapping[str, Sequence[Request]]):
         by_host: dict[str, dict[str, tuple[str, int, str]]] = {}
@@ -52,7 +52,11 @@ class _Users(Crew):
                 by_host.setdefault(host, {})[node] = *fleet.address_of(node), site.put(host, path)
         programs = {host: Program(f"users-{host}", _COMMAND, fifo_priority=_PRIORITY) for host in by_host}
         super().__init__(site, {host: site.start(host, program) for host, program in programs.items()})
-        self.ask_all("configure", LOAD_S, lambda host: {"token": fleet.token, "nodes": by_host[host]})
+        self._told: dict[str, Json] = {host: {"token": fleet.token, "nodes": by_host[host]} for host in by_host}
+
+    def connect(self) -> None:
+        """Connect the users to their nodes; MachineError where one cannot be reached."""
+        self.ask_all("configure", LOAD_S, self._told.__getitem__)
 
     def go(self, epoch_ns: int) -> None:
         """Let the load begin."""
@@ -74,11 +78,6 @@ class _Users(Crew):
         _, tables = self.collect_all("users")
         self.check()
         return [row for columns in tables.values() for row in columns["rows"].tolist()]
-
-    def stop(self) -> None:
-        """End the processes."""
-        for agent in self.agents.values():
-            self.site.forget(agent.name)
 
 
 class _Run:
@@ -195,9 +194,10 @@ def played(site: Site, asked: Limiting) -> RequestJournal:
         stack.callback(fleet.stop)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
-        with fleet.blamed():
-            users = _Users(site, fleet, requests)
+        users = _Users(site, fleet, requests)
         stack.callback(users.stop)
+        with fleet.blamed():
+            users.connect()
         timeline = _Run(site, fleet, users, asked)
         timeline.carry_out(max((load[-1].at_ns for load in requests.values() if load), default=0))
         return timeline.take_home(requests)

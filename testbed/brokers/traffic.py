@@ -1,7 +1,7 @@
 """Publishers and subscribers of a live run: one process on each of their hosts, commanded all at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,8 +30,16 @@ class Crew:
         self.lost: list[str] = []
         self.folder = site.folder / "load"
         self.folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as starting:
+            starting.callback(self.stop)  # nobody else knows of those that came up beside one that did not
+            for agent in self.agents.values():
+                agent.ready(READY_S)
+            starting.pop_all()
+
+    def stop(self) -> None:
+        """End the processes."""
         for agent in self.agents.values():
-            agent.ready(READY_S)
+            self.site.forget(agent.name)
 
     def ask_all(
         self, command: str, timeout_s: float, arguments: Callable[[str], Json] = lambda name: {}

@@ -201,16 +201,24 @@ def test_what_cannot_be_run_is_said_before_the_load(tmp_path: Path) -> None:
         assert site.processes == []  # all that was started is gone
 
 
-@pytest.mark.parametrize("victim", ["node-n2", "users-b"])
-def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str) -> None:
+@pytest.mark.parametrize(
+    ("victim", "seen", "after_s"),
+    [
+        ("node-n2", "node-n2", 0.5),
+        ("node-n2", "users-a", 0.0),  # users come up to a node that is not there any more
+        ("users-b", "users-b", 0.0),
+        ("users-b", "users-b", 2.0),
+    ],
+)
+def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str, seen: str, after_s: float) -> None:
     system = load_system("static-split")
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
 
         def kill() -> None:
             until_s = time.monotonic() + 20
-            while victim not in site.agents and time.monotonic() < until_s:
-                time.sleep(0.05)
-            time.sleep(0.5)
+            while seen not in site.agents and time.monotonic() < until_s:
+                time.sleep(0.01)
+            time.sleep(after_s)
             site.agents[victim].process.kill()
 
         killer = Thread(target=kill)
