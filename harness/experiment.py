@@ -11,7 +11,19 @@ from core.records import Options
 from core.seeds import child_seed
 from studies.spec import CALIBRATED, ROUND, SLO, RunSpec
 
-__all__ = ["CALIBRATED", "FEWER", "ROUND", "SCALES", "SLO", "Experiment", "Option", "RunSpec", "Scale", "repeated"]
+__all__ = [
+    "CALIBRATED",
+    "FEWER",
+    "ROUND",
+    "SCALES",
+    "SLO",
+    "Experiment",
+    "Option",
+    "Reading",
+    "RunSpec",
+    "Scale",
+    "repeated",
+]
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,23 @@ class Option:
     help: str
     default: object = None
     type: type = str
+
+    def of(self, options: Options) -> Any:
+        """Its value among a figure's options."""
+        return options.get(self.name, self.default)
+
+
+@dataclass(frozen=True)
+class Reading(Option):
+    """How to read what a source leaves open and what moves a verdict.
+
+    The default is what the text says best.  The defaults of all readings of a paper are its cell of record: there its
+    claims count.  Other values are tried as well, and a claim's verdict names those under which it holds.
+    """
+
+    values: tuple[object, ...] = ()  # all that are tried; of text: all that there are
+    source: str = ""  # what the text says, and where
+    after: bool = False  # thought of after results were seen: judged on fresh seeds
 
 
 @dataclass(frozen=True)
