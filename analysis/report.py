@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from analysis.report_numbers import interval_text, number, wanted_text
 from analysis.report_style import CSS
-from analysis.verdicts import Check, Judgement, Result, Status
+from analysis.verdicts import Check, Judgement, Result, Status, readings_text
 from collectors.schema import MANIFEST
 from core.errors import MachineError
 from core.records import Json
@@ -41,8 +41,9 @@ _STATUS_SIGNS = {Status.HOLDS: "✓", Status.FAILS: "✗", Status.UNSURE: "?"}
 _LEGEND = (
     "Reproduced: the 95 % interval lies inside the tolerance. Direction only: the sign is sure, the size is not. "
     "Contradicted: the interval excludes both. Undecided: too few runs, or the interval straddles a bound. "
-    "Not run: this testbed cannot measure it. Fitted: our model was calibrated on this claim, so its "
-    "agreement says little."
+    "Not run: this testbed cannot measure it. Readings: where a source leaves something open, a claim counts in the "
+    "cell of record, what the text says best; other cells are shown and never counted. "
+    "Fitted: our model was calibrated on this claim, so its agreement says little."
 )
 
 
@@ -105,7 +106,8 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
 
     id, source, sentence, testbed, verdict, fitted, why, problem, validity (of the least valid run behind it; null:
     there is none) with validity_reasons, published (values), and measured: one entry a check with label, mean, low,
-    high, count, unit, wanted_low, wanted_high, published, status.
+    high, count, unit, wanted_low, wanted_high, published, status, and of an unsure one the repetitions in all that
+    would decide it.  readings: under which it was judged; tried: the verdicts under others.
     """
     return [
         {
@@ -121,6 +123,12 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
             "problem": result.problem,
             "validity": result.validity or None,
             "validity_reasons": list(result.validity_reasons),
+            "readings": dict(result.record),
+            "tried": [
+                {"readings": dict(each.readings), "after": each.after, "verdict": each.judgement.value}
+                for each in result.tried
+            ],
+            "repetitions_wanted": result.repetitions_wanted,
         }
         for result in results
     ]
@@ -139,7 +147,8 @@ def _check_json(result: Result, kind: str, check: Check) -> Json:
         "wanted_low": _finite(check.low),
         "wanted_high": _finite(check.high),
         "published": check.published,
-        "status": _status(result, check).value,
+        "status": result.status(check).value,
+        "repetitions_wanted": check.repetitions_wanted() if result.status(check) is Status.UNSURE else None,
     }
 
 
@@ -153,10 +162,6 @@ def _checks(result: Result) -> list[tuple[str, Check]]:
     if evidence is None:
         return []
     return [("value", check) for check in evidence.exact] + [("direction", check) for check in evidence.direction]
-
-
-def _status(result: Result, check: Check) -> Status:
-    return check.status(result.claim.minimum_repetitions)
 
 
 # --- the page ------------------------------------------------------------------------------------
@@ -226,8 +231,8 @@ def _summary_row(result: Result, place: str | None) -> str:
     claim = result.claim
     name = f'<a href="{place}">{escape(claim.id)}</a>' if place else escape(claim.id)
     # What did not hold is what the reader wants to see first.
-    checks = sorted((check for _, check in _checks(result)), key=lambda c: _status(result, c) is Status.HOLDS)
-    lines = [_measured_line(check, _status(result, check)) for check in checks[:_CHECKS_SHOWN]]
+    checks = sorted((check for _, check in _checks(result)), key=lambda c: result.status(c) is Status.HOLDS)
+    lines = [_measured_line(check, result.status(check)) for check in checks[:_CHECKS_SHOWN]]
     if len(checks) > _CHECKS_SHOWN:
         lines.append(f'<div class="soft">and {len(checks) - _CHECKS_SHOWN} more</div>')
     return (
@@ -259,6 +264,8 @@ def _reason(result: Result) -> str:
     texts = [result.problem] if result.problem else []
     if result.claim.why and result.judgement is not Judgement.REPRODUCED:
         texts.append(result.claim.why)
+    if result.repetitions_wanted:
+        texts.append(f"Some {result.repetitions_wanted:,} repetitions in all would decide it.")
     if result.validity_reasons:
         texts.append(f"Of its runs some are {result.validity}: {'; '.join(result.validity_reasons)}.")
     return "".join(f'<p class="why">{escape(text)}</p>' for text in texts)
@@ -309,7 +316,7 @@ def _claim(section: FigureSection, result: Result) -> str:
         f"<tr><td>{escape(check.label)}</td>"
         f'<td class="number">{interval_text(check)}</td><td class="number">{check.interval.count}</td>'
         f'<td class="number">{escape(wanted_text(check))}</td>'
-        f'<td class="number">{escape(_published(check))}</td><td>{_status_text(_status(result, check))}</td></tr>'
+        f'<td class="number">{escape(_published(check))}</td><td>{_status_text(result.status(check))}</td></tr>'
         for _, check in checks
     )
     table = (
@@ -317,7 +324,26 @@ def _claim(section: FigureSection, result: Result) -> str:
         '<th class="number">Wanted</th><th class="number">Published</th><th>Holds</th></tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
-    return f'<div class="claim" id="{_anchor(section, result)}">{head}{_reason(result)}{table if checks else ""}</div>'
+    body = head + _reason(result) + (table if checks else "") + _readings(result)
+    return f'<div class="claim" id="{_anchor(section, result)}">{body}</div>'
+
+
+def _readings(result: Result) -> str:
+    """Under which readings of the source the claim holds: that of record, and the others that were tried."""
+    if not result.record:
+        return ""
+    read = f'<p class="source">Read as of record: {escape(readings_text(result.record))}.</p>'
+    if not result.tried:
+        return read
+    cells = [(f"of record: {readings_text(result.record)}", result.judgement)]
+    cells += [(each.text, each.judgement) for each in result.tried]
+    holding = sum(judgement is Judgement.REPRODUCED for _, judgement in cells)
+    rows = "".join(f"<tr><td>{escape(text)}</td><td>{_badge(judgement)}</td></tr>" for text, judgement in cells)
+    said = f"under {holding} of {len(cells)} readings" if holding else "under no reading tried"
+    return (
+        f'<table class="readings"><thead><tr><th>Readings: it holds {said}</th><th>Verdict</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
 
 
 def _published(check: Check) -> str:

@@ -56,6 +56,8 @@ figure img { display: block; max-width: 100%; height: auto; }
 .claim { margin: 1.4rem 0 0; }
 .claim > p:first-child { margin-bottom: .3rem; }
 .claim table { font-size: .85rem; }
+.claim table.readings { width: auto; margin-top: .6rem; }
+.readings td, .readings th { padding: .15rem 1.2rem .15rem 0; }
 details { margin: .5rem 0; font-size: .9rem; }
 summary { cursor: pointer; color: var(--link); }
 .scroll { overflow-x: auto; max-height: 30rem; margin-top: .5rem; }

@@ -6,21 +6,30 @@ and the interval that their mean must lie in.  The 95 % t-interval of the mean d
 * inside the wanted interval: the check **holds**;
 * disjoint from it: it **fails**;
 * otherwise it is **unsure**.
+
+A claim is reproduced where all of its checks hold, so each may err as often as the claim may.  It is contradicted where
+one of them fails, and of many some fail by chance: a check among m fails only where the 1 - 5 % / m interval says so
+(Bonferroni).  Repetitions are fixed by the scale before results are seen: who adds some until a claim is decided has to
+say so, and to judge it on fresh seeds.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.records import Options
+
 if TYPE_CHECKING:
     import pandas as pd
 
 LATENCY_TOLERANCE = 0.25  # DESIGN: latencies +-25 %, ratios +-15 %, set before results are seen
 RATIO_TOLERANCE = 0.15
+REPETITIONS_MAXIMUM = 10_000  # more decide nothing that matters
 
 
 class Status(Enum):
@@ -51,8 +60,8 @@ class Interval:
     count: int
 
 
-def t_interval(samples: Sequence[float]) -> Interval:
-    """Mean and 95 % interval of ``samples``; identical samples give a point (a deterministic quantity)."""
+def t_interval(samples: Sequence[float], error: float = 0.05) -> Interval:
+    """Mean and 1 - ``error`` interval of ``samples``; identical samples give a point (a deterministic quantity)."""
     values = np.asarray(samples, float)
     values = values[~np.isnan(values)]
     if len(values) == 0:
@@ -61,11 +70,15 @@ def t_interval(samples: Sequence[float]) -> Interval:
         return Interval(float(values[0]), -inf, inf, 1)
     if values.min() == values.max():  # their computed mean may differ in the last bit, and a bound is a bound
         return Interval(float(values[0]), float(values[0]), float(values[0]), len(values))
+    mean, half = float(values.mean()), half_width(len(values), error) * float(values.std(ddof=1))
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+def half_width(count: int, error: float = 0.05) -> float:
+    """Half of a mean's 1 - ``error`` interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
     from scipy.stats import t
 
-    mean, deviation = float(values.mean()), float(values.std(ddof=1))
-    half = float(t.ppf(0.975, len(values) - 1)) * deviation / len(values) ** 0.5
-    return Interval(mean, mean - half, mean + half, len(values))
+    return float(t.ppf(1 - error / 2, count - 1)) / count**0.5 if count > 1 else 0.0
 
 
 @dataclass(frozen=True)
@@ -84,16 +97,32 @@ class Check:
         """Mean and interval of the samples."""
         return t_interval(self.samples)
 
-    def status(self, minimum_repetitions: int) -> Status:
-        """Does the check hold?  Too few samples: unsure."""
+    def status(self, minimum_repetitions: int, family: int = 1) -> Status:
+        """Does the check, one of a ``family``, hold?  Too few samples: unsure."""
         interval = self.interval
         if interval.count < minimum_repetitions or isnan(interval.mean):
             return Status.UNSURE
         if self.low <= interval.low and interval.high <= self.high:
             return Status.HOLDS
-        if interval.high < self.low or interval.low > self.high:
+        wide = t_interval(self.samples, 0.05 / family)
+        if wide.high < self.low or wide.low > self.high:
             return Status.FAILS
         return Status.UNSURE
+
+    def repetitions_wanted(self) -> int | None:
+        """Repetitions in all that would decide the check, mean and spread staying what they are.
+
+        None: more than ``REPETITIONS_MAXIMUM``, or the spread is not known.
+        """
+        values = np.asarray(self.samples, float)
+        values = values[~np.isnan(values)]
+        if len(values) < 2:
+            return None
+        distance = min(abs(float(values.mean()) - bound) for bound in (self.low, self.high))
+        wanted = distance / float(values.std(ddof=1)) if values.min() < values.max() else inf
+        if half_width(REPETITIONS_MAXIMUM) > wanted:
+            return None
+        return bisect_left(range(REPETITIONS_MAXIMUM), -wanted, lo=2, key=lambda count: -half_width(count))
 
 
 def within(
@@ -131,6 +160,11 @@ class Evidence:
     exact: tuple[Check, ...]
     direction: tuple[Check, ...] = ()
 
+    @property
+    def decisive(self) -> tuple[Check, ...]:
+        """The checks of which one that fails contradicts the claim."""
+        return self.direction or self.exact
+
 
 Tables = dict[str, "pd.DataFrame"]  # the figure tables of every figure in ``Claim.figures``
 
@@ -153,6 +187,25 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """What a claim's verdict is under other readings of its source than those of record."""
+
+    readings: Options
+    after: bool  # one of them was thought of after results were seen
+    judgement: Judgement
+
+    @property
+    def text(self) -> str:
+        """The readings, and when they were thought of."""
+        return readings_text(self.readings) + " (thought of after results were seen)" * self.after
+
+
+def readings_text(readings: Options) -> str:
+    """``envelope literal, margin 1.1``."""
+    return ", ".join(f"{name} {value}" for name, value in readings.items())
+
+
+@dataclass(frozen=True)
 class Result:
     """A judged claim."""
 
@@ -162,6 +215,23 @@ class Result:
     problem: str = ""  # why it could not be judged
     validity: str = ""  # of the runs behind it, the least valid one's; empty where there are none
     validity_reasons: Sequence[str] = ()
+    record: Options = field(default_factory=dict)  # the readings under which it was judged
+    tried: Sequence[Tried] = ()
+
+    def status(self, check: Check) -> Status:
+        """Of one check among the claim's."""
+        assert self.evidence is not None
+        return check.status(self.claim.minimum_repetitions, len(self.evidence.decisive))
+
+    @property
+    def repetitions_wanted(self) -> int | None:
+        """Repetitions in all that would decide an undecided claim; None where it is decided, or where none would."""
+        if self.judgement is not Judgement.UNDECIDED or self.evidence is None:
+            return None
+        unsure = [check for check in self.evidence.decisive if self.status(check) is Status.UNSURE]
+        wanted = [check.repetitions_wanted() for check in unsure]
+        counts = [max(count, self.claim.minimum_repetitions) for count in wanted if count is not None]
+        return max(counts) if counts and len(counts) == len(wanted) else None
 
 
 def judge(claim: Claim, tables: Tables) -> Result:
@@ -175,9 +245,9 @@ def judge(claim: Claim, tables: Tables) -> Result:
         return Result(claim, Judgement.UNDECIDED, problem=f"no data: {error}")
     except Exception as error:  # a measure that stumbles over missing runs must not cost the whole report
         return Result(claim, Judgement.UNDECIDED, problem=f"not measured: {type(error).__name__}: {error}")
-    exact = [check.status(claim.minimum_repetitions) for check in evidence.exact]
-    direction = [check.status(claim.minimum_repetitions) for check in evidence.direction]
-    return Result(claim, _verdict(claim, exact, direction), evidence)
+    result = Result(claim, Judgement.UNDECIDED, evidence)
+    exact, direction = (list(map(result.status, checks)) for checks in (evidence.exact, evidence.direction))
+    return replace(result, judgement=_verdict(claim, exact, direction))
 
 
 def _verdict(claim: Claim, exact: list[Status], direction: list[Status]) -> Judgement:

@@ -45,13 +45,6 @@ def geometric(samples: Sequence[float]) -> Interval:
     return Interval(exp(logs.mean), exp(logs.low), exp(logs.high) if logs.high < inf else inf, logs.count)
 
 
-def half_width(count: int) -> float:
-    """Half of a mean's 95 % interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, count - 1)) / count**0.5 if count > 1 else 0.0
-
-
 def whiskers(intervals: Intervals, is_log: bool = False) -> Floats:
     """How far intervals reach below and above their means, 2 x n; nothing (NaN) where one is infinite."""
     mean, low, high = (np.array([getattr(point, end) for point in intervals]) for end in ("mean", "low", "high"))

@@ -3,6 +3,7 @@
 import typer
 
 from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, soak
+from ratebed.verbs import readings as readings_
 from ratebed.verbs import threshold as threshold_
 from ratebed.verbs import verify as verify_
 
@@ -20,6 +21,7 @@ app.command("list")(listing.list_)
 app.command("plan", context_settings=_EXTRA)(plan.plan)
 app.command("run", context_settings=_EXTRA)(run.run)
 app.command("figures", context_settings=_EXTRA)(figures.figures)
+app.command("readings")(readings_.readings)
 app.command("claims")(claims.claims)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)

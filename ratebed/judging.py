@@ -2,42 +2,95 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, judge
+from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, Tried, judge, readings_text
 from core.records import Json
-from paper_figs import all_claims
+from harness.experiment import Reading
+from paper_figs import all_claims, load_figure
 from ratebed.pipeline import sections, tables_of
-from ratebed.settings import SMALL
+from ratebed.settings import SMALL, FigureSetting, other_readings, readings_among
 from ratebed.validity import standings_of, worst
 from testbed.brokers.model import load_calibration
 from testbed.trust.evidence import VALID
+
+Named = Mapping[str, str]  # figure -> what its results are called
 
 
 def results_by_setting(out: Path) -> dict[str, list[Result]]:
     """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim, judged where it belongs.
 
-    A claim whose figures were not run is undecided there, and in other settings has no verdict.
+    A claim whose figures were not run is undecided there, and in other settings has no verdict.  All are of the
+    cell of record; with those that belong there comes what other readings say.
     """
-    described = sections(out)
-    present = {name: section for name, section in described.items() if not section["skipped"]}
-    suffixes = ["", *sorted({section["setting"] for section in present.values()} - {""})]
+    judged = _Judged(out)
+    suffixes = ["", *sorted({section["setting"] for section in judged.present.values()} - {""})]
     fitted = fitted_claims(out)
     claims = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in all_claims()]
-    verdicts = {}
-    for suffix in suffixes:
-        keys = {section["key"] for section in present.values() if section["setting"] == suffix}
-        tables = {f"{key}/{table}": frame for key in keys for table, frame in tables_of(out, key + suffix).items()}
-        here = [claim for claim in claims if claim.measure and claim.figures and keys.issuperset(claim.figures)]
-        asked = [_at(claim, suffix[1:]) for claim in here] if suffix else claims
-        verdicts[suffix] = [_trusted(judge(claim, tables), suffix, described) for claim in asked]
+    verdicts = {"": [judged.everywhere(claim) for claim in claims]}
+    for suffix in suffixes[1:]:
+        of_record = {
+            section["key"]: name
+            for name, section in judged.present.items()
+            if section["setting"] == suffix and not section["readings"]
+        }
+        here = [claim for claim in claims if claim.measure and claim.figures and of_record.keys() >= {*claim.figures}]
+        verdicts[suffix] = [judged.result(_at(claim, suffix[1:]), of_record) for claim in here]
     return verdicts
 
 
-def _trusted(result: Result, suffix: str, described: Mapping[str, Json]) -> Result:
+class _Judged:
+    """The figures in ``out``, with the tables that were read once."""
+
+    def __init__(self, out: Path):
+        self.described = sections(out)
+        self.present = {name: section for name, section in self.described.items() if not section["skipped"]}
+        self._tables = cache(lambda name: tables_of(out, name))
+
+    def everywhere(self, claim: Claim) -> Result:
+        """The verdict in the cell of record, and under each other reading for which all figures were made."""
+        readings = readings_of(claim)
+        record = {reading.name: reading.default for reading in readings}
+        result = self.result(claim, {key: key for key in claim.figures})
+        tried = {}
+        for section in self.present.values():
+            if section["key"] in claim.figures and section["readings"] and not section["setting"]:
+                cell = section["readings"]
+                named = {key: _name_under(key, cell) for key in claim.figures}
+                if self.present.keys() >= {*named.values()}:
+                    tried[tuple(cell.items())] = cell, self.result(claim, named).judgement
+        late = {reading.name for reading in readings if reading.after}
+        cells = [Tried(cell, bool(late & cell.keys()), judgement) for cell, judgement in tried.values()]
+        return replace(result, record=record, tried=tuple(cells))
+
+    def result(self, claim: Claim, named: Named) -> Result:
+        """The verdict from the figures that are ``named``."""
+        tables: Tables = {
+            f"{key}/{table}": frame
+            for key, name in named.items()
+            if name in self.present
+            for table, frame in self._tables(name).items()
+        }
+        own = [self.described[name] for name in named.values() if name in self.described]
+        return _trusted(judge(claim, tables), own)
+
+
+def readings_of(claim: Claim) -> list[Reading]:
+    """What the figures behind a claim leave to a reading, by name."""
+    options = [option for key in claim.figures for option in load_figure(key).experiment.options]
+    return sorted({reading.name: reading for reading in readings_among(options)}.values(), key=lambda each: each.name)
+
+
+def _name_under(key: str, cell: Mapping[str, object]) -> str:
+    """What a figure's results are called where they belong, under those readings of a cell that it declares."""
+    readings = other_readings(load_figure(key).experiment.options, cell)
+    return FigureSetting(frozenset(), "", "", "", readings).name(key)
+
+
+def _trusted(result: Result, own: Sequence[Json]) -> Result:
     """The verdict with what is to be said for or against the runs behind it; or why there are none."""
-    own = [described[key + suffix] for key in result.claim.figures if key + suffix in described]
     if result.evidence is None:
         undrawn = [f"{section['name']}: {section['skipped']}" for section in own if section["skipped"]]
         return replace(result, problem="; ".join(undrawn)) if undrawn else result
@@ -90,6 +143,11 @@ def summary_line(result: Result) -> str:
     text = f"{result.claim.id:<4}{result.judgement.value:<16}{where}{result.claim.sentence}"
     if result.problem:
         text += f" ({result.problem})"
+    if result.repetitions_wanted:
+        text += f" (some {result.repetitions_wanted:,} repetitions would decide it)"
+    if result.tried:
+        holding = [each.text for each in result.tried if each.judgement is Judgement.REPRODUCED]
+        text += f" [read otherwise: {'reproduced with ' + '; '.join(holding) if holding else 'not reproduced either'}]"
     if result.validity not in ("", VALID):
         text += f" [{result.validity} runs: {'; '.join(result.validity_reasons)}]"
     return text
@@ -99,3 +157,23 @@ def counts_line(results: list[Result]) -> str:
     """Counts by verdict, as in ``19 reproduced, 3 direction only``."""
     counts = [(judgement, sum(result.judgement is judgement for result in results)) for judgement in Judgement]
     return ", ".join(f"{count} {judgement.value}" for judgement, count in counts if count)
+
+
+def joint_counts(results: Sequence[Result]) -> dict[str, str]:
+    """The first letter of claims' ids -> how many hold *together* in that paper's cell of record, in words.
+
+    ``results``: as ``in_order`` gives them.  What holds somewhere else in the grid of readings is not counted.
+    """
+    own: dict[str, Result] = {}
+    for result in results:
+        own.setdefault(result.claim.id, result)
+    texts = {}
+    for letter in dict.fromkeys(claim_id[0] for claim_id in own):
+        of_paper = [result for result in own.values() if result.claim.id[0] == letter]
+        holding = sum(result.judgement is Judgement.REPRODUCED and not result.claim.fitted for result in of_paper)
+        fitted = sum(result.judgement is Judgement.REPRODUCED and result.claim.fitted for result in of_paper)
+        readings = {name: value for result in of_paper for name, value in result.record.items()}
+        cell = f" in the cell of record ({readings_text(readings)})" if readings else ""
+        more = f", {fitted} more that a calibration was fitted on" if fitted else ""
+        texts[letter] = f"{holding} of {len(of_paper)} claims reproduced together{cell}{more}"
+    return texts

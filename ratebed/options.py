@@ -12,7 +12,7 @@ import typer
 from core.errors import SpecError
 from core.records import Options
 from core.registry import hint
-from harness.experiment import SCALES, Scale
+from harness.experiment import SCALES, Option, Reading, Scale
 from paper_figs import FIGURES, load_figure
 from testbed import load_testbed
 
@@ -37,6 +37,7 @@ SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark clus
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
 SEED_LIMIT = 2**63
+SEED = 1  # of what is shown unless somebody asks for another
 AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
@@ -58,6 +59,7 @@ class RunRequest:
     every: bool = False  # all figures: those of live testbeds are left out
     plot_invalid: bool = False
     testbed_options: Options = field(default_factory=dict)  # of live runs
+    draws: bool = True  # else a figure's tables are enough
 
     @property
     def master(self) -> str:
@@ -94,6 +96,7 @@ def make_request(
     extra: Sequence[str],
     plot_invalid: bool = False,
     testbed_options: Options | None = None,
+    draws: bool = True,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -116,7 +119,7 @@ def make_request(
     workers = jobs or core_count()
     return RunRequest(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=at, **others,
+        plot_invalid=plot_invalid, testbed_options=at, draws=draws, **others,
     )  # fmt: skip
 
 
@@ -158,7 +161,7 @@ def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[
         for key, options in declared.items():
             for option in options:
                 if option.name == flag:
-                    values[key][flag] = _converted(option.type, flag, text)
+                    values[key][flag] = _converted(option, text)
     return values
 
 
@@ -187,7 +190,10 @@ def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _converted(kind: type, name: str, text: str) -> object:
+def _converted(option: Option, text: str) -> object:
+    kind, name = option.type, option.name
+    if isinstance(option, Reading) and kind is str and text not in option.values:
+        raise SpecError(f"--{name} {text!r}", hint(text, [str(value) for value in option.values]))
     if kind is bool:
         if text not in ("yes", "no"):
             raise SpecError(f"--{name} {text!r}", f"write --{name} alone, or --{name}=no")

@@ -6,12 +6,14 @@
 ``out/report/index.html``  a fold over all sections that are there
 
 A figure on another testbed than its own, or at scale small, stands beside the plain one under the
-name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small`` (``ratebed.settings``).
+name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one under other readings of its source,
+``<figure>~<reading>=<value>`` (``ratebed.settings``).
 """
 
 import json
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,7 @@ from harness.run import check_all
 from paper_figs import load_figure
 from ratebed.options import RunRequest
 from ratebed.progress import RunProgress
-from ratebed.settings import VIRTUAL, FigureSetting, setting_of
+from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import is_file, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
@@ -62,7 +64,9 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         experiment = load_figure(key).experiment
         options = request.figure_options[key]
         points = experiment.runs(request.scale, options, request.seed)
-        settings[key] = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
+        readings = other_readings(experiment.options, options)
+        place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
+        settings[key] = replace(place, readings=readings)
         specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
@@ -165,8 +169,9 @@ def section_of(folder: Path) -> Json:
     if there != written or section["name"] != folder.name:
         differing = sorted(name for name in {*there, *written} if there.get(name) != written.get(name))
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
-        raise MachineError(what, f"remove the folder and run `ratebed figures {folder.name.partition('@')[0]}` again")
-    return dict(section)
+        key = re.split("[@~]", folder.name)[0]
+        raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
+    return {"readings": {}, **section}  # one that was written before there were any
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

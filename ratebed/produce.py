@@ -1,6 +1,7 @@
 """What ``run`` and ``figures`` do: execute, draw, report, and say what came of it."""
 
 import json
+from collections.abc import Sequence
 
 from collectors.integrity import verified
 from core.records import Json, Row
@@ -23,10 +24,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
 
     find_java()  # before hours of runs, not after
     interrupts.writes_to(request.out)
-    plan = pipeline.make_plan(request)
-    with Studio(plan, request) as studio:
-        failures = pipeline.run(plan, request, studio.finished)
-        undrawn = studio.finish()
+    plan, failures, undrawn = _made(request)
     from analysis.report import claims_json
     from ratebed.judging import counts_line
     from ratebed.reporting import doubts_note, report
@@ -58,6 +56,41 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     }
     from_invalid = any(are_invalid(standings_of(section).values()) for section in shown.values())
     return (1 if failures or undrawn or from_invalid else 0), summary
+
+
+def produce_readings(requests: Sequence[RunRequest]) -> int:
+    """The figures of each request, one a cell of readings, and the report over all; the exit code.
+
+    1 where a run failed or a figure's tables could not be made.
+    """
+    from analysis.spark import find_java
+
+    find_java()
+    failed = False
+    for number, request in enumerate(requests, 1):
+        interrupts.writes_to(request.out)
+        print(f"cell {number} of {len(requests)}: {' '.join(request.extra) or 'of record'}", flush=True)
+        plan, failures, undrawn = _made(request)
+        _print_failures(failures, len(plan.campaign.wanted))
+        for key, reason in undrawn.items():
+            print(f"{key}: {reason}")
+        failed |= bool(failures or undrawn)
+    from ratebed.judging import summary_line
+    from ratebed.reporting import report
+
+    path, results = report(requests[0].out)
+    for result in results:
+        if result.tried:
+            print(summary_line(result))
+    print(f"report: {path.resolve()}")
+    return int(failed)
+
+
+def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], dict[str, str]]:
+    """What was planned, the runs that failed, and the figures that could not be drawn, with the reasons."""
+    plan = pipeline.make_plan(request)
+    with Studio(plan, request) as studio:
+        return plan, pipeline.run(plan, request, studio.finished), studio.finish()
 
 
 def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:

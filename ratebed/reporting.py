@@ -9,7 +9,7 @@ from core.records import Json
 from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
 from ratebed.comparing import flipped_claims
-from ratebed.judging import in_order, results_by_setting
+from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
 from testbed.trust.evidence import DEGRADED, INVALID
@@ -28,12 +28,13 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     verdicts = results_by_setting(out)
     results = in_order(verdicts)
     described = sections(out)
-    names = [name for key in FIGURES for name in sorted(described) if described[name]["key"] == key]
-    figures = [_section(out, described[name], verdicts.get(described[name]["setting"], [])) for name in names]
+    names = [name for key in FIGURES for name in sorted(described) if _is_shown(out, described[name], key)]
+    figures = [_section(out, described[name], verdicts) for name in names]
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
     whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
+    joint = joint_counts(results)
     context = ReportContext(
         scale=", ".join(scales),
         seed=", ".join(seeds),
@@ -43,7 +44,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
         notes=_flips_note(verdicts),
-        papers={letter: PAPERS[paper] for letter, paper in CLAIM_LETTERS.items()},
+        papers={letter: f"{PAPERS[CLAIM_LETTERS[letter]]}: {counted}" for letter, counted in joint.items()},
     )
     write_report(path, figures, results, context)
     return path, results
@@ -56,10 +57,17 @@ def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
     return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
 
 
-def _section(out: Path, section: Json, results: list[Result]) -> "FigureSection":
+def _is_shown(out: Path, section: Json, key: str) -> bool:
+    """Whether a figure is that of ``key``; under other readings than those of record only where it was drawn."""
+    drawn = section["skipped"] or not section["readings"] or (out / "figures" / f"{section['name']}.svg").is_file()
+    return bool(section["key"] == key and drawn)
+
+
+def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]]) -> "FigureSection":
     from analysis.report import FigureSection
 
     name, figure = section["name"], load_figure(section["key"])
+    results = () if section["readings"] else verdicts.get(section["setting"], ())  # those stand beside the claim
     drawing = out / "figures" / f"{name}.svg"
     doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()

@@ -1,11 +1,16 @@
-"""Where a figure's runs were made, and what its results are called then.
+"""Where a figure's runs were made and how its source was read, and what its results are called then.
 
 A figure on its own testbed keeps its plain name.  Elsewhere, or at scale small, whose rates and SLO are
 not the paper's, it has a name of its own, so that both stand side by side: ``srtm-fig4@mininet-small``.
+So it has under other readings than those of the cell of record: ``srtm-fig7~envelope=literal~margin=1.1``.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from analysis.verdicts import readings_text
+from core.records import Options
+from harness.experiment import Option, Reading
 
 VIRTUAL = "virtual"
 SMALL = "small"  # the scale that changes the physics
@@ -19,10 +24,16 @@ class FigureSetting:
     testbed: str  # where its runs are made; of a grid that compares testbeds, the live one
     suffix: str  # "" or "@mininet-small"
     text: str  # for titles: "" or "mininet, scale small"
+    readings: Options = field(default_factory=dict)  # other than those of record
 
     def name(self, key: str) -> str:
         """What the figure's results are called."""
-        return key + self.suffix
+        return key + self.suffix + "".join(f"~{name}={value}" for name, value in self.readings.items())
+
+    @property
+    def title(self) -> str:
+        """What stands beside the figure's title; empty: nothing does."""
+        return "; ".join(filter(None, [self.text, readings_text(self.readings)]))
 
 
 def setting_of(own: Collection[str], asked: str, scale: str) -> FigureSetting:
@@ -37,3 +48,17 @@ def setting_of(own: Collection[str], asked: str, scale: str) -> FigureSetting:
         return FigureSetting(frozenset(own), testbed, "", "")
     suffix, text = f"@{testbed}", f"testbed {testbed}"
     return FigureSetting(frozenset(own), testbed, suffix + f"-{SMALL}" * small, text + f", scale {SMALL}" * small)
+
+
+def readings_among(options: Iterable[Option]) -> list[Reading]:
+    """Those of a figure's options that are readings."""
+    return [option for option in options if isinstance(option, Reading)]
+
+
+def other_readings(options: Iterable[Option], values: Mapping[str, object]) -> dict[str, object]:
+    """The readings among ``values`` that a figure declares and that are not those of record, by name."""
+    return {
+        reading.name: reading.of(values)
+        for reading in sorted(readings_among(options), key=lambda reading: reading.name)
+        if reading.of(values) != reading.default
+    }

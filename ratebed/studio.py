@@ -169,10 +169,12 @@ class Studio:
         figure = load_figure(key)
         try:
             tables = coming.result()
-            print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
-            drawing = figure.draw(tables)
-            footnotes = [*filter(None, [setting.text]), *outcome.notes]
-            if footnotes:
+            drawing = None
+            if self.request.draws:
+                print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
+                drawing = figure.draw(tables)
+            footnotes = [*filter(None, [setting.title]), *outcome.notes]
+            if drawing is not None and footnotes:
                 drawing.supxlabel("\n".join(footnotes), fontsize=7, x=0.99, ha="right", color="#555555")
         except OSError:
             raise
@@ -183,7 +185,8 @@ class Studio:
         folder.mkdir(parents=True)
         for table, frame in tables.items():
             replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
-        _save(drawing, out / "figures", name)
+        if drawing is not None:
+            _save(drawing, out / "figures", name)
         return ""
 
     def _write_section(self, key: str, outcome: _Outcome) -> None:
@@ -196,7 +199,8 @@ class Studio:
             "key": key,
             "testbed": setting.testbed,
             "setting": setting.suffix,
-            "where": setting.text,
+            "readings": setting.readings,
+            "where": setting.title,
             "run_ids": outcome.run_ids,
             "failed": outcome.failed,
             "doubtful": outcome.doubtful,

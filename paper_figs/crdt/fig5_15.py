@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import pairwise, product
 
 from analysis.spark import collect
-from analysis.verdicts import Claim, Evidence, Tables, above, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, half_width
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -20,7 +20,6 @@ from paper_figs.crdt.grids import ORACLE, at, on_d
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import half_width
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import case_of, joined, samples, where

@@ -8,7 +8,7 @@ and the most that was admitted above the envelope c + r (t - s).
 from collections.abc import Mapping, Sequence
 
 from analysis.spark import collect
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, t_interval, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, t_interval, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, same
@@ -16,7 +16,7 @@ from paper_figs.crdt.published import shares_of
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import half_width, interval_table, intervals_of
+from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, joined, samples

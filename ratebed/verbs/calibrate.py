@@ -24,7 +24,7 @@ def calibrate(
     testbed: Bed = "local",
     span: Span = "5s",
     slo: Slo = "",
-    seed: o.Seed = 1,
+    seed: o.Seed = o.SEED,
     as_json: o.AsJson = False,
 ) -> int:
     """Measure a real broker: its costs, its capacity under the SLO, the machine's timers.  Takes some minutes.

@@ -16,7 +16,7 @@ def plan(
     keys: o.Keys = None,
     every: o.All = False,
     scale: o.ScaleName = "quick",
-    seed: o.Seed = 1,
+    seed: o.Seed = o.SEED,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",

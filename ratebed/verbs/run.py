@@ -39,7 +39,7 @@ def run(
     settings: Settings = None,
     repetitions: Repetitions = 1,
     scale: o.ScaleName = "quick",
-    seed: o.Seed = 1,
+    seed: o.Seed = o.SEED,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",

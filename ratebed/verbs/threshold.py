@@ -39,7 +39,7 @@ def threshold(
     rate: Rate = "",
     nodes: Nodes = 30,
     users: Users = 10_000,
-    seed: o.Seed = 1,
+    seed: o.Seed = o.SEED,
     as_json: o.AsJson = False,
 ) -> None:
     """Derive the queue's frequency threshold (thesis 4.3.3) from a log, the thesis' way."""

@@ -1,5 +1,6 @@
 """How claims are judged: intervals, checks, verdicts."""
 
+from collections import Counter
 from math import inf, isnan, nan
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import verdicts
-from analysis.verdicts import Check, Claim, Evidence, Judgement, Status, judge, t_interval
+from analysis.verdicts import Check, Claim, Evidence, Judgement, Status, half_width, judge, t_interval
 
 SURE, WIDE = (1.0, 1.01, 0.99, 1.0), (0.0, 2.0)
 
@@ -169,3 +170,52 @@ def test_a_measure_that_stumbles_is_undecided_and_says_why():
 
     result = judge(Claim("X1", "here", "a sentence", (), stumble), {})
     assert result.judgement is Judgement.UNDECIDED and "IndexError: no row 3" in result.problem
+
+
+# --- how often the procedure errs -----------------------------------------------------------------
+
+NULLS = 2_000
+
+
+def verdicts_of_nulls(check_count, bounds, repetitions=5):
+    """Share of each verdict on a claim all of whose true means are 0, at one end of ``bounds``."""
+    random = np.random.default_rng(16)
+    samples = random.standard_normal((NULLS, check_count, repetitions))
+    counts = Counter(judged([Check("c", tuple(row), *bounds) for row in claim], []) for claim in samples)
+    return {judgement: counts[judgement] / NULLS for judgement in Judgement}
+
+
+@pytest.mark.parametrize("check_count", [1, 4, 24])
+def test_at_a_bound_either_error_is_rare_however_many_checks_a_claim_has(check_count):
+    """True means on the bound are the worst null of both: not inside, not outside."""
+    shares = verdicts_of_nulls(check_count, (0.0, 50.0))
+    assert shares[Judgement.REPRODUCED] < 0.05 and shares[Judgement.CONTRADICTED] < 0.05
+
+
+def test_a_family_of_one_is_the_plain_interval():
+    check = Check("c", (1.0, 2.0, 3.0, 2.0, 2.0), low=3.0)
+    assert check.status(5) is Status.FAILS and check.status(5, family=24) is Status.UNSURE
+
+
+@given(st.floats(0.05, 3.0), st.integers(0, 2**32))
+def test_the_repetitions_that_are_asked_for_decide(distance, seed):
+    """With mean and spread as they are, so many decide, and one fewer does not."""
+    values = np.random.default_rng(seed).standard_normal(5)
+    values = (values - values.mean()) / values.std(ddof=1)
+    wanted = Check("c", tuple(values), low=-distance).repetitions_wanted()
+    assert half_width(wanted) <= distance * (1 + 1e-9)
+    assert wanted == 2 or half_width(wanted - 1) > distance * (1 - 1e-9)
+
+
+def test_a_mean_on_a_bound_is_decided_by_no_number_of_repetitions():
+    check = Check("c", (-1.0, 1.0, -1.0, 1.0, 0.0), low=0.0)
+    assert check.repetitions_wanted() is None and Check("c", (1.0,), 0.0).repetitions_wanted() is None
+
+
+def test_an_undecided_claim_names_the_repetitions_that_would_decide_it():
+    def result(*checks):
+        return judge(claim(lambda tables: Evidence(checks)), {})
+
+    near, far = Check("near", WIDE, 0.9, 1.1), Check("far", (1.0, 1.1, 0.9), 0.8, 1.2)
+    assert result(near, far).repetitions_wanted == near.repetitions_wanted() > far.repetitions_wanted()
+    assert result(HOLDS).repetitions_wanted is None and result(FAILS).repetitions_wanted is None

@@ -6,9 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.verdicts import Interval, t_interval
+from analysis.verdicts import Interval, half_width, t_interval
 from paper_figs import drawing, keys
-from paper_figs.intervals import half_width, interval_table, intervals_of, whiskers
+from paper_figs.intervals import interval_table, intervals_of, whiskers
 from paper_figs.style import Style, looks_of, neutral, series
 
 ONE, OTHER = series("one", 0, "o"), series("other", 1, "s", "--")

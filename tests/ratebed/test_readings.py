@@ -1,0 +1,81 @@
+"""Readings of a source: each cell of the grid has results of its own, and the report shows them beside the claim."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import paper_figs
+from analysis.verdicts import Judgement
+from core.errors import SpecError
+from ratebed import judging
+from ratebed.options import make_request
+from ratebed.pipeline import sections
+from ratebed.settings import other_readings
+from ratebed.verbs.readings import _cells, readings
+from tests.ratebed import forced
+
+KEY = "srtm-forced"
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(paper_figs.FIGURES, KEY, "tests.ratebed.forced:FIGURE")
+
+
+def test_one_at_a_time_or_every_combination() -> None:
+    tried = {"a": ["1", "2"], "b": ["x"]}
+    assert _cells(tried, False) == [{}, {"a": "1"}, {"a": "2"}, {"b": "x"}]
+    assert _cells(tried, True) == [{}, {"b": "x"}, *({"a": a} | b for a in "12" for b in ({}, {"b": "x"}))]
+
+
+def test_only_what_differs_from_the_cell_of_record_is_named() -> None:
+    assert other_readings(forced.EXPERIMENT.options, {}) == {}
+    assert other_readings(forced.EXPERIMENT.options, {"split": 1, "slo-text": "9ms"}) == {"slo-text": "9ms"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--slo-text", "7ms"], "--slo-text '7ms'; did you mean '9ms'? known: 5ms, 9ms"),
+        (["--split", "two"], "--split 'two'; give an int"),
+    ],
+)
+def test_a_reading_that_there_is_not(words: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as told:
+        make_request([KEY], False, "tiny", 1, 1, tmp_path, words)
+    assert said in f"{told.value}"
+
+
+def test_a_grid_over_what_nobody_declares(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="unknown reading 'splits'"):
+        readings([KEY], over=["splits=2"], out=tmp_path)
+    with pytest.raises(SpecError, match="dst-table2: nothing is left to a reading"):
+        readings(["dst-table2"], out=tmp_path)
+    with pytest.raises(SpecError, match="unknown figure"):
+        readings(["srtm-forcd"], out=tmp_path)
+
+
+@pytest.mark.slow
+def test_every_cell_is_judged_and_only_that_of_record_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert readings([KEY], together=True, scale="tiny", jobs=1, out=tmp_path) == 0
+    names = [KEY + cell for cell in ("", "~slo-text=9ms", "~slo-text=9ms~split=2", "~split=2")]
+    assert sorted(sections(tmp_path)) == names
+    assert [(tmp_path / "figures" / f"{name}.svg").is_file() for name in names] == [True, False, False, False]
+
+    verdicts = judging.results_by_setting(tmp_path)
+    (result,) = (each for each in verdicts[""] if each.claim.id == "R999")
+    assert list(verdicts) == [""] and result.judgement is Judgement.REPRODUCED
+    assert result.record == {"slo-text": "5ms", "split": 1}
+    tried = {json.dumps(dict(each.readings)): (each.judgement, each.after) for each in result.tried}
+    assert tried == {
+        '{"slo-text": "9ms"}': (Judgement.REPRODUCED, True),
+        '{"slo-text": "9ms", "split": 2}': (Judgement.CONTRADICTED, True),
+        '{"split": 2}': (Judgement.CONTRADICTED, False),
+    }
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "it holds under 2 of 4 readings" in page and "thought of after results were seen" in page
+    assert "in the cell of record (slo-text 5ms, split 1" in page and page.count("<figure>") == 1
+    assert "[read otherwise: reproduced with slo-text 9ms (thought of after" in capsys.readouterr().out
