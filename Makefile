@@ -21,12 +21,13 @@ compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 apart = $(shell tests/apart.sh true 2>/dev/null && \
 	echo "--dist loadscope --tx '3*popen//python=tests/apart.sh .venv/bin/python'")
 
+LIVE_FIGURES = srtm-timestamps srtm-gc crdt-wan redis-wan serf-model epulsar-overhead epulsar-profile srtm-fig4
 SMOKE_FIGURES = srtm-fig4 crdt-fig4.1 dst-table3 epulsar-fig2
 SMOKE_POINT = --system centralised --workload requests --topology full-mesh --set topology.nodes=2 \
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures reference smoke test test-long test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live smoke test test-long test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -40,8 +41,15 @@ live: ## and what live testbeds need: Mininet, Redis, Serf … (as root on Debia
 figures: setup ## every figure and claim at SCALE=quick, and the report
 	@$(bin)/ratebed figures --all --scale "$(SCALE)" --out "$(OUT)" $(if $(SEED),--seed "$(SEED)") $(if $(JOBS),--jobs "$(JOBS)")
 
-reference: figures ## renew results/claims-quick.json, on purpose
-	@$(bin)/ratebed claims --json --out "$(OUT)" > results/claims-quick.json || true
+readings: setup ## the claims under every other reading of their sources, beside those of record in the report
+	@$(bin)/ratebed readings --scale "$(SCALE)" --out "$(OUT)" $(if $(JOBS),--jobs "$(JOBS)")
+
+reference: figures readings ## renew results/claims-quick.json (SCALE=paper: claims-paper.json), on purpose
+	@$(bin)/ratebed claims --record "results/claims-$(SCALE).json" --out "$(OUT)" || true
+
+reference-live: live ## renew results/claims-live.json: live figures and what can be judged on them, as root, two hours
+	@$(bin)/ratebed run $(LIVE_FIGURES) --testbed mininet --scale small --out "$(OUT)"
+	@$(bin)/ratebed claims --record results/claims-live.json --out "$(OUT)" || true
 
 smoke: setup ## what a CI machine runs on every push, in a minute: a figure a family, a limiter on sockets, claims, report
 	@$(bin)/ratebed figures $(SMOKE_FIGURES) --scale tiny --out out/smoke

@@ -21,6 +21,7 @@ from analysis.verdicts import Check, Judgement, Result, Status, readings_text
 from collectors.schema import MANIFEST
 from core.errors import MachineError
 from core.records import Json
+from core.writing import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,14 +89,8 @@ def write_report(
     ``results``: every claim, for the summary; the sections show their own with the details.
     """
     html = render(path, sections, results, context)
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            partial.write_text(html, encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(path, html.encode())
     except OSError as error:
         fix = "free disk space there, or write elsewhere (--out)"
         raise MachineError(f"cannot write {path}: {error.strerror}", fix) from None

@@ -18,11 +18,3 @@ def read_ledger(path: Path, kind: type[Ledger], whose: str) -> Ledger:
         return kind()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path}: {error}", f"name a ledger of {whose}, or a new file") from None
-
-
-def write_ledger(path: Path, text: bytes) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_suffix(".partial")
-    aside.write_bytes(text)
-    aside.replace(path)

@@ -5,19 +5,24 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
 from analysis.verdicts import Result, t_interval
 from core.records import Json, Row
-from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
+from harness.experiment import RunSpec
 from ratebed.settings import SMALL
 from ratebed.validity import Standing, worst
+from studies.api import point_slo_ns
 from testbed.trust.evidence import INVALID
 
 if TYPE_CHECKING:
     import pandas as pd
 
-AGREES_SHARE, AGREES_NS = 0.15, MILLISECOND_NS  # ours: percentiles agree within 15 % or 1 ms, whichever is more
+# Ours: percentiles agree within 15 %, or 5 % of the SLO where a run has one, whichever is more.
+AGREES_SHARE, AGREES_SLO_SHARE = 0.15, 0.05
+APART = 0.5  # Kolmogorov's distance from which on two distributions hardly overlap
 _AXES = ("testbed", "system", "workload", "topology")
 
 
@@ -52,6 +57,7 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
         spark.stop()
     points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
     standings = standings_of(pairs)
+    slack_ns = {pair.live_run_id: AGREES_SLO_SHARE * slo_ns(pair.spec) for pair in pairs}
 
     def trusted(row: Row, group: "pd.DataFrame") -> Row:
         standing = worst(standings[run_id] for run_id in group["live_run_id"])
@@ -60,13 +66,18 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
 
     return {
         "latencies": [
-            trusted(_latency_row(points[key[0]], key[1], group), group)
+            trusted(_latency_row(points[key[0]], key[1], group, slack_ns[key[0]]), group)
             for key, group in _groups(latencies, points, True)
         ],
         "decisions": [
             trusted(_decision_row(points[key[0]], group), group) for key, group in _groups(decisions, points, False)
         ],
     }
+
+
+def slo_ns(spec: Json) -> int:
+    """What a run's latencies are held to, in ns; 0 where nothing of that kind is asked of them."""
+    return point_slo_ns(msgspec.convert(spec, RunSpec)) if spec["study"] == "distribution" else 0
 
 
 def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
@@ -106,13 +117,13 @@ def _groups(
     return sorted(groups, key=lambda item: (names[item[0][0]], item[0][1:]))
 
 
-def _latency_row(point: Row, metric: str, group: "pd.DataFrame") -> Row:
-    row: Row = {**point, "metric": metric, "pair_count": len(group)}
+def _latency_row(point: Row, metric: str, group: "pd.DataFrame", slack_ns: float) -> Row:
+    row: Row = {**point, "metric": metric, "pair_count": len(group), "slack_ns": slack_ns}
     agrees = True
     for name in ("p50_ns", "p95_ns", "p99_ns"):
         virtual, live = median(group[f"virtual_{name}"]), median(group[f"live_{name}"])
         row |= {f"virtual_{name}": int(virtual), f"live_{name}": int(live), f"difference_{name}": int(live - virtual)}
-        agrees &= abs(live - virtual) <= max(AGREES_SHARE * virtual, AGREES_NS)
+        agrees &= bool(abs(live - virtual) <= max(AGREES_SHARE * virtual, slack_ns))
     for name in ("kolmogorov_distance", "wasserstein_ns"):
         row |= _with_interval(name, group[name])
     return {**row, "agrees": agrees}

@@ -140,16 +140,6 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
         return plan.campaign.run(LocalExecutor(request.jobs), tell)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write aside and rename; nothing is left of a write that fails."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def sections(out: Path) -> dict[str, Json]:
     """What every figure left in ``out``, by name (``srtm-fig4``, ``srtm-fig4@mininet-small``).
 

@@ -40,7 +40,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         seed=", ".join(seeds),
         code_version=commit(),
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
-        machine=_machine(),
+        machine=this_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
         notes=_flips_note(verdicts),
@@ -108,7 +108,8 @@ def _failures_note(failed: dict[str, str]) -> str:
     return f"INCOMPLETE: {len(failed)} of its runs failed and are missing here; the first one: {first}."
 
 
-def _machine() -> str:
+def this_machine() -> str:
+    """Processor, cores, system and Python, in a line."""
     import platform
 
     cores = core_count()

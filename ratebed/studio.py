@@ -21,10 +21,11 @@ from collectors.integrity import verified
 from collectors.partials import own_mark
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
+from core.writing import replace_file
 from harness.campaign import Finished
 from paper_figs import load_figure
 from ratebed.options import RunRequest
-from ratebed.pipeline import SECTION, TABLES, CampaignPlan, replace_file, section_of
+from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 

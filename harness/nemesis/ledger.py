@@ -6,6 +6,7 @@ from tempfile import gettempdir
 
 import msgspec
 
+from core.writing import replace_file
 from harness import ledgers
 from harness.nemesis.trial import ENDED, LiveTrial
 
@@ -100,4 +101,4 @@ def write_ledger(path: Path, ledger: NemesisLedger) -> None:
         f'"{name}": [\n' + ",\n".join(msgspec.json.encode(one).decode() for one in rows) + "\n]"
         for name, rows in (("played", ledger.played), ("deviations", ledger.deviations))
     ]
-    ledgers.write_ledger(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())
+    replace_file(path, ("{\n" + ",\n".join(parts) + "\n}\n").encode())

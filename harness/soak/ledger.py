@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from core.writing import replace_file
 from harness import ledgers
 from harness.soak.trial import Breach
 
@@ -78,4 +79,4 @@ def read_ledger(path: Path) -> SoakLedger:
 
 def write_ledger(path: Path, ledger: SoakLedger) -> None:
     """Whole or not at all."""
-    ledgers.write_ledger(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
+    replace_file(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")

@@ -13,6 +13,7 @@ from core.clients import Role
 from core.errors import SpecError
 from core.records import Json, Request
 from core.units import SECOND_NS, duration_text
+from core.writing import replace_file
 from systems.api import TopicReport
 from systems.limiting.throttling_users import Demand
 from systems.placement.messages import AtSite, Wanted
@@ -109,8 +110,7 @@ def fault_row(fault: Fault) -> Json:
 
 def write_schedule(path: Path, schedule: SoakSchedule) -> None:
     """As JSON, to be read and edited."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(schedule), indent=1) + b"\n")
+    replace_file(path, msgspec.json.format(msgspec.json.encode(schedule), indent=1) + b"\n")
 
 
 def read_schedule(path: Path) -> SoakSchedule:

@@ -2,32 +2,74 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from paper_figs import CLAIM_LETTERS, PAPERS
 from ratebed import options as o
 
+if TYPE_CHECKING:
+    from analysis.verdicts import Result
 
-def claims(out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
-    """The verdict on every claim, from the figures' tables.
+Record = Annotated[str, typer.Option("--record", metavar="FILE", help="keep them, with machine, commit and date")]
+Against = Annotated[str, typer.Option("--against", metavar="FILE", help="what differs from a record, as of results/")]
 
-    The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.
+
+def claims(out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record = "", against: Against = "") -> int:
+    """The verdict on every claim, from the figures' tables; or --against a record: only what differs from it.
+
+    The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.  --against: 1 = some verdict
+    is another one; else 0.
     """
     from analysis.report import claims_json
-    from analysis.verdicts import Judgement
-    from ratebed.judging import counts, in_order, joint_counts, results_by_setting, summary_line
-    from ratebed.pipeline import sections
-    from ratebed.validity import standings_of, told
+    from ratebed.judging import in_order, joint_counts, results_by_setting, summary_line
 
     results = in_order(results_by_setting(out))
-    if as_json:
+    if against:
+        return _compared(against, results)
+    if record:
+        _keep(record, results, out)
+    elif as_json:
         print(json.dumps(claims_json(results), indent=2))
     else:
         for result in results:
             print(summary_line(result))
         for letter, text in joint_counts(results).items():
             print(f"{PAPERS[CLAIM_LETTERS[letter]]}: {text}")
+    return _exit_code(results, out)
+
+
+def _exit_code(results: "list[Result]", out: Path) -> int:
+    from analysis.verdicts import Judgement
+    from ratebed.judging import counts
+    from ratebed.pipeline import sections
+    from ratebed.validity import standings_of, told
+
     runs = {run_id: each for section in sections(out).values() for run_id, each in standings_of(section).items()}
     judgements = {result.judgement for result in results if counts(result)}
     if told(runs) or Judgement.CONTRADICTED in judgements:
         return 1
     return 3 if Judgement.UNDECIDED in judgements else 0
+
+
+def _keep(record: str, results: "list[Result]", out: Path) -> None:
+    from datetime import date
+
+    from harness.code_version import commit
+    from ratebed.judging import counts_line
+    from ratebed.pipeline import sections
+    from ratebed.record import write_record
+    from ratebed.reporting import this_machine
+
+    made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
+    write_record(Path(record), results, sections(out).values(), made)
+    print(f"{record}: {counts_line(results)}")
+
+
+def _compared(against: str, results: "list[Result]") -> int:
+    from ratebed.record import differences, read_record
+
+    lines = differences(read_record(Path(against)), results)
+    print("\n".join(lines) or f"every verdict and number is as in {against}")
+    return int(any("as then" not in line for line in lines))

@@ -78,13 +78,30 @@ def _pairs(row: Row) -> str:
 
 
 def _latency_lines(row: Row) -> list[str]:
+    from ratebed.comparing import AGREES_SHARE, AGREES_SLO_SHARE, APART
+
     parts = []
     for name in ("p50", "p95", "p99"):
         virtual, live = (row[f"{side}_{name}_ns"] / 1e6 for side in ("virtual", "live"))
         parts.append(f"{name} {virtual:.3f} -> {live:.3f} ms ({live - virtual:+.3f})")
     distance = f"Kolmogorov {row['kolmogorov_distance']:.3f}, Wasserstein {row['wasserstein_ns'] / 1e6:.3f} ms"
-    verdict = "agrees" if row["agrees"] else "DIFFERS by more than 15 % and 1 ms"
-    return [f"    {'   '.join(parts)}", f"    {distance}: {verdict}"]
+    slo = f" and {AGREES_SLO_SHARE:.0%} of the SLO, {row['slack_ns'] / 1e6:.3g} ms" if row["slack_ns"] else ""
+    verdict = f"agrees within {AGREES_SHARE:.0%}{slo and ' or' + slo.removeprefix(' and')}"
+    if not row["agrees"]:
+        verdict = f"DIFFERS by more than {AGREES_SHARE:.0%}{slo}"
+    lines = [f"    {'   '.join(parts)}", f"    {distance}: {verdict}"]
+    return lines + [f"    {_apart(row)}"] * (row["kolmogorov_distance"] >= APART)
+
+
+def _apart(row: Row) -> str:
+    """What differs where two distributions hardly overlap: all by as much, or the tail more."""
+    middle, tail = row["difference_p50_ns"], row["difference_p99_ns"]
+    alike = abs(tail - middle) <= 0.5 * max(abs(middle), abs(tail))
+    what = "all latencies moved alike" if alike else "the tail moved otherwise than the middle"
+    return (
+        f"they hardly overlap: {what}, {middle / 1e6:+.3f} ms at the median and {tail / 1e6:+.3f} ms at the p99; "
+        "a percentile may agree and every message differ"
+    )
 
 
 def _decision_line(row: Row) -> str:

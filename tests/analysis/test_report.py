@@ -159,7 +159,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path, context):
 def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path, context):
     path = tmp_path / "index.html"
     path.write_text("old")
-    partial = tmp_path / f"index.html.partial-{report.os.getpid()}"
+    partial = tmp_path / f".index.html.partial-{report.os.getpid()}"
     partial.symlink_to("/dev/full")
     with pytest.raises(MachineError, match=r"cannot write .*index\.html: No space left on device; free disk space"):
         write_report(path, SECTIONS, RESULTS, context)

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 
 import msgspec
+import pandas as pd
 import pytest
 
 from analysis.verdicts import Claim, Evidence, Judgement, above, within
@@ -15,11 +16,11 @@ from harness.experiment import RunSpec
 from harness.run import execute
 from paper_figs import load_figure
 from ratebed import judging, reporting
-from ratebed.comparing import flipped_claims
+from ratebed.comparing import AGREES_SLO_SHARE, _latency_row, flipped_claims, slo_ns
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
 from ratebed.studio import draw
-from ratebed.verbs.compare import _lines
+from ratebed.verbs.compare import _latency_lines, _lines
 from studies import STUDIES
 from testbed import TESTBEDS
 from tests.harness.common import small
@@ -68,6 +69,44 @@ def test_pairs_are_compared_point_by_point(tmp_path, moved):
     assert decisions["flipped_count"] >= abs(decisions["virtual_admitted_count"] - decisions["live_admitted_count"])
     text = "\n".join(_lines(found))
     assert "4 pairs" in text and "Kolmogorov" in text and "flipped" in text
+
+
+def latency(virtual_ms, live_ms, slo_ms=1.0, distance=0.1):
+    """A row of ``compare``'s from its p50 and p99 on both sides."""
+    names = ("virtual_p50_ns", "virtual_p95_ns", "virtual_p99_ns", "live_p50_ns", "live_p95_ns", "live_p99_ns")
+    values = [1e6 * value for low, high in (virtual_ms, live_ms) for value in (low, low, high)]
+    group = pd.DataFrame([dict(zip(names, values, strict=True), kolmogorov_distance=distance, wasserstein_ns=1)])
+    return _latency_row({}, "end_to_end_latency", group, AGREES_SLO_SHARE * 1e6 * slo_ms)
+
+
+@pytest.mark.parametrize(
+    ("virtual_ms", "live_ms", "slo_ms", "agrees"),
+    [
+        ((0.2, 0.37), (0.2, 1.12), 1.0, False),  # the case that a fixed millisecond let pass
+        ((0.2, 0.37), (0.24, 0.41), 1.0, True),  # within 5 % of the SLO
+        ((0.2, 0.37), (0.24, 0.43), 1.0, False),
+        ((20.0, 37.0), (22.9, 42.5), 1.0, True),  # within 15 %
+        ((20.0, 37.0), (23.1, 42.5), 1.0, False),
+        ((0.2, 0.37), (0.24, 0.41), 0.0, False),  # no SLO, no slack
+    ],
+)
+def test_percentiles_agree_within_15_per_cent_or_a_twentieth_of_the_slo(virtual_ms, live_ms, slo_ms, agrees):
+    assert latency(virtual_ms, live_ms, slo_ms)["agrees"] is agrees
+
+
+def test_the_rule_is_named_and_so_is_what_differs_where_distributions_hardly_overlap():
+    agreeing = "\n".join(_latency_lines(latency((20, 37), (21, 38))))
+    assert "agrees within 15% or 5% of the SLO, 0.05 ms" in agreeing and "hardly overlap" not in agreeing
+    moved = "\n".join(_latency_lines(latency((0.2, 0.37), (0.6, 1.12), distance=0.967)))
+    assert "DIFFERS by more than 15% and 5% of the SLO, 0.05 ms" in moved
+    assert "they hardly overlap: all latencies moved alike, +0.400 ms at the median and +0.750 ms at the p99" in moved
+    tail = "\n".join(_latency_lines(latency((0.2, 0.37), (0.25, 1.12), distance=0.5)))
+    assert "the tail moved otherwise than the middle, +0.050 ms" in tail
+
+
+def test_only_runs_that_are_held_to_an_slo_have_one():
+    assert slo_ns(msgspec.to_builtins(small(slo="2ms"))) == 2_000_000
+    assert slo_ns(msgspec.to_builtins(limited())) == 0
 
 
 def test_nothing_to_compare_is_one_line_with_the_fix(tmp_path):

@@ -1,0 +1,78 @@
+"""Results of record: every claim's verdict as somebody saw it, with what it was made of, to compare others with."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from analysis.report import claims_json
+from analysis.verdicts import Result
+from core.errors import SpecError
+from core.reading import reading
+from core.records import Json
+from core.writing import replace_file
+
+MADE, CLAIMS = "made", "claims"  # what a file holds
+NEAR = 1e-9  # numbers differ by less between two orders of one sum
+
+
+def write_record(path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json) -> None:
+    """``made``: machine, commit and date; seed, scale and command are those of the figures' sections."""
+    sections = list(sections)
+    of_figures = {name: sorted({str(section[name]) for section in sections}) for name in ("scale", "seed", "testbed")}
+    content = {MADE: {**made, **of_figures}, CLAIMS: claims_json(results)}
+    replace_file(path, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def read_record(path: Path) -> Json:
+    """What ``write_record`` wrote; SpecError for a file that is something else."""
+    with reading(str(path), "name a file of results/, as in results/claims-quick.json"):
+        record = json.loads(path.read_bytes())
+        if not isinstance(record, dict) or {MADE, CLAIMS} - record.keys():
+            raise SpecError(f"{path} is no record of claims", "write one: ratebed claims --record FILE")
+        return record
+
+
+def differences(record: Json, results: Sequence[Result]) -> list[str]:
+    """In lines: claims with another verdict than the record's, claims that only one side has, numbers that moved."""
+    then, now = _by_claim(record[CLAIMS]), _by_claim(claims_json(results))
+    lines = [f"{name}: only in the record" for name in then.keys() - now.keys()]
+    lines += [f"{name}: not in the record" for name in now.keys() - then.keys()]
+    for name in then.keys() & now.keys():
+        old, new = then[name], now[name]
+        if old["verdict"] != new["verdict"]:
+            lines.append(f"{name}: {old['verdict']} then, {new['verdict']} now")
+        elif moved := _moved(old, new):
+            lines.append(f"{name}: {new['verdict']} as then; other numbers: {'; '.join(moved)}")
+    return sorted(lines, key=lambda line: (line[0], int("".join(filter(str.isdigit, line.split(":")[0].split()[0])))))
+
+
+def _by_claim(claims: Sequence[Json]) -> dict[str, Json]:
+    """By id and, where a claim was judged on several testbeds, its testbed."""
+    return {f"{claim['id']} ({claim['testbed']})": claim for claim in claims}
+
+
+def _moved(old: Json, new: Json) -> list[str]:
+    """The checks whose mean is another one, at most three."""
+    means = {(check["kind"], check["label"]): check["mean"] for check in old["measured"]}
+    texts = []
+    for check in new["measured"]:
+        mean = means.get((check["kind"], check["label"]))
+        if not _alike(mean, check["mean"]):
+            texts.append(f"{check['label']} {_text(mean)}, now {_text(check['mean'])}")
+    return texts[:3] + [f"and {len(texts) - 3} more"] * (len(texts) > 3)
+
+
+def _alike(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one == other
+    return abs(one - other) <= NEAR * max(abs(one), abs(other))
+
+
+def _text(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
+
+
+def verdict_counts(record: Json) -> dict[str, int]:
+    """Claims by verdict."""
+    verdicts = [claim["verdict"] for claim in record[CLAIMS]]
+    return {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}

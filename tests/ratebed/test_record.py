@@ -1,0 +1,77 @@
+"""Results of record: kept whole, compared with, and complete."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.verdicts import Check, Claim, Evidence, Judgement, Result, judge
+from core.errors import SpecError
+from paper_figs import all_claims
+from ratebed.judging import counts_line
+from ratebed.record import differences, read_record, verdict_counts, write_record
+
+ROOT = Path(__file__).parents[2]
+SECTIONS = [{"scale": "quick", "seed": 7, "testbed": "virtual"}, {"scale": "quick", "seed": 7, "testbed": "virtual"}]
+MADE = {"machine": "two cores", "commit": "abc", "date": "2001-02-03"}
+
+
+def result(claim_id: str = "R4", at: float = 1.0) -> Result:
+    checks = Evidence((Check("p99", (at,) * 5, 0.0, 2.0),))
+    return judge(Claim(claim_id, "Fig. 4", "It is at most 2 ms.", ("srtm-fig4",), lambda tables: checks), {})
+
+
+def kept(path: Path, *results: Result) -> Path:
+    write_record(path, results, SECTIONS, MADE)
+    return path
+
+
+def test_a_record_says_what_it_was_made_of(tmp_path: Path) -> None:
+    record = read_record(kept(tmp_path / "results" / "a.json", result()))
+    assert record["made"] == {**MADE, "scale": ["quick"], "seed": ["7"], "testbed": ["virtual"]}
+    assert verdict_counts(record) == {"reproduced": 1} and len(record["claims"][0]["measured"]) == 1
+
+
+def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:
+    record = read_record(kept(tmp_path / "a.json", result("R4"), result("R5"), result("R6"), result("R10")))
+    assert differences(record, [result("R4"), result("R5"), result("R6", 1.0 + 1e-12), result("R10")]) == []
+    assert differences(record, [result("R4"), result("R5", 5.0), result("R6", 1.25), result("R11")]) == [
+        "R5 (virtual): reproduced then, contradicted now",
+        "R6 (virtual): reproduced as then; other numbers: p99 1, now 1.25",
+        "R10 (virtual): only in the record",
+        "R11 (virtual): not in the record",
+    ]
+    unmeasured = replace(result("R4"), evidence=None, judgement=Judgement.UNDECIDED)
+    assert differences(record, [unmeasured, result("R5"), result("R6"), result("R10")]) == [
+        "R4 (virtual): reproduced then, undecided now"
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"made": {}}', "\xff"])
+def test_what_is_no_record_is_refused_in_a_line(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(SpecError, match=r"a\.json"):
+        read_record(path)
+
+
+def test_every_claim_is_in_the_record() -> None:
+    names = {claim.id for claim in all_claims()}
+    for path in [ROOT / "results" / "claims-quick.json", *(ROOT / "results").glob("claims-paper.json")]:
+        record = read_record(path)
+        assert {claim["id"] for claim in record["claims"]} == names, (
+            f"make reference: {path.name} is older than the claims"
+        )
+        assert record["made"].keys() == {*MADE, "scale", "seed", "testbed"}
+
+
+def test_the_readme_shows_the_record_s_count() -> None:
+    counted = verdict_counts(read_record(ROOT / "results" / "claims-quick.json"))
+    text = ", ".join(f"{counted[each.value]} {each.value}" for each in Judgement if each.value in counted)
+    assert text in " ".join((ROOT / "README.md").read_text().split())
+
+
+def test_counts_are_said_in_the_same_words() -> None:
+    assert counts_line([result(), result("R5", 5.0)]) == "1 reproduced, 1 contradicted"
+    assert json.dumps(verdict_counts({"claims": [{"verdict": "reproduced"}]})) == '{"reproduced": 1}'
