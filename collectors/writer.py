@@ -67,8 +67,12 @@ def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -
     """Keep the error of the run that should have become ``folder``; returns ``<folder>.failed``.
 
     Errors of the tree in ``core.errors`` explain themselves; all others are kept with their traceback.
-    An error that has an attribute ``logs`` (as for ``write_run``) leaves these, too.
+    An error that has an attribute ``logs`` (as for ``write_run``) leaves these, too; where it speaks of its ``folder``,
+    in which they were and which goes, it speaks of where they are now.
     """
+    failed = failed_folder(folder)
+    if gone := getattr(error, "folder", None):
+        error.args = tuple(str(word).replace(str(gone), str(failed)) for word in error.args)
     manifest = {
         "run_id": folder.name,
         "spec": json.loads(spec_json),
@@ -78,7 +82,6 @@ def record_failure(folder: Path, spec_json: bytes | str, error: BaseException) -
     }
     if not isinstance(error, HarnessError):
         manifest["traceback"] = "".join(traceback.format_exception(error))
-    failed = failed_folder(folder)
     shutil.rmtree(failed, ignore_errors=True)
 
     def fill(partial: Path) -> None:

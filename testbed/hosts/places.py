@@ -58,7 +58,7 @@ class Place:
                 with explained(site):
                     yield site
             except Exception as error:
-                error.logs = read_logs(site.folder / "logs")  # type: ignore[attr-defined]
+                error.folder, error.logs = site.folder, read_logs(site.folder / "logs")  # type: ignore[attr-defined]
                 raise
 
 

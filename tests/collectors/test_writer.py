@@ -229,7 +229,9 @@ def test_a_line_without_end_is_cut_too(tmp_path):
 
 
 def test_a_failed_run_keeps_the_logs_that_its_error_brings(tmp_path):
-    error = MachineError("agent node1 has ended")
-    error.logs = {"node1.log": b"out of memory\n"}
+    gone = tmp_path / "ratebed-x"
+    error = MachineError("agent node1 has ended", f"see {gone}/logs/node1.log")
+    error.folder, error.logs = gone, {"node1.log": b"out of memory\n"}
     failed = writer.record_failure(tmp_path / "abc", b"{}", error)
     assert (failed / "logs" / "node1.log").read_text() == "out of memory\n"
+    assert str(error) == read_manifest(failed)["error"] == f"agent node1 has ended; see {failed}/logs/node1.log"
