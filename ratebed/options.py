@@ -23,6 +23,7 @@ Keys = Annotated[
 All = Annotated[bool, typer.Option("--all", help="every figure")]
 ScaleName = Annotated[str, typer.Option("--scale", metavar="|".join(SCALES), help="how much of each grid")]
 Seed = Annotated[int, typer.Option("--seed", help="root of all randomness")]
+Repetitions = Annotated[int, typer.Option("--repetitions", help="seeds of each point; 0 = as the scale says, or one")]
 Jobs = Annotated[int, typer.Option("--jobs", help="runs at a time; 0 = one a core")]
 Out = Annotated[Path, typer.Option("--out", help="folder for runs, tables, figures, report")]
 Testbed = Annotated[str, typer.Option("--testbed", help="where to run; empty = as the figures say")]
@@ -60,6 +61,7 @@ class RunRequest:
     plot_invalid: bool = False
     testbed_options: Options = field(default_factory=dict)  # of live runs
     draws: bool = True  # else a figure's tables are enough
+    repetitions: int = 0  # of each point of a figure; 0: as the scale says
 
     @property
     def master(self) -> str:
@@ -69,6 +71,8 @@ class RunRequest:
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
         words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
+        if self.repetitions:
+            words += ["--repetitions", str(self.repetitions)]
         if self.testbed:
             words += ["--testbed", self.testbed]
         for name, value in self.testbed_options.items():
@@ -97,6 +101,7 @@ def make_request(
     plot_invalid: bool = False,
     testbed_options: Options | None = None,
     draws: bool = True,
+    repetitions: int = 0,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -110,6 +115,8 @@ def make_request(
         at["inventory"] = inventory
     if not 0 <= jobs <= JOBS_MAXIMUM:
         raise SpecError(f"--jobs {jobs}", f"give 0 to {JOBS_MAXIMUM}")
+    if repetitions < 0:
+        raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     if not -SEED_LIMIT <= seed < SEED_LIMIT:
         raise SpecError(f"--seed {seed}", "give a number of at most 64 bits")
     names, more = _figures_and_options(keys or ())
@@ -119,7 +126,7 @@ def make_request(
     workers = jobs or core_count()
     return RunRequest(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=at, draws=draws, **others,
+        plot_invalid=plot_invalid, testbed_options=at, draws=draws, repetitions=repetitions, **others,
     )  # fmt: skip
 
 

@@ -62,6 +62,8 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         load_system(request.extra_system)
     for key in request.keys:
         experiment = load_figure(key).experiment
+        if request.repetitions:
+            experiment = replace(experiment, repetitions={request.scale.name: request.repetitions})
         options = request.figure_options[key]
         points = experiment.runs(request.scale, options, request.seed)
         readings = other_readings(experiment.options, options)

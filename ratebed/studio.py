@@ -209,6 +209,7 @@ class Studio:
             "notes": outcome.notes,
             "scale": self.request.scale.name,
             "seed": self.request.seed,
+            "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
             "command": self.request.command(key),
         }

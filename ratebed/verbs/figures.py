@@ -13,6 +13,7 @@ def figures(
     every: o.All = False,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
+    repetitions: o.Repetitions = 0,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
@@ -28,5 +29,6 @@ def figures(
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, context.args,
         testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
+        repetitions=repetitions,
     )  # fmt: skip
     return produce_figures(request)[0]

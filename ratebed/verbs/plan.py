@@ -17,6 +17,7 @@ def plan(
     every: o.All = False,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
+    repetitions: o.Repetitions = 0,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
@@ -28,7 +29,16 @@ def plan(
     from ratebed.pipeline import make_plan
 
     request = o.make_request(
-        keys, every or not keys, scale, seed, jobs, out, context.args, testbed=testbed, inventory=inventory
+        keys,
+        every or not keys,
+        scale,
+        seed,
+        jobs,
+        out,
+        context.args,
+        testbed=testbed,
+        inventory=inventory,
+        repetitions=repetitions,
     )
     campaign_plan = make_plan(request)
     missing = campaign_plan.campaign.missing()

@@ -27,6 +27,7 @@ def readings(
     together: Together = False,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
+    repetitions: o.Repetitions = 0,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     spark_master: o.SparkMaster = "",
@@ -47,7 +48,7 @@ def readings(
         there = [key for key in chosen if _stands_in(key, tried, extra)]
         if there:
             words = (there, False, scale, seed, jobs, out, extra)
-            requests.append(o.make_request(*words, draws=not cell, spark_master=spark_master))
+            requests.append(o.make_request(*words, draws=not cell, repetitions=repetitions, spark_master=spark_master))
     return produce_readings(requests)
 
 

@@ -26,7 +26,6 @@ Settings = Annotated[
         help="ad-hoc: an option, as in workload.publishers=2000; testbed.…: of figures too",
     ),
 ]
-Repetitions = Annotated[int, typer.Option("--repetitions", help="ad-hoc: how many seeds")]
 
 
 def run(
@@ -37,7 +36,7 @@ def run(
     workload: Workload = "",
     topology: Topology = "srtm-lan",
     settings: Settings = None,
-    repetitions: Repetitions = 1,
+    repetitions: o.Repetitions = 0,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
     jobs: o.Jobs = 0,
@@ -60,17 +59,17 @@ def run(
     request = o.make_request(
         words, every, scale, seed, jobs, out, context.args,
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
-        plot_invalid=plot_invalid, testbed_options=options,
+        plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        code, summary = _run(request, matrix, workload, topology, settings, repetitions)
+        code, summary = _run(request, matrix, workload, topology, settings)
     if as_json:
         print(json.dumps(summary, indent=2))
     return code
 
 
 def _run(
-    request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str], repetitions: int
+    request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str]
 ) -> tuple[int, Json | list[Row]]:
     """Figures, a matrix file, or one point: whichever the words ask for."""
     from harness.matrix import ad_hoc, read_matrix
@@ -86,6 +85,6 @@ def _run(
         places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
         places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]
         settings = [*settings, *places]
-        points = ad_hoc(request.extra_system, workload, topology, settings, repetitions, request.seed)
+        points = ad_hoc(request.extra_system, workload, topology, settings, request.repetitions or 1, request.seed)
         return produce_points(points, request)
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

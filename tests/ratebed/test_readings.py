@@ -10,7 +10,7 @@ from analysis.verdicts import Judgement
 from core.errors import SpecError
 from ratebed import judging
 from ratebed.options import make_request
-from ratebed.pipeline import sections
+from ratebed.pipeline import make_plan, sections
 from ratebed.settings import other_readings
 from ratebed.verbs.readings import _cells, readings
 from tests.ratebed import forced
@@ -79,3 +79,12 @@ def test_every_cell_is_judged_and_only_that_of_record_counts(
     assert "it holds under 2 of 4 readings" in page and "thought of after results were seen" in page
     assert "in the cell of record (slo-text 5ms, split 1" in page and page.count("<figure>") == 1
     assert "[read otherwise: reproduced with slo-text 9ms (thought of after" in capsys.readouterr().out
+
+
+def test_as_many_repetitions_as_are_asked_for(tmp_path: Path) -> None:
+    scales = make_request([KEY], False, "tiny", 1, 1, tmp_path, [])
+    assert [spec.repetition for spec in make_plan(scales).campaign.wanted.values()] == [0, 1, 2, 3, 4]
+    seven = make_request([KEY], False, "tiny", 1, 1, tmp_path, [], repetitions=7)
+    assert len(make_plan(seven).campaign.wanted) == 7 and "--repetitions 7" in seven.command(KEY)
+    with pytest.raises(SpecError, match="--repetitions -1; give at least 1"):
+        make_request([KEY], False, "tiny", 1, 1, tmp_path, [], repetitions=-1)
