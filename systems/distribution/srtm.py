@@ -54,6 +54,7 @@ class _State:
     config: Config
     rng: np.random.Generator
     order: list[int]  # broker indices, largest residual capacity first
+    place: Int64  # of each publisher, in the order in which groups give their members
     assignment: Int32
     full: set[int] = field(default_factory=set)
     given_up: set[int] = field(default_factory=set)
@@ -76,14 +77,19 @@ class _State:
         return np.flatnonzero(self.assignment == UNASSIGNED)
 
     def pool(self, members: Int64) -> Pool:
-        """Publishers by correlation group."""
-        return Pool(self.problem.publishers, members, self.config.proportion)
+        """Publishers by correlation group, in each group as they were shuffled."""
+        shuffled = members[np.argsort(self.place[members])]
+        return Pool(self.problem.publishers, shuffled, self.config.proportion)
 
 
 def distribute(problem: Problem, config: Config, rng: np.random.Generator) -> Search:
     """Iterate until everybody is placed under the SLO, or brokers run out."""
     order = by_capacity([broker.rcap_rps for broker in problem.brokers])
-    state = _State(problem, config, rng, order, np.full(problem.publishers.count, UNASSIGNED, np.int32))
+    everybody = problem.publishers.count
+    # [C] shuffles each group, once a search.  Members' numbers may say when they send (VI-D, imprecise correlation):
+    # by number, neighbours in time would stay together, the opposite of what the groups are for.
+    place = rng.spawn(1)[0].permutation(everybody)
+    state = _State(problem, config, rng, order, place, np.full(everybody, UNASSIGNED, np.int32))
     if config.brokers:
         _place(state, min(config.brokers, len(order)))
         return Distribution(state.assignment)

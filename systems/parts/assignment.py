@@ -42,6 +42,8 @@ def _cut(rate_rps: Float64, order: Int64, brokers: Sequence[int], quotas_rps: Se
 class Pool:
     """Publishers arranged by correlation group, to be drawn from in proportion (SRTM IV-C).
 
+    A group gives its members in the order of ``members``: where that is the order in which they send, first come the
+    neighbours in time.
     ``by`` says what "in proportion" counts: "rate" (conference version) or "publishers" (report);
     they differ for heterogeneous publishers only.
     """
