@@ -13,7 +13,7 @@ CITY_DELAYS = Reading(
     "one way between two cities: the ping of WonderNetwork's table, or half of it",
     PING,
     values=(PING, HALF),
-    source="5.1.2 models inter-city latencies on WonderNetwork's table, which lists pings, and halves nothing; with halves "
+    source="5.1.2 models inter-city latencies on WonderNetwork's table, which lists pings and halves none; with halves "
     "nothing that 5.5.2 (many violations of 100 ms) and 5.8.2 (migrations) tell of can happen in US cities",
     after=True,
 )
