@@ -20,7 +20,7 @@ from paper_figs.dst.drawing import LOOKS
 from paper_figs.dst.iterated import DRAWS, limits_of, loads, overthrottling_percent
 from paper_figs.dst.loads import CYCLE_MS, LOADS, LOG, overthrottling, point, reaction, totals, workload
 from paper_figs.dst.published import CYCLE, CYCLES, OVERTHROTTLING, SERVERS
-from paper_figs.dst.readings import BELOW_ZERO, CLAMPED, CURVE, FITTED
+from paper_figs.dst.readings import BELOW_ZERO, CLAMPED, CURVE, FITTED, INCREMENTS
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, frame_of, samples, where
@@ -78,6 +78,11 @@ def tables(data: Data) -> FigureTables:
     }
 
 
+def judged_load(runs: Frame) -> str:
+    """The calibrated load where the long runs have it, else the increments."""
+    return FITTED if FITTED in set(runs[runs.trouble == ""].load) else INCREMENTS
+
+
 def drawn(runs: Frame, data: Data) -> Frame:
     """Over-throttling of the two graphs under many loads: load, repetition, draw, who, overthrottling_percent.
 
@@ -85,9 +90,7 @@ def drawn(runs: Frame, data: Data) -> Frame:
     run.  The law in matrices carries the limits.
     """
     seeds = collect(data.runs.select("repetition", "seed").distinct(), ["repetition"])
-    long = runs[runs.trouble == ""]
-    kind = next((kind for kind in CURVE.values if kind in set(long.load)), FITTED)
-    clamp = CLAMPED in set(long.clamp)
+    kind, clamp = judged_load(runs), CLAMPED in set(runs[runs.trouble == ""].clamp)
     rows = []
     for repetition, seed in seeds.itertuples(index=False):
         demands = loads(int(seed), kind=kind)
@@ -133,19 +136,23 @@ TROUBLES = {
 
 def draw(tables: FigureTables) -> Drawing:
     """Above: the paper's curves, over-throttling by load.  Below: the sum of the limits in trouble, late news."""
-    load = LOADS["ar1"]
-    titles = (f"one run, {load} load, $\\gamma$ = {CYCLE}", "means over repetitions", "graph #1 in trouble, one run")
-    sheet, axes = drawing.panels(2, 2, (*titles, f"{SHORT} cycles, {load} load"), (8.0, 6.2))
-    _draw_curves(axes[0], tables["curves"])
+    kind = judged_load(tables["curves"])
+    titles = (
+        f"one run, {LOADS[kind]} load, $\\gamma$ = {CYCLE}",
+        "means over repetitions",
+        "graph #1 in trouble, one run",
+    )
+    sheet, axes = drawing.panels(2, 2, (*titles, f"{SHORT} cycles, {LOADS[FITTED]} load"), (8.0, 6.2))
+    _draw_curves(axes[0], tables["curves"], kind)
     _draw_loads(axes[1], tables["overthrottling"])
     _draw_sums(axes[2], tables["curves"])
     _draw_late(axes[3], tables["overthrottling"])
     return sheet
 
 
-def _draw_curves(axes: Axes, curves: Frame) -> None:
+def _draw_curves(axes: Axes, curves: Frame, kind: str) -> None:
     """Fig. 5 itself: r_total, l_total, a_total of both graphs, one repetition."""
-    shown = curves[(curves.trouble == "") & (curves.load == "ar1")]
+    shown = curves[(curves.trouble == "") & (curves.load == kind)]
     first = shown[shown.who == "dst-1"]
     drawing.curve(axes, first.cycle, first.demand / 1e3, DEMAND, width=1.0)
     for who, look in LOOKS.items():
