@@ -113,10 +113,10 @@ OTHER_CLAIMS = {"crdt": "paper_figs.crdt.one_user:SPANNING"}
 
 
 def all_claims() -> "list[Claim]":
-    """Every claim, by number: those of the figures and ``OTHER_CLAIMS``."""
+    """Every claim, by number (S20a before S20b): those of the figures and ``OTHER_CLAIMS``."""
     claims = [claim for key in FIGURES for claim in load_figure(key).claims]
     for family in OTHER_CLAIMS:
         claims += lookup("claims", OTHER_CLAIMS, family)
     ids = [claim.id for claim in claims]
     assert len(ids) == len(set(ids)), f"a claim is declared twice: {sorted(ids)}"
-    return sorted(claims, key=lambda claim: (claim.id[0], int(claim.id[1:])))
+    return sorted(claims, key=lambda claim: (claim.id[0], int(claim.id[1:].rstrip("ab")), claim.id))

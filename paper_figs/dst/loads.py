@@ -8,6 +8,7 @@ from analysis.spark import collect
 from core.records import Json, Options
 from harness.experiment import Option, RunSpec
 from paper_figs.dst.published import CYCLE, CYCLES, SERVERS
+from paper_figs.dst.readings import LITERAL
 from paper_figs.light import Column, Data, Frame, SparkFrame
 from paper_figs.series import frame_of, with_point
 from systems.parts.throttling import Array
@@ -19,7 +20,7 @@ LOADS = {"ar1": "AR(1), calibrated", "iid": "independent increments", "log": "a 
 LAGS = range(1, 8)
 EXACT = 1e-6  # of l_total: rounding
 FACTORS = {"load": "workload.kind", "phi": "workload.phi", "graph": "system.graph", "pairing": "system.pairing"}
-FACTORS |= {"delay": "topology.delay", "faults": "study.faults", "cycles": "study.cycles"}
+FACTORS |= {"clamp": "system.clamp", "delay": "topology.delay", "faults": "study.faults", "cycles": "study.cycles"}
 
 
 def workload(load: str, options: Options) -> Json:
@@ -35,10 +36,11 @@ def point(
     delay: str = "0ms",
     cycles: int = CYCLES,
     study: Options | None = None,
+    clamp: str = LITERAL,
     **system: object,
 ) -> RunSpec:
-    """The literal law on ``graph``, or the centralised throttler where none is named, over links of ``delay``."""
-    throttler = {"graph": graph, "g": CYCLE, "clamp": "none", **system}
+    """The law on ``graph``, or the centralised throttler where none is named, over links of ``delay``."""
+    throttler = {"graph": graph, "g": CYCLE, "clamp": clamp, **system}
     return RunSpec(
         system="throttler" if graph else "centralised-throttler",
         system_options=throttler if graph else system,

@@ -29,7 +29,7 @@ READS_S = (15, 30, 60, 120, 300, 600, 1200, 1800, 2700)
 HOUR_S = 60 * STABLE_MIN  # quoted in the paper as the time that coordinates take to be stable
 SHARES = 50  # steps of the distribution over pairs
 FEWEST = 8  # the trend starts here: fewer nodes fit into eight dimensions almost exactly
-REPETITIONS = {"quick": 40, "paper": 40}  # runs are short, and clusters differ: 40 leave an eighth of the mean
+REPETITIONS = {"quick": 100, "paper": 100}  # runs are short, and clusters differ: a tenth of the mean is left
 LOOKS = {
     "mean_ms": series("mean of the pairs", 0, "o"),
     "median_ms": series("median", 4, "^", ":"),

@@ -25,7 +25,6 @@ _UAVS = {"groups": paper.SWARMS, "members": paper.SWARM_MEMBERS}
 GAME: Json = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}
 UAVS: Json = {"scenario": "swarms", **_UAVS, "bound": f"{paper.SWARM_BOUND_MS}ms"}
 ACCESS_MS = 8  # of UAVs, one way: ours, the paper gives none
-ACCESS = f"{ACCESS_MS}ms"
 _WORST = ("estimated_worst", "true_worst")
 _RATIOS = ("estimated_violation_ratio", "printed_violation_ratio", "true_violation_ratio", "feasible_ratio")
 _ERRORS = {"median_error_ratio": 0.5, "p90_error_ratio": 0.9}

@@ -113,7 +113,8 @@ CASES = [
         "not Eq. (47)": lambda found: {**found, "dst-law/logs": found["dst-law/logs"].assign(gap=1e-3)},
         "no agreement": lambda found: {**found, "dst-law/logs": found["dst-law/logs"].assign(spread=0.2)},
     }),
-    Case("S20", kept_everywhere, {"as it is": lambda found: of(LAW)()},
+    Case("S20a", of(LAW), {"not Eq. (10)": on("dst-law/directed", scaled, "gap", 1e9, graph="chain of followers")}),
+    Case("S20b", kept_everywhere, {"as it is": lambda found: of(LAW)()},
          spoiled=frozenset({Judgement.CONTRADICTED})),
 ]  # fmt: skip
 

@@ -1,5 +1,6 @@
 """DST's figures with runs: claims on tables as published and spoiled, the grid, and what the drawings show."""
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -7,11 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.spark import load
 from analysis.verdicts import Judgement
-from harness.experiment import SCALES
-from harness.run import check_point, resolve
+from harness.experiment import SCALES, Reading
+from harness.experiment import repeated as repeated_runs
+from harness.run import check_point, execute, resolve
 from paper_figs import load_figure
-from paper_figs.dst import fig5, fig7, loads
+from paper_figs.dst import fig5, fig7, iterated, loads
+from paper_figs.dst.readings import BELOW_ZERO, CURVE
 from systems.parts.throttling_graphs import graph_named, laplacian, placements
 from systems.parts.water_filling import divide
 from tests.paper_figs.tables import (
@@ -26,7 +30,7 @@ from tests.paper_figs.tables import (
     swapped,
 )
 
-RUNS, LAGS = "dst-fig5/overthrottling", "dst-fig5/reaction"
+RUNS, LAGS, DRAWN = "dst-fig5/overthrottling", "dst-fig5/reaction", "dst-fig5/drawn"
 CLIENTS, SERVERS = "dst-fig7/clients", "dst-fig7/servers"
 
 
@@ -49,8 +53,10 @@ def fig5_tables() -> Frames:
         ("dst-1", "late 100ms, latest", 1),
     ]
     reactions = [{"who": who, "trouble": trouble, "lag_cycles": float(lag)} for who, trouble, lag in lags]
+    draws = [{"who": who, "draw": draw, "overthrottling_percent": long[who]} for who in fig5.LOOKS for draw in range(4)]
     return {
         RUNS: repeated(points, ("overthrottling_percent",)),
+        DRAWN: repeated(draws, ("overthrottling_percent",), noise=0.2),
         LAGS: repeated(reactions, ()),
     }
 
@@ -81,8 +87,8 @@ def on(name: str, change: Any, *arguments: Any, **where: Any) -> Any:
 
 CASES = [
     Case("S6", fig5_tables, {
-        "graphs swapped": on(RUNS, swapped, "who", "dst-1", "dst-2"),
-        "no difference": on(RUNS, scaled, "overthrottling_percent", 6.2 / 2.8, who="dst-2"),
+        "graphs swapped": on(DRAWN, swapped, "who", "dst-1", "dst-2"),
+        "no difference": on(DRAWN, scaled, "overthrottling_percent", 6.2 / 2.8, who="dst-2"),
     }, published=Judgement.DIRECTION_ONLY),
     Case("S13", fig5_tables, {
         "graphs swapped": on(RUNS, swapped, "who", "dst-1", "dst-2"),
@@ -128,6 +134,32 @@ def test_every_point_can_be_run_and_is_there_once(key: str, scale: Any, tmp_path
         assert len({spec.to_json() for spec in specs}) == len(specs) > 3
         for spec in specs:
             check_point(resolve(spec))
+
+
+@pytest.mark.parametrize("reading", [CURVE, BELOW_ZERO], ids=lambda reading: str(reading.name))
+def test_a_reading_leaves_the_runs_of_record_alone(reading: Reading) -> None:
+    usual, *others = (fig5.points(SCALES["quick"], {reading.name: value}) for value in reading.values)
+    assert usual == fig5.points(SCALES["quick"], {})
+    for specs in others:
+        assert specs != usual
+        for spec in specs:
+            check_point(resolve(spec))
+
+
+def test_the_many_loads_are_those_of_the_reading(spark: Any, tmp_path: Any) -> None:
+    from collectors.writer import write_run
+
+    run = {"run_id": ["r"], "seed": [7], "repetition": [0]}
+    write_run(tmp_path / "r", {"runs": run}, {"run_id": "r"})
+    long = pd.DataFrame({"load": ["ar1", "iid", "ar1"], "trouble": ["", "", "crash"], "clamp": ["none"] * 3})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fig5, "loads", partial(iterated.loads, draws=2, cycles=40))
+        both, increments, clamped = (
+            fig5.drawn(runs, load(spark, [tmp_path / "r"]))
+            for runs in (long, long[1:], long.assign(clamp=["links"] * 3))
+        )
+    assert set(both.load) == set(clamped.load) == {"ar1"} and set(increments.load) == {"iid"}
+    assert len(both) == 4 and (both.overthrottling_percent >= 0).all()
 
 
 def test_placements_that_are_drawn_exist() -> None:
@@ -176,6 +208,22 @@ def test_the_lag_is_found_where_there_is_one() -> None:
             limit[k + 1] = limit[k] + 0.02 * (p * weights.sum(axis=1) - weights @ q)
         assert loads._graph(demand, limit, "dst-1") == own + 1
     assert np.isnan(loads._graph(demand, rng.uniform(0, 200, (80, 10)), "dst-1"))
+
+
+# --- many loads at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph", ["dst-1", "dst-2"])
+def test_the_first_drawn_load_is_that_of_the_run(graph: str, tmp_path: Any, spark: Any) -> None:
+    """By the law in matrices it is throttled as by the nodes; the other draws are other loads."""
+    (spec,) = repeated_runs([loads.point({"kind": "ar1"}, graph, cycles=60)], 1, 7)
+    execute(spec, "run", tmp_path / "run")
+    data = load(spark, [tmp_path / "run"])
+    (by_nodes,) = loads.overthrottling(data, loads.totals(data)).overthrottling_percent
+    demands = iterated.loads(spec.seed, draws=3, cycles=60, kind="ar1")
+    percents = iterated.overthrottling_percent(demands, iterated.limits_of(graph, demands))
+    assert percents[0] == pytest.approx(by_nodes, rel=1e-9)
+    assert len(set(np.round(percents, 6))) == 3
 
 
 # --- drawings ---------------------------------------------------------------------------------------------

@@ -3,10 +3,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
 from core.errors import SpecError
+from core.records import Float64
 from core.units import MILLISECOND_NS
+from testbed.topologies import us_cities
 from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delay_ns, great_circle_km, known_cities
 from testbed.topologies.places import sites
 from testbed.topologies.tables import read_table
@@ -15,6 +18,7 @@ from testbed.topologies.topology import load_topology
 CITIES = known_cities("us_cities.csv")
 WONDER = Path(__file__).parents[4] / "shared/data/wondernetwork-2020"
 PINGS = WONDER / "pings-2020-07-19-2020-07-20-grouped.csv.gz"
+FITTED = Path(us_cities.__file__).parent / "latencies/us_pings.csv"
 needs_pings = pytest.mark.skipif(
     not PINGS.exists(), reason="needs WonderNetwork's pings of July 2020 beside the checkout"
 )
@@ -90,6 +94,8 @@ def test_a_table_says_how_far_cities_are(tmp_path: Path) -> None:
         ({"managers": 0}, "managers = 0"),
         ({"access": "near"}, "access: not a duration"),
         ({"route_factor": 0.5}, "route_factor = 0.5"),
+        ({"one_way_share": 0.0}, "one_way_share = 0.0; give a share"),
+        ({"one_way_share": 1.5}, "one_way_share = 1.5"),
         ({"table": "no such.csv"}, "no such.csv: No such file"),
     ],
 )
@@ -116,6 +122,52 @@ def test_all_american_servers_of_the_real_table_make_a_topology() -> None:
     notes = topology.notes
     assert any("2211 pairs" in note for note in notes)
     assert any("were not measured" in note for note in notes)
+
+
+def test_the_fitted_pings_are_of_all_shipped_cities() -> None:
+    fitted = read_table(str(FITTED))
+    assert len(fitted) == len(CITIES) * (len(CITIES) - 1)
+    assert all(fitted[a, b] == fitted[b, a] > 0 for a, b in fitted)
+    halves, whole = (
+        load_topology("us-cities", {"cities": 12, "table": "fitted", **share}) for share in ({}, {"one_way_share": 1.0})
+    )
+    for number, city in enumerate(list(CITIES)[1:12], 2):
+        ways = [topology.path("broker1", f"broker{number}").one_way_delay_ns for topology in (halves, whole)]
+        assert ways == [fitted["New York", city], 2 * fitted["New York", city]]
+
+
+@needs_pings
+def test_the_fitted_pings_are_a_smooth_fit_of_the_measured_ones() -> None:
+    """A line over distance, a delay of each city, and six patterns over all cities of what that leaves."""
+    measured, fitted = read_table(str(PINGS)), read_table(str(FITTED))
+    names = list(CITIES)
+    rtt_ms = np.array([[0 if a == b else (measured[a, b] + measured[b, a]) / 1e6 for b in names] for a in names])
+    km = np.array([[great_circle_km(CITIES[a], CITIES[b]) for b in names] for a in names])
+    shipped_ms = np.array([[0 if a == b else 2 * fitted[a, b] / 1e6 for b in names] for a in names])
+    assert (smooth_ms(rtt_ms, km) == shipped_ms).all()
+    pairs = np.triu_indices(len(names), 1)
+    error_ms = np.abs(shipped_ms - rtt_ms)[pairs]
+    assert np.median(error_ms) < 3.0 and error_ms.max() < 15.0
+    assert np.median(error_ms / rtt_ms[pairs]) == pytest.approx(0.072, abs=0.001)
+
+
+def smooth_ms(rtt_ms: Float64, km: Float64, patterns: int = 6, rounds: int = 100) -> Float64:
+    """Round trips (n, n) as the shipped table has them, whole ms; ``km`` (n, n): how far the places are apart."""
+    here, there = np.triu_indices(len(km), 1)
+    own = np.eye(len(km))
+    known = np.hstack([km[here, there][:, None], own[here] + own[there]])
+    line = np.zeros_like(km)
+    line[here, there] = known @ np.linalg.lstsq(known, rtt_ms[here, there], rcond=None)[0]
+    line += line.T
+    left = rtt_ms - line
+    for _ in range(rounds):  # nobody pings itself: the diagonal is what the patterns make of it
+        values, vectors = np.linalg.eigh(left)
+        most = np.argsort(-np.abs(values))[:patterns]
+        shown = (vectors[:, most] * values[most]) @ vectors[:, most].T
+        np.fill_diagonal(left, np.diag(shown))
+    fitted = np.maximum(1, np.rint(line + shown))
+    np.fill_diagonal(fitted, 0)
+    return fitted
 
 
 @needs_pings
