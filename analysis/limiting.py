@@ -155,6 +155,28 @@ def _both_refused(requests: DataFrame, oracles: DataFrame) -> DataFrame:
     )
 
 
+def netted(requests: DataFrame, oracles: DataFrame, runs: DataFrame) -> DataFrame:
+    """Errors of both kinds that do not cancel within a user's c/r; one row a run of ``oracles`` that has requests.
+
+    run_id; over_admission_share and false_rejection_share: of the requests offered, how many more of a user's, or
+    fewer, than by the oracle were admitted of those that were intended within the same c/r, the time in which a bucket
+    fills; summed over users and such times.  Who is admitted a moment before another request of the same user is an
+    error on neither side.  A lost request is neither.
+    """
+    capacity, rate = _limit()
+    spans = runs.select("run_id", F.ceil(capacity / rate * SECOND_NS).alias("span_ns"))
+    admitted = (F.col("decision") == "admit").cast("int")
+    theirs = requests.select(F.col("run_id").alias("oracle_run_id"), "request_id", admitted.alias("there"))
+    pairs = requests.join(F.broadcast(oracles.join(spans, "run_id")), "run_id").join(
+        theirs, ["request_id", "oracle_run_id"]
+    )
+    more = F.when(F.col("decision") == "lost", 0).otherwise(admitted - F.col("there"))
+    by = ["run_id", "user", F.expr("intended_at_ns div span_ns").alias("span")]
+    sums = pairs.groupBy(*by).agg(F.sum(more).alias("more"), F.count("*").alias("count"))
+    over, under = (F.sum(F.greatest(F.lit(0), sign * F.col("more"))) / F.sum("count") for sign in (1, -1))
+    return sums.groupBy("run_id").agg(over.alias("over_admission_share"), under.alias("false_rejection_share"))
+
+
 def worst_excess(requests: DataFrame, runs: DataFrame) -> DataFrame:
     """How far admitted work got above the envelope: run_id, excess_tokens, excess_share, user.
 

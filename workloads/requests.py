@@ -21,18 +21,29 @@ def poisson_requests(
     seed: int,
     sticky: bool = True,
     cost: int = 1,
+    highest_rps: float = 0.0,
+    uneven: bool = False,
 ) -> dict[str, list[Request]]:
     """Requests of each node in order of time, before ``duration_ns``; ids count up over all nodes.
 
-    Each user sends at ``rate_rps``: always to the same node (user i to node i mod n), or with
-    ``sticky=False`` each request to a node drawn at random.  Randomness is named by user.
+    Each user sends at ``rate_rps``, or where ``highest_rps`` is above 0, at evenly spaced rates from the one to the
+    other: always to the same node (user i to node i mod n), or with ``sticky=False`` each request to a node drawn
+    at random.  These nodes are all alike, or if ``uneven``, the k-th of an order of the user's own gets a share in
+    proportion to 1/k.  Randomness is named by user.
     """
     assert nodes and users_count >= 0 and rate_rps > 0 and duration_ns >= 0
+    rates = np.linspace(rate_rps, highest_rps or rate_rps, users_count)
     arrivals: list[tuple[int, int, int]] = []  # (instant, user, node)
     for user in range(users_count):
         rng = generator(seed, "requests", user)
-        instants = _poisson_instants(rate_rps, duration_ns, rng)
-        places = np.full(len(instants), user % len(nodes)) if sticky else rng.integers(len(nodes), size=len(instants))
+        instants = _poisson_instants(float(rates[user]), duration_ns, rng)
+        if sticky:
+            places = np.full(len(instants), user % len(nodes))
+        elif uneven:
+            shares = 1 / np.arange(1, len(nodes) + 1)
+            places = rng.permutation(len(nodes))[rng.choice(len(nodes), len(instants), p=shares / shares.sum())]
+        else:
+            places = rng.integers(len(nodes), size=len(instants))
         arrivals.extend((int(at_ns), user, int(place)) for at_ns, place in zip(instants, places, strict=True))
     requests: dict[str, list[Request]] = {name: [] for name in nodes}
     for number, (at_ns, user, place) in enumerate(sorted(arrivals)):
@@ -52,12 +63,17 @@ class RequestsConfig:
 
     users: UserCount = 20  # ours
     rate_rps: Rps = 10.0  # ours: requests a second of each user
+    highest_rps: Rps = 0.0  # ours: users' rates go from rate_rps up to this; 0: all are alike
     sticky: bool = True  # ours: a user always asks the same node
+    uneven: bool = False  # ours, where not sticky: a user asks some nodes more often than others, by Zipf's law
     cost: int = 1  # tokens that a request takes
 
     def __post_init__(self) -> None:
         require(self.users >= 1, "users", self.users, "give 1 or more users")
         require(0 < self.rate_rps < math.inf, "rate_rps", self.rate_rps, "give a finite rate above 0")
+        alike_or_more = self.highest_rps == 0 or self.rate_rps <= self.highest_rps < math.inf
+        require(alike_or_more, "highest_rps", self.highest_rps, "give rate_rps or more, or 0")
+        require(not (self.sticky and self.uneven), "uneven", self.uneven, "give sticky = false, too")
         require(self.cost >= 1, "cost", self.cost, "give 1 or more tokens")
 
 
@@ -73,7 +89,15 @@ class RequestLoad:
         """Requests of each node in order of time, before ``duration_ns``."""
         config = self.config
         return poisson_requests(
-            nodes, config.users, config.rate_rps, duration_ns, self.seed, config.sticky, config.cost
+            nodes,
+            config.users,
+            config.rate_rps,
+            duration_ns,
+            self.seed,
+            config.sticky,
+            config.cost,
+            config.highest_rps,
+            config.uneven,
         )
 
 

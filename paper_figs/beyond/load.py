@@ -1,14 +1,18 @@
-"""What the limiters are offered: a request log, or without one a synthetic stand-in; and the limit that goes with it.
+"""What the limiters are offered: a request log, or without one synthetic requests; and the limit that goes with it.
 
 Of a *log* the busiest ten minutes are run by default, as they came.  ``--limit auto`` is the limit under which the
 centralised limiter rejects 5 % of what is run, r = c / 1000 s (``workloads.auto_limit``).  The threshold of frequency
 analysis is derived from the load as the thesis derived its own (4.3.3).
 
-The stand-in is data set C made small: 40 users, 1,000 requests, one minute, c = 30, 15 % of the users limited.
+Without a log there are several loads, in each of which a bucket is refilled four times, so that what counts is
+the rate and not who notices that a first budget of c is used up: many users with a small limit, few with a large one,
+and one aggregate of all users, for which throttlers were made.  Users are Poisson, at 0.8 to 2 times their rate r, and
+ask some cities more often than others.
 """
 
 import hashlib
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,9 +26,10 @@ if TYPE_CHECKING:
     from workloads.placement import Columns
     from workloads.request_log import RequestLog
 
-SYNTHETIC = {"set": "C", "users": 40, "limited_share": 0.15, "duration": "1min"}
-REQUESTS = 1_000  # of the stand-in, at its own capacity
-CAPACITY = 30  # of the stand-in; r = c / 1000 s
+LIMITS = {(30, "1.2"): 12, (160, "6.4"): 4, (800, "32"): 1}  # capacity and rate: users; c/r is 25 s in all
+USERS = 12  # at a limit that is given
+REFILLS = 4  # r T / c, of a load of length T
+LOWEST, HIGHEST, ONLY = 0.8, 2.0, 1.4  # offered by users, in units of r: from, to; and by a single one
 SEED = 1  # of the placement within seconds, when a limit and a threshold are derived; that hardly matters
 BUSIEST, WHOLE, AUTO = "busiest", "all", "auto"
 THRESHOLD = "2400ms"  # thesis, Table 4.3: where none can be derived
@@ -41,7 +46,10 @@ OPTIONS = (
 
 
 class Load(NamedTuple):
-    """A workload with its options, the files that it reads, and the limit; ``threshold``: of frequency analysis."""
+    """A workload with its options, the files that it reads, and the limit.
+
+    ``threshold``: of frequency analysis; ``span_s``: its length, ``duration``: the same where it has to be said.
+    """
 
     workload: str
     options: dict[str, object]
@@ -49,23 +57,29 @@ class Load(NamedTuple):
     capacity: int
     rate: str
     threshold: str
+    span_s: float
+    duration: str = ""
 
 
-def load_of(options: Options, nodes: int) -> Load:
-    """What the figure's options ask for; SpecError for a log that cannot be read, with its line."""
+def loads_of(options: Options, nodes: int) -> list[Load]:
+    """What the figure's options ask for, the usual one first: a log, or synthetic ones.
+
+    SpecError for a log that cannot be read, with its line.
+    """
     limit = _limit(options["limit"])
     if not options["log"]:
         for option in OPTIONS:
             if option.help.startswith("log: ") and options[option.name] != option.default:
                 raise SpecError(f"--{option.name} without a log", "give --log FILE, too")
-        return _synthetic(limit, nodes)
+        limits = {limit: USERS} if limit else LIMITS
+        return [_synthetic(*each, users, nodes) for each, users in limits.items()]
     path = str(Path(options["log"]).absolute())
     try:
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError as error:
         raise SpecError(f"--log {path}: {error.strerror}", "give a readable file") from None
     choice = options["columns"], options["skip-bad"], options["start"], options["duration"], options["speed"]
-    return _from_log(path, digest, choice, limit, nodes)
+    return [_from_log(path, digest, choice, limit, nodes)]
 
 
 def _limit(text: str) -> tuple[int, str] | None:
@@ -83,16 +97,18 @@ def _limit(text: str) -> tuple[int, str] | None:
     return limit
 
 
-def _synthetic(limit: tuple[int, str] | None, nodes: int) -> Load:
-    """The stand-in; its users' requests scale with the capacity."""
-    from workloads import load
+def _synthetic(capacity: int, rate: str, users: int, nodes: int) -> Load:
+    """Poisson users whose requests reach some nodes more often than others.
 
-    capacity, rate = limit or (CAPACITY, "0.03")
-    options: dict[str, object] = {**SYNTHETIC, "capacity": capacity, "rate": rate}
-    options["requests"] = max(1, REQUESTS * capacity // CAPACITY)
-    workload = load("data-set")
-    columns = workload.make(workload.configure(options), SEED).columns()
-    return Load("data-set", options, (), capacity, rate, _threshold(columns, capacity, rate, nodes))
+    Frequency analysis: a node tells of those at once who ask it for more than its share of the rate, r / n.
+    """
+    rate_rps = float(rational(rate))
+    span_s = ceil(REFILLS * capacity / rate_rps)
+    lowest, highest = (LOWEST, HIGHEST) if users > 1 else (ONLY, ONLY)
+    options: dict[str, object] = {"users": users, "rate_rps": lowest * rate_rps, "highest_rps": highest * rate_rps}
+    options |= {"sticky": False, "uneven": True}
+    threshold = f"{max(1, round(1000 * nodes / rate_rps))}ms"
+    return Load("requests", options, (), capacity, rate, threshold, span_s, f"{span_s}s")
 
 
 @lru_cache(maxsize=8)
@@ -110,7 +126,8 @@ def _from_log(
     options["spread"] = part.was_spread  # as a factor, so that the figure can say it
     requests = part.columns()
     capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
-    return Load("request-log", options, (path,), capacity, rate, _threshold(requests, capacity, rate, nodes))
+    threshold, span_s = _threshold(requests, capacity, rate, nodes), float(requests.at_ns[-1]) / SECOND_NS
+    return Load("request-log", options, (path,), capacity, rate, threshold, span_s)
 
 
 def _read(options: Options) -> "RequestLog":

@@ -1,17 +1,18 @@
-"""How ``limiters-plane`` is drawn: the plane above, the sweeps below, and in one line what was offered."""
+"""How ``limiters-plane`` is drawn: a plane a load and its bytes above, the sweeps below, and what was offered."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise, product
 from math import cos, radians, sin
+from string import ascii_lowercase
+from typing import Any
 
-from analysis.verdicts import Interval
 from core.records import Options
 from core.units import duration_ns
 from paper_figs import drawing
 from paper_figs.beyond.limiters import order_of
 from paper_figs.beyond.sweeps import SWEEPS
-from paper_figs.drawing import GREY, log_axis, plain, title
+from paper_figs.drawing import log_axis, plain, title
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import floored, intervals_of
 from paper_figs.keys import key, legend_above
@@ -20,12 +21,17 @@ from paper_figs.style import style_of
 
 OVERLAYS = ("full-mesh", "random", "star", "tree", "ring", "line")
 LINEAR_PERCENT = 0.1  # below it, axes of percentages are linear, so that 0 is on them
+PERCENTS = (0, 0.1, 0.3, 1, 3, 10, 30, 100)
+ERRORS = {"over_admission_share": "over-admission (% of requests)", "false_rejection_share": "false rejection (%)"}
 ROWS = {
-    "false_admit_share": "admitted wrongly\n(% of requests)",
-    "false_reject_share": "rejected wrongly\n(% of requests)",
+    "over_admission_share": "over-admission\n(% of requests)",
+    "false_rejection_share": "false rejection\n(% of requests)",
     "excess_share": "worst excess\n(% of capacity)",
+    "p99_ms": "wait for a decision,\n99th percentile (ms)",
 }
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
+
+STEADY = 3.0  # r T / c: below it, hardly a bucket is used up and refilled
 
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]  # left, bottom, right, top
@@ -36,36 +42,94 @@ _STEPS = 16  # of a line, between two of its points
 
 
 def draw(tables: FigureTables) -> Drawing:
-    """Four panels, below them three rows of sweeps."""
-    sweeps = tables["sweeps"]
-    sheet = drawing.sheet(12.5, 9.6)
-    above, below = sheet.subfigures(2, 1, squeeze=False, height_ratios=[1, 1.3])[:, 0]
-    plane, waiting, kinds, excess = above.subplots(1, 4, width_ratios=[2, 2, 1.4, 0.6])
-    axes = below.subplots(len(ROWS), len(SWEEPS), height_ratios=[1, 1, 0.9])
+    """A column of three panels a load, below them the rows of sweeps."""
+    sweeps, tuned, loads = tables["sweeps"], tables["envelopes"], tables["facts"]
+    sheet = drawing.sheet(12.5, 13.5)
+    above, below = sheet.subfigures(2, 1, squeeze=False, height_ratios=[1.55, 1])[:, 0]
+    columns = above.subplots(3, max(1, len(loads)), squeeze=False, height_ratios=[1.3, 1, 1]).T
     names = order_of(sweeps.name)
+    for number, (column, load) in enumerate(zip(columns, loads.itertuples(index=False), strict=False)):
+        _draw_load(column, tuned[tuned.load == load.load], names)
+        title(column[0], f"({ascii_lowercase[number]}) {_who(load)}: c = {load.capacity}, r = {load.rate}/s")
+    axes = below.subplots(len(ROWS), len(SWEEPS))
+    for number, (panel, sweep) in enumerate(zip(axes[0], SWEEPS, strict=True), len(loads)):
+        title(panel, f"({ascii_lowercase[number]}) {sweep.title}")
     for row, measure in zip(axes, ROWS, strict=True):
         _draw_row(row, sweeps, measure, names)
-    _draw_kinds(kinds, excess, sweeps, names)
-    _draw_waiting(waiting, sweeps, names)
-    _draw_plane(plane, sweeps, names)
     legend_above(below, [key(style_of(name)) for name in names], min(10, max(1, len(names))), below=True)
-    above.suptitle(offered(tables["facts"].iloc[0]), fontsize=8, x=0.01, ha="left")
+    if len(loads):
+        above.suptitle(offered(loads), fontsize=8, x=0.01, ha="left")
     return sheet
 
 
-def offered(facts: Series) -> str:
-    """What the limiters were offered, in two lines."""
+def _who(load: Any) -> str:
+    return "one aggregate" if load.users == 1 else f"{load.users:,} users"
+
+
+def _draw_load(column: Sequence[Axes], tuned: Frame, names: list[str]) -> None:
+    """The plane, and below it either error over bytes."""
+    plane, *over_bytes = column
+    means = tuned.pivot_table(index=["name", "step"], columns="measure", values="mean")
+    for side in ("x", "y"):
+        log_axis(plane, side, at=PERCENTS, linear_below=LINEAR_PERCENT, linear_share=0.5)
+    for axes in over_bytes:
+        log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
+        log_axis(axes, at=PERCENTS, linear_below=LINEAR_PERCENT, linear_share=0.5)
+    best: list[tuple[str, float, float, str]] = []
+    lines = []
+    for name in [name for name in names if name in means.index.get_level_values("name")]:
+        own, look = means.loc[name], style_of(name)
+        rejected, admitted = (100 * own[f"{kind}_share"] for kind in ("false_rejection", "over_admission"))
+        drawing.curve(plane, rejected, admitted, look, width=1.0)
+        drawing.marks(plane, rejected, admitted, look._replace(marker="."), size=4)
+        drawing.marks(plane, rejected.iloc[-1:], admitted.iloc[-1:], look, size=6)
+        best.append((look.label, rejected.iloc[-1], admitted.iloc[-1], look.colour))
+        lines.append(list(zip(rejected, admitted, strict=True)))
+        for axes, measure in zip(over_bytes, ERRORS, strict=True):
+            rows = tuned[(tuned.name == name) & (tuned.measure == measure)].sort_values("step")
+            values = [floored(interval) for interval in intervals_of(rows, 100.0)]
+            drawing.interval_points(axes, own.bytes_per_request.clip(lower=1), values, look, joined=True, size=4)
+    _frame(plane, over_bytes)
+    _label_points(plane, best, lines)
+
+
+def _frame(plane: Axes, over_bytes: Sequence[Axes]) -> None:
+    for axes in (plane, *over_bytes):
+        axes.tick_params(labelsize=7.5)
+        axes.autoscale_view()
+        axes.set_ylim(-0.02, max(1.0, 1.5 * axes.dataLim.y1 if axes.has_data() else 1.0))
+    plane.set_xlim(-0.02, max(1.0, 2.5 * plane.dataLim.x1 if plane.has_data() else 1.0))
+    plane.set_ylabel(ERRORS["over_admission_share"], fontsize=8)
+    plane.set_xlabel("false rejection (% of requests)", fontsize=8)
+    for axes, words in zip(over_bytes, ERRORS.values(), strict=True):
+        axes.set_ylabel(words, fontsize=8)
+        axes.set_xlim(0.6, max(1e4, 2 * axes.dataLim.x1 if axes.has_data() else 1.0))
+    over_bytes[-1].set_xlabel("bytes sent per request, by all nodes", fontsize=8)
+
+
+def offered(loads: Frame) -> str:
+    """What the limiters were offered: all loads together in one line, of a log in two."""
+    first = loads.iloc[0]
+    if first.log:
+        return _of_log(first)
+    each = ", ".join(f"{load.requests:,} of {_who(load)}" for load in loads.itertuples(index=False))
+    least = f"buckets are refilled {loads.refills.min():.0f} times (r T / c)"
+    shares = ", ".join(f"{100 * share:.0f} %" for share in loads.rejected_share)
+    text = f"SYNTHETIC requests (no --log given): {each}; {least}; the oracle rejects {shares}."
+    return f"{text}\nThe sweeps below are on {_who(first)}: c = {first.capacity}, r = {first.rate}/s."
+
+
+def _of_log(facts: Series) -> str:
     what = f"{facts.requests:,} requests of {facts.users:,} users"
-    text = f"SYNTHETIC requests (no --log given; data set C made small): {what}"
-    if facts.log:
-        start = "" if facts.start in ("", "0s") else f" from {_clock(facts.start)} after its first request"
-        window = f", {facts.duration}{start}" if facts.duration else ("," + start if start else ", all of it")
-        text = f"Log {facts.log}{window}: {what}"
-        text += f", time compressed {facts.speed:g} times" if facts.speed != 1 else ""
-        text += ", whole seconds, so spread within them" if facts.spread else ""
-        text += f"; {facts.skipped:,} bad lines skipped" if facts.skip_bad else ""
-        text += f" ({facts.skipped_reasons})" if facts.skipped_reasons else ""
-    limit = f"Limit of each user: c = {facts.capacity} tokens, r = {facts.rate}/s"
+    start = "" if facts.start in ("", "0s") else f" from {_clock(facts.start)} after its first request"
+    window = f", {facts.duration}{start}" if facts.duration else ("," + start if start else ", all of it")
+    text = f"Log {facts.log}{window}: {what}"
+    text += f", time compressed {facts.speed:g} times" if facts.speed != 1 else ""
+    text += ", whole seconds, so spread within them" if facts.spread else ""
+    text += f"; {facts.skipped:,} bad lines skipped" if facts.skip_bad else ""
+    text += f" ({facts.skipped_reasons})" if facts.skipped_reasons else ""
+    limit = f"Limit of each user: c = {facts.capacity} tokens, r = {facts.rate}/s, refilled {facts.refills:.1f} times"
+    limit += " (r T / c: mostly, who notices that a first budget is used up)" if facts.refills < STEADY else ""
     limit += f"; the oracle rejects {100 * facts.rejected_share:.1f} %."
     return f"{text}.\n{limit}  Threshold of frequency analysis: {facts.threshold}."
 
@@ -90,108 +154,20 @@ def values_in_order(part: Frame) -> list[str]:
     return sorted(set(part.value) - {""}, key=size)
 
 
-def _draw_lines(axes: Axes, sweeps: Frame, sweep: str, names: list[str], x: str) -> dict[str, Frame]:
-    """Each limiter's line along a sweep, error over ``x``, the base's point large.
-
-    Given back, by name: a row a value in ascending order, is_base, at_x, at_y.
-    """
-    log_axis(axes)
-    axes.tick_params(labelsize=7.5)
-    parts = {}
-    along = sweeps[sweeps.sweep == sweep]
-    order = ["", *values_in_order(along)]
-    for name in names:
-        own, look = along[along.name == name], style_of(name)
-        wide = own.pivot(index="value", columns="measure", values="mean").reindex(columns=["error_share", x])
-        wide["is_base"] = own.groupby("value").is_base.first().astype(bool)
-        part = wide.loc[sorted(wide.index, key=order.index)].dropna(subset="error_share")
-        part = part.assign(at_x=part[x].clip(lower=1) if sweep == "period" else part[x], at_y=100 * part.error_share)
-        drawing.curve(axes, part.at_x, part.at_y, look, width=1.1)
-        drawing.marks(axes, part.at_x, part.at_y, look._replace(marker="."), size=4)
-        drawing.marks(axes, part.at_x[part.is_base], part.at_y[part.is_base], look, size=6)
-        parts[name] = part
-    return parts
-
-
-def _draw_plane(axes: Axes, sweeps: Frame, names: list[str]) -> None:
-    log_axis(axes, "x", at=[10.0**k for k in range(8)], names=["none", *(plain(10.0**k) for k in range(1, 8))])
-    parts = _draw_lines(axes, sweeps, "period", names, "bytes_per_request")
-    axes.margins(x=0.12, y=0.1)
-    axes.autoscale_view()
-    axes.set_xlabel("bytes sent per request, by all nodes", fontsize=8)
-    axes.set_ylabel("decided otherwise than the oracle (% of requests)", fontsize=8)
-    title(axes, "(a) precision against bytes; lines: other periods")
-    _name_bases(axes, parts)
-
-
-def _draw_waiting(axes: Axes, sweeps: Frame, names: list[str]) -> None:
-    ticks = (0, 1, 10, 100, 1000)
-    log_axis(axes, "x", at=ticks, names=["at once", *map(plain, ticks[1:])], linear_below=1.0, linear_share=0.6)
-    parts = _draw_lines(axes, sweeps, "delay", names, "p99_ms")
-    axes.set_xlim(-0.25, max(5_000.0, axes.get_xlim()[1]))
-    axes.margins(y=0.1)
-    axes.set_xlabel("99th percentile of the wait for a decision (ms)", fontsize=8)
-    title(axes, "(b) precision against latency; lines: other distances")
-    far = [
-        (f"{float(str(value)):g} x as far", row.at_x, row.at_y, GREY)
-        for part in parts.values()
-        for value, row in part[~part.is_base & (part.at_x > 1)].iterrows()
-    ]
-    _name_bases(axes, parts, far)
-
-
-def _name_bases(axes: Axes, parts: dict[str, Frame], more: Sequence[tuple[str, float, float, str]] = ()) -> None:
-    bases = [
-        (style_of(name).label, row.at_x, row.at_y, style_of(name).colour)
-        for name, part in parts.items()
-        for row in part[part.is_base].itertuples()
-    ]
-    _label_points(axes, [*bases, *more], [list(zip(part.at_x, part.at_y, strict=True)) for part in parts.values()])
-
-
-def _draw_kinds(axes: Axes, excess: Axes, sweeps: Frame, names: list[str]) -> None:
-    """Bars of both kinds of errors to either side, and the worst excess beside them, with intervals; the base."""
-    rows = sweeps[(sweeps.sweep == "period") & sweeps.is_base]
-    sides = (("false_reject_share", -1, axes), ("false_admit_share", 1, axes), ("excess_share", 1, excess))
-    for panel, at in ((axes, (-100, -10, -1, 0, 1, 10)), (excess, (0, 1, 10, 100))):
-        log_axis(panel, "x", at=at, names=[plain(abs(tick)) for tick in at], linear_below=1.0, linear_share=0.8)
-        panel.tick_params(labelsize=7)
-    for place, name in enumerate(names):
-        for measure, sign, panel in sides:
-            row = rows[(rows.name == name) & (rows.measure == measure)].dropna(subset="mean")
-            for mean in intervals_of(row, 100.0):
-                low, high = sorted((sign * mean.low, sign * mean.high))
-                signed = Interval(sign * mean.mean, low, high, mean.count)
-                drawing.interval_bars(panel, [place], [signed], style_of(name), 0.7, True, 1.0 if sign > 0 else 0.55)
-                end = sign * (mean.high if mean.count > 1 else mean.mean)
-                text = f"{mean.mean:.2g}" if mean.mean < 9.95 else f"{mean.mean:.0f}"
-                drawing.label(panel, text, (end, place), "#333333", (3 * sign, 0), size=5.5)
-    for panel, reach in ((axes, (-400.0, 60.0)), (excess, (0.0, 1_000.0))):
-        panel.set_xlim(*reach)
-        drawing.rule(panel, 0, "x", reference=True)
-        drawing.categories(panel, [style_of(name).label for name in names], "y")
-    excess.tick_params(labelleft=False)
-    axes.set_xlabel("rejected wrongly | admitted wrongly\n(% of requests)", fontsize=7.5)
-    excess.set_xlabel("worst excess\n(% of capacity)", fontsize=7.5)
-    title(axes, "(c) errors of both kinds")
-    title(excess, "(d) excess")
-
-
 def _draw_row(row: Sequence[Axes], sweeps: Frame, measure: str, names: list[str]) -> None:
+    factor = 1.0 if measure == "p99_ms" else 100.0
     drawn = sweeps[sweeps.measure == measure]
-    highest = 100 * drawn["mean"].max() if len(drawn) else 1.0
+    highest = factor * drawn["mean"].max() if len(drawn) else 1.0
     for number, (panel, sweep) in enumerate(zip(row, SWEEPS, strict=True)):
         log_axis(panel, at=(0, 0.1, 1, 10, 100, 1000), linear_below=LINEAR_PERCENT, linear_share=0.5)
-        _draw_sweep(panel, drawn[drawn.sweep == sweep.column], names)
+        _draw_sweep(panel, drawn[drawn.sweep == sweep.column], names, factor)
         panel.set_ylim(-0.02, max(1.0, highest * 1.6))
         if not number:
             panel.set_ylabel(ROWS[measure], fontsize=7.5)
-        if measure == next(iter(ROWS)):
-            title(panel, f"({'efghij'[number]}) {sweep.title}")
         panel.tick_params(labelsize=7, labelleft=not number, labelbottom=measure == list(ROWS)[-1])
 
 
-def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
+def _draw_sweep(axes: Axes, part: Frame, names: list[str], factor: float) -> None:
     """A line a limiter that the sweep touches, over places of equal distance; the base's value in bold."""
     order = values_in_order(part)
     for name in names:
@@ -199,7 +175,7 @@ def _draw_sweep(axes: Axes, part: Frame, names: list[str]) -> None:
         if line.value.nunique() < 2:
             continue
         line = line.assign(place=[order.index(value) for value in line.value]).sort_values("place")
-        intervals = [floored(interval) for interval in intervals_of(line, 100.0)]
+        intervals = [floored(interval) for interval in intervals_of(line, factor)]
         drawing.interval_points(axes, line.place, intervals, style_of(name), joined=True, size=3.2)
     if order:
         axes.set_xlim(-0.3, len(order) - 0.7)
