@@ -2,16 +2,19 @@
 
 The recordings are confidential; their totals, lengths and numbers of users are not, and hold here
 exactly.  Sizes scale with the capacity c.  D and B-not-limited are fully described and come out as
-they were.  In the others a user's requests are Poisson, conditioned on their number, without bursts:
+they were.  In the others a user's requests are Poisson, conditioned on their number:
 
 - A: 10 users, each above what a bucket can admit in the 5 minutes, so that the centralised limiter
   rejects each of them; what is beyond that is divided by Zipf's law (user k gets a share of 1/k).
-- B: one user all through the minute.
+- B: one user all through the minute.  The one that is barely limited sends one request more than a bucket can
+  admit in it, the least number "above" c and a minute's refill (4.3.4), which 1.1 c is when rounded; or 1.1 c.
 - C: each user comes once, for a session of 5 minutes (A's length) somewhere in the hour, so that the
   number of users seen so far grows steadily (Fig. 5.14).  Counts follow a broken power law: the
   limited users' is Pareto with tail index 3/2 above what a bucket admits in a session; the others'
   falls from c on, with the exponent that gives the wanted total.  A user of at most c requests is
   never limited, so exactly the wanted share of users is, whatever the draws.
+
+A user of A or C may send a part of its requests within 20 s somewhere in its session (``bursts``).
 
 Instants are whole milliseconds, as recorded.  Randomness is named by user.
 """
@@ -34,6 +37,10 @@ from workloads.placement import RULES, Columns, PlacedRequests, user_id
 MINUTE_MS = 60_000
 A_USERS, A_TOTAL = 10, Fraction("68.3")  # in units of c, as are the next
 B_TOTALS = {"B-extreme": Fraction("21.5"), "B-substantial": Fraction("3.2"), "B-barely": Fraction("1.1")}
+LEAST = "1.06c"  # of BARELY: one above c and a minute's refill, which that is at r = 0.001 c
+BARELY = (LEAST, "1.1c")
+BURST_MS = 20_000  # ours
+BURSTS = {"A": 0.5}  # ours: the share of a user's requests in one, where the config does not say; of others 0
 B_SPACING = Fraction("1.05")  # in units of 1/r; ours: the thesis says a rate below the refill rate
 D_SPACING_MS, D_MS = 900, 100_000
 SESSION_MS = 5 * MINUTE_MS  # ours
@@ -54,6 +61,8 @@ class DataSetConfig:
     requests: PublisherCount = 500_000  # C only; ours
     limited_share: float = 0.05  # C only; ours: the share of users that the centralised limiter rejects sometimes
     duration: str = "1h"  # C only: thesis 4.3.4
+    barely: str = LEAST  # B-barely only: how many requests (4.3.4)
+    bursts: str = ""  # A and C only; ours: the share of a user's requests within 20 s; empty: 0.5 in A, 0 in C
 
     def __post_init__(self) -> None:
         require(self.set in SETS, "set", self.set, f"choose one of {', '.join(SETS)}")
@@ -73,7 +82,18 @@ class DataSetConfig:
         require(
             span_ns > 0 and span_ns % MILLISECOND_NS == 0, "duration", self.duration, "give whole milliseconds, above 0"
         )
+        require(self.barely in BARELY, "barely", self.barely, f"choose one of {', '.join(BARELY)}")
+        require(0 <= self.burst_share <= 1, "bursts", self.bursts, 'give a share from 0 to 1, as in "0.5"')
+        require(not self.bursts or self.set in ("A", "C"), "bursts", self.bursts, "leave it out: it is of A and C")
         self.plan()
+
+    @property
+    def burst_share(self) -> float:
+        """The share of a user's requests that fall within a burst; -1 for text that is no number."""
+        try:
+            return float(self.bursts) if self.bursts else BURSTS.get(self.set, 0.0)
+        except ValueError:
+            return -1.0
 
     @property
     def rate_rps(self) -> Fraction:
@@ -127,6 +147,8 @@ def _set_a(config: DataSetConfig) -> SessionPlan:
 
 def _set_b(config: DataSetConfig) -> SessionPlan:
     total = _rounded(B_TOTALS[config.set] * config.capacity)
+    if config.set == "B-barely" and config.barely == LEAST:
+        total = config.most_admitted(MINUTE_MS) + 1
     return SessionPlan(MINUTE_MS, np.array([total]), MINUTE_MS)
 
 
@@ -195,7 +217,12 @@ def _columns(config: DataSetConfig, plan: SessionPlan, seed: int) -> Columns:
             instants.append(np.arange(count) * plan.spacing_ms)
             continue
         start_ms = rng.integers(plan.span_ms - plan.session_ms + 1)
-        instants.append(start_ms + rng.integers(plan.session_ms, size=count))
+        burst = round(config.burst_share * count)
+        instants.append(start_ms + rng.integers(plan.session_ms, size=count - burst))
+        if burst:
+            length_ms = min(BURST_MS, plan.session_ms)
+            burst_ms = start_ms + rng.integers(plan.session_ms - length_ms + 1)
+            instants.append(burst_ms + rng.integers(length_ms, size=burst))
     at_ms = np.concatenate(instants)
     users = np.repeat(np.arange(len(names), dtype=np.int32), plan.counts)
     order = np.lexsort((users, at_ms))

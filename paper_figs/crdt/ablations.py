@@ -24,6 +24,7 @@ from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, at, limited
 from paper_figs.crdt.precision import READINGS
+from paper_figs.crdt.readings import SOUND
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels
 from paper_figs.figure import Figure, FigureTables
@@ -55,7 +56,7 @@ SWITCHES = (
     Switch("A1  refill drops the living", FL, {"literal_refill": True}),
     Switch("A2  urgent if slow", FL, {"literal_threshold": True}),
     Switch("A5  urgent, not cleared", FL, {"literal_keep_sent": True}),
-    Switch("A11  later deaths not echoed", FL, {"literal_echo": True}),
+    Switch("A11  later deaths not echoed", FL, {"identity": "birth"}),
     Switch("A12  LINF's counters drift", FL, {"literal_priorities": True}),
     Switch("A21  urgent push", COUNTER, {"push": "urgent"}, printed=False),
     Switch("A21  broadcast", COUNTER, {"push": "broadcast"}, printed=False),
@@ -69,7 +70,7 @@ SWITCHES = (
 )
 ROWS: dict[int, Options] = {-1: {}}  # what a run has whose switch is that of this row; -1: sound
 ROWS |= {n: {"variant": switch.base, "load": switch.load, **switch.options} for n, switch in enumerate(SWITCHES)}
-TINY = {"refill_cap", "literal_echo", "push"}  # options that the tiny scale looks at
+TINY = {"refill_cap", "identity", "push"}  # options that the tiny scale looks at
 BASES = ((COUNTER, DATA_SET), (COUNTER, SLOW), (FL, DATA_SET), (F, DATA_SET))
 FACTORS = {name: f"system.{name}" for switch in SWITCHES for name in switch.options if name != "choice"}
 GROWTH_NODES, GROWTH_CAPACITY, GROWTH_SET, GROWTH_SPAN = 3, 60, "B-barely", "15s"
@@ -88,7 +89,7 @@ SLOW_LOAD = {"at": [*SLOWLY, *BURST]}
 
 def point(variant: str, load: str, options: Options) -> RunSpec:
     """A system on ten nodes."""
-    spec = limited(variant, DATA_SET, CAPACITY, NODES, **options)
+    spec = limited(variant, DATA_SET, SOUND, CAPACITY, NODES, **options)
     return replace(spec, workload="instants", workload_options=SLOW_LOAD) if load == SLOW else spec
 
 
@@ -99,7 +100,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     sound = [(ORACLE, load) for load in loads] + [(base, load) for base, load in BASES if load in loads]
     specs = [point(variant, load, {}) for variant, load in sound]
     specs += [point(switch.base, switch.load, switch.options) for switch in chosen if switch.load in loads]
-    growing = (limited(FL, GROWTH_SET, GROWTH_CAPACITY, GROWTH_NODES, **more) for more in ({}, {"literal_merge": True}))
+    growing = (
+        limited(FL, GROWTH_SET, SOUND, GROWTH_CAPACITY, GROWTH_NODES, **more) for more in ({}, {"literal_merge": True})
+    )
     specs += [replace(spec, study_options={"duration": GROWTH_SPAN, "drain": "0s"}) for spec in growing]
     return at(scale, specs)
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment
-from paper_figs.crdt import precision, usage
-from paper_figs.crdt.grids import CAPACITY, COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
+from paper_figs.crdt import precision, readings, usage
+from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio
@@ -42,13 +42,15 @@ def user_tables(data: Data) -> FigureTables:
     users = collect(counts, ["run_id", "user"]).merge(points_of(data), on="run_id")
     users = users.sort_values(["repetition", "offered_count", "user"], ascending=[True, False, True])
     users["rank"] = users.groupby("repetition").cumcount() + 1
-    return {"users": users[["repetition", "rank", "offered_count", "rejected_count"]].reset_index(drop=True)}
+    columns = ["repetition", "capacity", "rank", "offered_count", "rejected_count"]
+    return {"users": users[columns].reset_index(drop=True)}
 
 
 def draw_users(tables: FigureTables) -> Drawing:
     """A bar a user, of admitted and rejected requests."""
     drawing, (axes,) = panels(1, 1)
-    mean = tables["users"].groupby("rank")[["offered_count", "rejected_count"]].mean() / CAPACITY
+    users = tables["users"]
+    mean = users.groupby("rank")[["offered_count", "rejected_count"]].mean() / users.capacity.max()
     admitted = mean.offered_count - mean.rejected_count
     axes.bar(mean.index, admitted, color=ADMITTED.colour, linewidth=0)
     axes.bar(mean.index, mean.rejected_count, bottom=admitted, color=REJECTED.colour, linewidth=0)
@@ -194,7 +196,13 @@ COUNTER_NOTES = (
     "The curve of Spotify's system is secret, as are the parameters of this test: its printed 91.2 % is marked, "
     "nothing is simulated for it."
 )
-OF_4_6 = Experiment("crdt-fig4.6", "Requests of data set A by user", "CRDT, Fig. 4.6", same("A", (ORACLE,)))
+OF_4_6 = Experiment(
+    "crdt-fig4.6",
+    "Requests of data set A by user",
+    "CRDT, Fig. 4.6",
+    same("A", (ORACLE,)),
+    (readings.CAPACITY, readings.BURSTS_A),
+)
 FIG4_6 = Figure(OF_4_6, user_tables, draw_users, notes=USER_NOTES)
 TITLE = "The counter against the centralised limiter"
 FIG5_1 = precision.figure("5.1", TITLE, "A", (COUNTER,), (T1,), COUNTER_NOTES)

@@ -7,7 +7,7 @@ of a node against that number, as long as new users come (our users come once, a
 At smaller scales a smaller C stands in, which leaves each user's traffic as it is.  The queue is queue+F+L (A17).
 """
 
-import msgspec
+from msgspec.structs import replace
 
 from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
@@ -16,6 +16,7 @@ from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, ORACLE, at, limited
 from paper_figs.crdt.published import RATIOS
+from paper_figs.crdt.readings import FEW_EACH, USERS_C, of_data_set
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, points_of
 from paper_figs.crdt.usage import USAGE_NOTE, as_published, draw_costs, ratios, usage_of
 from paper_figs.drawing import categories, curve, mean_bars, panels
@@ -36,9 +37,11 @@ CORRELATION = 0.9  # ours, set before results were seen: what "follows" means
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Centralised limiter, counter and queue with both extensions."""
-    load = {"set": "C", **C_SMALLER.get(scale.name, {})}
-    specs = [limited(variant, "C") for variant in (ORACLE, COUNTER, FL)]
-    return at(scale, [msgspec.structs.replace(spec, workload_options=load) for spec in specs])
+    size = dict(C_SMALLER.get(scale.name, {}))
+    if USERS_C.of(options) == "few":
+        size |= {"limited_share": 0.0, "requests": FEW_EACH * int(str(size.get("users", C_USERS)))}
+    specs = [limited(variant, "C", options) for variant in (ORACLE, COUNTER, FL)]
+    return at(scale, [replace(spec, workload_options={**spec.workload_options, **size}) for spec in specs])
 
 
 def usage_tables(data: Data) -> FigureTables:
@@ -158,7 +161,7 @@ NOTES_5_14 = (
     "after a merge, not by the clock (4.2)."
 )
 TITLES = ("Memory and bandwidth with thousands of users", "Users over time in data set C")
-OF_5_13 = Experiment("crdt-fig5.13", TITLES[0], "CRDT thesis, Fig. 5.13", points)
+OF_5_13 = Experiment("crdt-fig5.13", TITLES[0], "CRDT thesis, Fig. 5.13", points, of_data_set("C", True))
 FIG5_13 = Figure(OF_5_13, usage_tables, draw_of_usage, (T18,), NOTES_5_13)
-OF_5_14 = Experiment("crdt-fig5.14", TITLES[1], "CRDT thesis, Fig. 5.14", points)
+OF_5_14 = Experiment("crdt-fig5.14", TITLES[1], "CRDT thesis, Fig. 5.14", points, of_data_set("C", True))
 FIG5_14 = Figure(OF_5_14, user_tables, draw_users, (T27,), NOTES_5_14)

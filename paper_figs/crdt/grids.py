@@ -1,7 +1,7 @@
 """Points that several figures of the thesis share, so that their runs are made once.
 
 All run on the thesis' testbed in virtual time: 30 nodes, full mesh, gossip every 300 ms, no delay, no
-loss (Table 4.1).  The capacity c is secret there and 300 here (150 and 600 as sensitivity): it must be
+loss (Table 4.1).  What the thesis leaves open stands in ``readings``, the secret capacity c among it: it must be
 a multiple of 30, and the frequency threshold of 2.4 s is only "suspicious" for c of about 150 to 420.
 
 The scale ``small`` is for nodes that are processes, on a machine of two cores: ten of them, a part of the long
@@ -12,14 +12,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from core.defaults import CAPACITY
 from core.records import Json, Options
 from harness.experiment import RunSpec, Scale
+from paper_figs.crdt import readings
 
 NODES = 30  # Table 4.1
 ROUND_MS = 300  # between a node's rounds of gossip, Table 4.1
-RANDOM_PHASES = "random phases"  # of the nodes' rounds: the default
-CAPACITY = 300  # ours, see above
-CAPACITIES = (150, 300, 600)
+RANDOM_PHASES = "random phases"  # of the nodes' rounds
+CAPACITIES = (150, CAPACITY, 600)
 COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
 EXTENSIONS = (COUNTER, QUEUE, L, F, FL)
 LOG = "sliding-log"  # 4.1.1, on many nodes
@@ -50,15 +51,28 @@ VARIANTS: dict[str, Json] = {
 CENTRAL = {COUNTER: CENTRAL_COUNTER, QUEUE: CENTRAL_QUEUE}  # on one node
 
 
-def limited(variant: str, data_set: str, capacity: int = CAPACITY, nodes: int = NODES, **more: object) -> RunSpec:
-    """One variant on one data set; ``more``: further options of the system (``gossip="900ms"``).
+def limited(
+    variant: str,
+    data_set: str,
+    options: Options | None = None,
+    capacity: int | None = None,
+    nodes: int = NODES,
+    **more: object,
+) -> RunSpec:
+    """One variant on one data set under the readings ``options``; ``more``: of the system (``gossip="900ms"``).
 
-    On one node it is the thesis' centralised counter or queue (5.1.2).
+    On one node, where nothing is gossiped, it is the thesis' centralised counter or queue (5.1.2).  ``capacity``:
+    instead of that reading.
     """
-    load: Options = {} if capacity == CAPACITY else {"capacity": capacity}  # without defaults: equal points are one run
-    limit = {**load, "rate": f"{capacity / 1000:g}"} if load else {}  # Table 4.1
+    chosen = options or {}
+    tokens = readings.CAPACITY.of(chosen) if capacity is None else capacity
+    load: Options = {} if tokens == CAPACITY else {"capacity": tokens}  # without defaults: equal points are one run
+    limit = {**load, "rate": f"{tokens / 1000:g}"} if load else {}  # Table 4.1
     own = dict(VARIANTS[variant])
-    return on_mesh(own.pop("system"), {**limit, **own, **more}, "data-set", {"set": data_set, **load}, nodes)
+    system = own.pop("system")
+    told = readings.of_system(system, chosen) if nodes > 1 else {}
+    offered = {"set": data_set, **load, **readings.of_load(data_set, chosen)}
+    return on_mesh(system, {**limit, **own, **told, **more}, "data-set", offered, nodes)
 
 
 def on_mesh(
@@ -89,7 +103,7 @@ def at(scale: Scale, specs: Sequence[RunSpec]) -> list[RunSpec]:
 
 def same(data_set: str, variants: Sequence[str]) -> Callable[[Scale, Options], list[RunSpec]]:
     """A figure's points: variants on one data set, the same at every scale but for small."""
-    return lambda scale, options: at(scale, [limited(variant, data_set) for variant in variants])
+    return lambda scale, options: at(scale, [limited(variant, data_set, options) for variant in variants])
 
 
 def _small(spec: RunSpec) -> RunSpec:

@@ -7,6 +7,7 @@ from analysis.verdicts import Claim, Evidence, Tables
 from core.records import Options
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited
+from paper_figs.crdt.readings import OF_RUNS
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
 from paper_figs.drawing import mean_lines, panels, rule
@@ -23,8 +24,8 @@ VARIANTS = (COUNTER, FL)
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Numbers of nodes x variants."""
     counts = scale.pick(tiny=[3, 10], quick=[3, 10, 30], paper=[2, 5, 10, 20, 30, 60])
-    specs = [limited(variant, DATA_SET, nodes=nodes) for nodes in counts for variant in VARIANTS]
-    return at(scale, [limited(ORACLE, DATA_SET), *specs])
+    specs = [limited(variant, DATA_SET, options, nodes=nodes) for nodes in counts for variant in VARIANTS]
+    return at(scale, [limited(ORACLE, DATA_SET, options), *specs])
 
 
 def tables(data: Data) -> FigureTables:
@@ -69,5 +70,5 @@ NOTES = (
     f"{EXTENSIONS_NOTE} The claim is about any user above the limit, so B's stand-in for "
     "one serves as well as the recording. Error bars: 95 % intervals over repetitions."
 )
-EXPERIMENT = Experiment("crdt-nodes", "Excess against the number of nodes", "ours; CRDT 3.1.1", points)
+EXPERIMENT = Experiment("crdt-nodes", "Excess against the number of nodes", "ours; CRDT 3.1.1", points, OF_RUNS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

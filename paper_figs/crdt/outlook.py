@@ -15,6 +15,7 @@ from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, limited, on_d, on_mesh
+from paper_figs.crdt.readings import SOUND
 from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
@@ -50,9 +51,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     specs.append(on_d(ORACLE))
     for variant, delay_ms in product(scale.pick(small=(QUEUE,), tiny=tuple(ON_D)), delays_ms):
         system, options = ON_D[variant]
-        specs.append(on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options))  # as Fig. 5.15 writes it
+        specs.append(on_d(system, delay=f"{delay_ms}ms", gossip=f"{ROUND_MS}ms", **options))
     for variant, faults in product(scale.pick(small=(FL,), tiny=(COUNTER, FL)), FAULTS.values()):
-        spec = limited(variant, DATA_SET, 150, 10)
+        spec = limited(variant, DATA_SET, SOUND, 150, 10)
         specs.append(msgspec.structs.replace(spec, study_options={"faults": faults} if faults else {}))
     return at(scale, specs)
 

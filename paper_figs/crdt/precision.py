@@ -11,8 +11,9 @@ from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, t_interval, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment
-from paper_figs.crdt.grids import CAPACITY, COUNTER, ORACLE, same
+from paper_figs.crdt.grids import COUNTER, ORACLE, same
 from paper_figs.crdt.published import shares_of
+from paper_figs.crdt.readings import of_data_set
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
@@ -37,7 +38,7 @@ def figure(
 ) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
     grid, notes = same(data_set, (ORACLE, *variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
-    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid, of_data_set(data_set))
     return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 
@@ -58,10 +59,10 @@ def tables(data: Data) -> FigureTables:
 
 
 def shares(runs: Frame) -> Frame:
-    """One row a variant and measure of ``READINGS`` and ``ERRORS``: mean, low, high (95 % interval)."""
-    parts = runs[runs.variant != ORACLE].groupby(["variant", "data_set"], sort=True)
+    """One row a variant, capacity and measure of ``READINGS`` and ``ERRORS``: mean, low, high (95 % interval)."""
+    parts = runs[runs.variant != ORACLE].groupby(["variant", "data_set", "capacity"], sort=True)
     rows = [((*point, measure), samples(part[measure])) for point, part in parts for measure in (*READINGS, *ERRORS)]
-    return interval_table(["variant", "data_set", "measure"], rows)
+    return interval_table(["variant", "data_set", "capacity", "measure"], rows)
 
 
 def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> Drawing:
@@ -95,13 +96,13 @@ def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> None:
     most = rejecting.rejected_count.max()
     if len(rejecting) and most < FEW * offered.offered_count.max():
         axes.set_xlim(rejecting.t_s.min() - 2, curves.t_s.max())
-        axes.set_ylim(0, 1.4 * most / CAPACITY)
+        axes.set_ylim(0, 1.4 * most / offered.capacity.max())
     else:
-        curve(axes, offered.t_s, offered.offered_count / CAPACITY, REQUESTS, width=1.0)
+        curve(axes, offered.t_s, offered.offered_count / offered.capacity, REQUESTS, width=1.0)
     for n, variant in enumerate(variants):
         part = curves[curves.variant == variant]
         width = 1.2 + 1.4 * (len(variants) - 1 - n)
-        curve(axes, part.t_s, part.rejected_count / CAPACITY, style_of(variant), width=width)
+        curve(axes, part.t_s, part.rejected_count / part.capacity, style_of(variant), width=width)
     axes.set(xlabel="time (s)", ylabel="since the start (c)")
     axes.set_ylim(bottom=0)
 
@@ -113,7 +114,7 @@ def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: i
     """
     for variant in variants:
         part = curves[curves.variant == variant]
-        mean, half = part.gap_count / CAPACITY, half_width(repetitions) * part.gap_count_std / CAPACITY
+        mean, half = part.gap_count / part.capacity, half_width(repetitions) * part.gap_count_std / part.capacity
         band = (mean - half, mean + half) if len(variants) <= FEW_BANDS else None
         curve(axes, part.t_s, mean, style_of(variant), band, width=1.0)
     rule(axes, 0, reference=True)
@@ -154,7 +155,7 @@ def draw_errors(axes: Axes, shares: Frame, variants: Sequence[str]) -> None:
     for n, variant in enumerate(variants):
         rows = measured[(measured.variant == variant) & measured["mean"].notna()]
         at = [list(ERRORS).index(measure) + (n - (len(variants) - 1) / 2) * width for measure in rows.measure]
-        interval_bars(axes, at, intervals_of(rows, 100 / CAPACITY), style_of(variant), 0.9 * width)
+        interval_bars(axes, at, intervals_of(rows, 100 / rows.capacity.max()), style_of(variant), 0.9 * width)
     axes.set_ylim(bottom=0)
     axes.set_ylabel("requests, tokens (% of c)")
     categories(axes, list(ERRORS.values()))

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from paper_figs.crdt.grids import CAPACITY, CENTRAL, VARIANTS
+from core.defaults import CAPACITY
+from paper_figs.crdt.grids import CENTRAL, VARIANTS
 from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import case_of, joined, with_point
 

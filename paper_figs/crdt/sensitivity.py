@@ -10,6 +10,7 @@ from itertools import product
 
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
+from paper_figs.crdt import readings
 from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEMORY
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
@@ -46,10 +47,10 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     loads = scale.pick(tiny=["B-barely"], quick=["B-substantial"], paper=list(LOADS))
     specs = []
     for load, capacity in product(loads, scale.pick(tiny=CAPACITIES[:2], quick=CAPACITIES)):
-        specs.append(limited(ORACLE, load, capacity))
+        specs.append(limited(ORACLE, load, options, capacity))
         for variant, choice in SERIES_OF:
             other: Options = {} if choice == "pending" else {"choice": choice}
-            specs.append(limited(variant, load, capacity, **other))
+            specs.append(limited(variant, load, options, capacity, **other))
     return at(scale, specs)
 
 
@@ -115,5 +116,6 @@ NOTES = (
     "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
 )
 TITLE = "What the thesis leaves open: capacity, choice of neighbour"
-EXPERIMENT = Experiment("crdt-sensitivity", TITLE, "ours; CRDT 4.3.3, 3.1", points, repetitions=FEWER)
+READINGS = (readings.PHASE, readings.BIRTHS, readings.IDENTITY, readings.MEMORY)
+EXPERIMENT = Experiment("crdt-sensitivity", TITLE, "ours; CRDT 4.3.3, 3.1", points, READINGS, repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

@@ -16,6 +16,7 @@ from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
+from paper_figs.crdt.readings import OF_RUNS
 from paper_figs.crdt.runs import counts_of
 from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
@@ -51,7 +52,7 @@ def burst_points(scale: Scale, options: Options) -> list[RunSpec]:
     pattern = {**IN_BURSTS, "repeats": scale.pick(small=2, tiny=BURSTS)}
     specs = [alone(system, pattern) for system in SYSTEMS]
     for data_set in scale.pick(tiny=DATA_SETS[:1], quick=DATA_SETS):
-        specs += [limited(QUEUE, data_set), limited(LOG, data_set)]
+        specs += [limited(QUEUE, data_set, options), limited(LOG, data_set, options)]
     return at(scale, specs)
 
 
@@ -201,5 +202,5 @@ BURST_NOTES = (
 TITLES = ("Sliding log and token bucket, saturated: equally many", "Sliding log and token bucket, in bursts")
 OF_4_1 = Experiment("crdt-fig4.1", TITLES[0], "CRDT thesis, Fig. 4.1", saturated_points)
 FIG4_1 = Figure(OF_4_1, saturated_tables, draw_saturated, notes=SATURATED_NOTES)
-OF_4_2 = Experiment("crdt-fig4.2", TITLES[1], "CRDT thesis, Fig. 4.2", burst_points)
+OF_4_2 = Experiment("crdt-fig4.2", TITLES[1], "CRDT thesis, Fig. 4.2", burst_points, OF_RUNS)
 FIG4_2 = Figure(OF_4_2, burst_tables, draw_bursts, CLAIMS, BURST_NOTES)

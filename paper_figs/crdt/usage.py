@@ -12,6 +12,7 @@ from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, below, t_int
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import COUNTER, same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
+from paper_figs.crdt.readings import of_data_set
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
@@ -36,7 +37,7 @@ REST, LAST = neutral("at rest"), neutral("last message", "|")
 def figure(number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...]) -> Figure:
     """A figure of the thesis that has the four panels of ``draw``."""
     grid = same(data_set, variants)
-    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid)
+    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid, of_data_set(data_set, True))
     notes = f"{EXTENSIONS_NOTE} {USAGE_NOTE} {INTERVAL_NOTE}"
     return Figure(experiment, tables, lambda made: draw(made, variants, RATIOS[data_set]), claims, notes)
 

@@ -31,6 +31,7 @@ class Config:
     push: str = "none"
     window: int = 0  # push = "urgent", thesis 4.3.3: tokens not yet sent; 0: c / n, at least 1
     threshold: str = "2400ms"  # push = "urgent", thesis 4.3.3: mean gap between them
+    memory: str = "columns"  # by which model the state is weighed, see parts.erlang_terms
     body: str = "auto"  # ours: arrays where they know the switches, or "fast", or "literal"; the answers are the same
 
 

@@ -109,8 +109,11 @@ class FastNode(CounterNode):
         return _delta(*self.kernel.flush(self.rows, self.counts, self.queue, self.book, place))
 
     def state_bytes(self) -> int:
-        """Local and delta states in the model of A18, kept as they change."""
-        return int(self.book[self.kernel.BYTES])
+        """Local and delta states in the model of A18, kept as they change; or as terms, counted anew."""
+        if self.config.memory == "columns":
+            return int(self.book[self.kernel.BYTES])
+        users = int(self.book[self.kernel.USERS])
+        return self.term_bytes(users, int(self.kernel.bucket_words(self.rows, users)))
 
     def allocated_bytes(self) -> int:
         """The arrays."""

@@ -18,6 +18,7 @@ from systems.api import (
     Verdict,
 )
 from systems.limiting.counter_common import Config, Delta, TaggedDelta
+from systems.parts.erlang_terms import node_words, weight_bytes
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.user_key import user_key
@@ -108,6 +109,11 @@ class CounterNode:
     def flush(self, place: int) -> Message:
         """All that is queued for a neighbour, which is then empty."""
         raise NotImplementedError
+
+    def term_bytes(self, user_count: int, bucket_words: int) -> int:
+        """What the state weighs as Erlang terms: users, and the words of their buckets, those out of date included."""
+        words = node_words(len(self.neighbours), user_count, self.queued_counts(), user_count) + bucket_words
+        return weight_bytes(self.config.memory, words, len(self.neighbours))
 
 
 def too_many(node_id: str) -> SpecError:

@@ -16,6 +16,7 @@ from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_fast import FastNode
 from systems.limiting.counter_invariants import COUNTER_INVARIANTS
 from systems.limiting.crdt_counter_literal import LiteralCounterNode, unpacked
+from systems.parts.erlang_terms import MEMORIES
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.overlay import overlay
@@ -25,6 +26,7 @@ CHOICES = {
     "queued": ("newest", "literal"),
     "slots": ("node", "incarnation"),
     "push": ("none", "urgent", "broadcast"),
+    "memory": MEMORIES,
     "body": ("auto", "fast", "literal"),
 }
 

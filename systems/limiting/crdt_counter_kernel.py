@@ -3,7 +3,8 @@
 A node's state is five arrays:
 
 * ``rows``, int64 (users, columns below): a user's key, limit, sums, and, in the second line of cache, what
-  is queued: the limit as it was then, and a bit mask of the neighbours.  A limit is in whole tokens and
+  is queued: the limit as it was then, for whom an older bucket is (1 + its place; as terms are weighed it is
+  another one), and a bit mask of the neighbours.  A limit is in whole tokens and
   in ticks beyond them (fewer than a token's), so that nothing overflows, however fine the rate.
 * ``counts``, uint32 (users, nodes or a little more): the counters.
 * ``table``, int32 (a power of two): where a user is in ``rows``, by open addressing; -1 = free.
@@ -17,8 +18,9 @@ A node's state is five arrays:
 import numpy as np
 
 from core.compiled import njit
+from systems.parts.erlang_terms import BUCKET_WORDS, FLAT_MAXIMUM, STALE_WORDS, TREE_WORDS
 
-KEY, LIMIT, SUM, ENTRIES, QUEUED, QUEUED_LIMIT, MASK = 0, 2, 5, 6, 7, 8, 11  # columns; a limit has three
+KEY, LIMIT, SUM, ENTRIES, QUEUED, QUEUED_LIMIT, STALE, MASK = 0, 2, 5, 6, 7, 8, 11, 12  # columns; a limit has three
 USERS, BYTES, LENGTHS = 0, 1, 2  # of the book
 TERMS = ("own", "capacity", "ticks_per_ns", "token_ticks", "capped", "whole_tokens", "queues")
 REJECTED, FULL, OVERFLOW = -1, -2, -3  # what ``admit`` returns where it is no user
@@ -75,6 +77,8 @@ def _count(counts, row, book, user, node, count):
 def _enqueue(row, queue, book, user, sender):
     """The bucket as it is now is queued for everybody but ``sender``, for whom it stays queued if it was."""
     row[QUEUED_LIMIT], row[QUEUED_LIMIT + 1], row[QUEUED_LIMIT + 2] = row[LIMIT], row[LIMIT + 1], row[LIMIT + 2]
+    is_old = sender >= 0 and row[MASK + (sender >> 6)] & (np.int64(1) << (sender & 63))
+    row[STALE] = sender + 1 if is_old else 0
     if row[QUEUED] == queue.shape[0]:
         return
     added = 0
@@ -229,6 +233,21 @@ def pack(rows, counts, chosen, limit):
 
 
 @njit(cache=True)
+def bucket_words(rows, users):
+    """Words of all buckets as terms of Erlang, those that are out of date included."""
+    words = np.int64(0)
+    for user in range(users):
+        entries = rows[user, ENTRIES]
+        if entries > FLAT_MAXIMUM:
+            words += BUCKET_WORDS + np.int64(TREE_WORDS * entries)
+        else:
+            words += BUCKET_WORDS + (4 + 2 * entries if entries else 3)
+        if rows[user, STALE]:
+            words += STALE_WORDS + entries
+    return words
+
+
+@njit(cache=True)
 def flush(rows, counts, queue, book, place):
     """What is queued for a neighbour, packed; its queue is then empty."""
     chosen = queue[place, : book[LENGTHS + place]]
@@ -238,6 +257,8 @@ def flush(rows, counts, queue, book, place):
     for user in chosen:
         rows[user, word] &= ~bit
         rows[user, QUEUED] -= 1
+        if rows[user, STALE] == place + 1:
+            rows[user, STALE] = 0
         freed += _LIMIT_AND_KEY_BYTES + _COUNTER_BYTES * rows[user, ENTRIES]
     book[BYTES] -= freed
     book[LENGTHS + place] = 0

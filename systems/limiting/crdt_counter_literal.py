@@ -18,6 +18,7 @@ from systems.limiting.counter_node import (
     CounterNode,
     too_many,
 )
+from systems.parts.erlang_terms import BUCKET_WORDS, STALE_WORDS, map_words
 from systems.parts.limit import Limit
 from systems.parts.options import span_ns
 from systems.parts.user_key import KEY_BYTES, MODEL_BYTES
@@ -82,6 +83,7 @@ class LiteralCounterNode(CounterNode):
         self.slot: Slot = (self.own, 0)
         self.state: dict[bytes, CounterBucket] = {}
         self.queues: list[dict[bytes, CounterBucket]] = [{} for _ in neighbours]
+        self.stale: dict[bytes, int] = {}  # user -> the place of the neighbour for whom an older bucket is queued
         self.unsent: list[dict[bytes, tuple[int, int]]] = [{} for _ in neighbours]  # urgent: tokens, since when
         self.window = config.window or max(1, config.capacity // len(names))
         self.threshold_ns = span_ns("crdt-counter", "threshold", config.threshold)
@@ -128,6 +130,7 @@ class LiteralCounterNode(CounterNode):
             places = [place for place in places if self._is_urgent(*self.unsent[place][user], now_ns)]
             for place in places:
                 del self.queues[place][user], self.unsent[place][user]
+                self._is_sent(user, place)
         if not places:
             return []
         message = self._packed([(user, self.state[user])])
@@ -155,6 +158,9 @@ class LiteralCounterNode(CounterNode):
         """The bucket changed, by ``grown`` tokens: everybody but ``sender`` shall know."""
         if not self.gossips:
             return
+        self.stale.pop(user, None)
+        if sender >= 0 and user in self.queues[sender]:
+            self.stale[user] = sender
         for place, queue in enumerate(self.queues):
             if place != sender:
                 queue[user] = bucket
@@ -171,14 +177,24 @@ class LiteralCounterNode(CounterNode):
     def flush(self, place: int) -> Message:
         """See ``CounterNode``."""
         message = self._packed(self.queues[place].items())
+        for user in self.queues[place]:
+            self._is_sent(user, place)
         self.queues[place], self.unsent[place] = {}, {}
         return message
+
+    def _is_sent(self, user: bytes, place: int) -> None:
+        if self.stale.get(user) == place:
+            del self.stale[user]
 
     def _packed(self, buckets: Iterable[tuple[bytes, CounterBucket]]) -> Message:
         return packed(buckets, self.limit, self.config.slots == "incarnation")
 
     def state_bytes(self) -> int:
-        """Local and delta states in the model of A18."""
+        """Local and delta states in the model of A18, or as terms."""
+        if self.config.memory != "columns":
+            counts = {user: len(bucket.counts) for user, bucket in self.state.items()}
+            words = sum(BUCKET_WORDS + map_words(entries) for entries in counts.values())
+            return self.term_bytes(len(counts), words + sum(STALE_WORDS + counts[user] for user in self.stale))
         windows = _WINDOW_BYTES * sum(len(unsent) for unsent in self.unsent)
         return windows + sum(bucket.model_bytes() for part in (self.state, *self.queues) for bucket in part.values())
 

@@ -14,7 +14,7 @@ neighbour is sent its delta state, which is then empty.  In exact terms, with no
   up, each death is at least the previous one + 1/r (Listing 4.3).  Updates are the elements that are
   new here or die later than before.  Each is queued for every neighbour, as the node knows it now; one
   element a birth.  Then no element is queued for the sender that the sender sent with a death not before
-  ours.  Refill; what has left the local queue of this user is queued for nobody any more (4.4).
+  ours (``identity``).  Refill; what has left the local queue of this user is queued for nobody any more (4.4).
 * What is queued is sent with the death that the node itself knows last.  An element that leaves the
   local queue through a request stays queued, with its last death, until sent or until a message
   names its user.  Users without elements take no room.
@@ -24,6 +24,10 @@ Merging alone is a lattice join: union by birth, later death, closed under the c
 whole is none: refilling forgets, so that an element that comes after its predecessor has gone
 dies earlier than one that comes before (tests pin a case).  Deaths never exceed those of one queue
 that has all accepted elements: with equal clocks a node rejects nothing that such a queue would accept.
+With ``births = "clock"``, as in the thesis, two elements of one node may have one birth, and a message with the
+second alone makes it the first where both are known: that one's death is raised, the second's by the chain, both
+are news to all, come back, and are raised again.  Nodes may talk on long after the load, until by luck all agree.
+
 Nothing is sent twice: what is lost with a message or a crashed node is made up for only as far as
 others forward it; a re-joining node may start from another's ``snapshot``.
 """
@@ -36,6 +40,7 @@ from systems.limiting.crdt_queue_literal import LiteralQueueNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
 from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, living, rule_of
 from systems.limiting.queue_invariants import queue_invariants
+from systems.parts.erlang_terms import MEMORIES
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
@@ -62,19 +67,21 @@ class Config:
     keep_last: int = 0  # elements of a user that refilling leaves, dead or not: the remedy of 5.4
     key: str = "birth"  # what identifies an element, 4.1.2; "birth-node" tells equal births of two nodes apart
     resolution: str = "1ns"  # of births; the thesis' clock has "1ms"
+    births: str = "unique"  # ours: of one node and user no two are equal; "clock": as it reads, equal or not (4.2.2)
+    identity: str = "not-later"  # A11: what the sender has sent itself: that birth ("birth", 4.1.2) and death ("exact")
     true_gaps: bool = False  # divide the span of w elements by its w - 1 gaps; Listing 4.5 divides by w
     literal_refill: bool = False  # Listing 4.1: drops heads that die later than now, that is, the living
     literal_threshold: bool = False  # Listing 4.5: urgent if the gap is above the threshold
     literal_keep_sent: bool = False  # Listing 4.5: what was sent urgently stays queued
     literal_merge: bool = False  # Listing 4.2: delta states keep equal births and chain them: elements breed endlessly
-    literal_echo: bool = False  # 4.2.1: what the sender sent is not sent back, however much later it now dies
     literal_priorities: bool = False  # Listings 4.6-4.8: LINF's counters, which purges and duplicates mislead
+    memory: str = "columns"  # by which model the state is weighed, see parts.erlang_terms
     implementation: str = "arrays"  # ours: "lists" is the slow twin, serves every literal option, and very fine rates
 
 
 def literal_rules(config: Config) -> frozenset[str]:
     """The printed rules that are on, and what else only the literal node knows."""
-    names = ("refill", "threshold", "keep_sent", "merge", "echo", "priorities")
+    names = ("refill", "threshold", "keep_sent", "merge", "priorities")
     on = {name for name in names if getattr(config, f"literal_{name}")}
     return frozenset(on | ({"key"} if config.key == "birth-node" else set()))
 
@@ -83,6 +90,7 @@ def rule(config: Config, node_count: int) -> Rule:
     """The config in exact integers; SpecError for an option out of range."""
     choice("crdt-queue", "key", config.key, KEYS)
     choice("crdt-queue", "implementation", config.implementation, IMPLEMENTATIONS)
+    choice("crdt-queue", "memory", config.memory, MEMORIES)
     limit = limit_of(config.capacity, config.rate)
     return rule_of(
         "crdt-queue",
@@ -95,7 +103,10 @@ def rule(config: Config, node_count: int) -> Rule:
         threshold=config.threshold,
         keep_last=config.keep_last,
         resolution=config.resolution,
+        births=config.births,
+        identity=config.identity,
         true_gaps=config.true_gaps,
+        memory=config.memory,
         literal=literal_rules(config),
     )
 

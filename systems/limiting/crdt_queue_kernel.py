@@ -22,7 +22,7 @@ TOP, USERS, LOCAL_USERS, LOCAL_ELEMENTS, DELTA_USERS, LISTED, NEED, ELEMENT, SEE
 CLASSES = 40  # block sizes: 4, 8, 16 … rows
 QUEUED = FREE + CLASSES  # of meta: from here on one count a neighbour, then one list length a neighbour
 BASE, CAPACITY, HEAD, LENGTH, GONE, CLEAN, HIGH, LOW, MASKS = range(9)  # of a row of users
-LIMIT, LIFE, STEP, KEEP_LAST, FREQUENCY, WINDOW, SPAN, NEIGHBOURS = range(8)  # of rule
+LIMIT, LIFE, STEP, KEEP_LAST, FREQUENCY, WINDOW, SPAN, APART, IDENTITY, NEIGHBOURS = range(10)  # of rule
 BIRTH, DEATH, MASK = range(3)  # of a row of the pool
 NEED_POOL, NEED_USERS, NEED_LISTS, NEED_SCRATCH, NEED_OUT = range(1, 6)
 BITS = 62  # neighbours a word: masks stay positive
@@ -221,7 +221,7 @@ def accept(meta, pool, users, lists, full, rule, out, segments, slot, now, clock
     for at in range(base + length, base + length + cost):
         pool[at, BIRTH], pool[at, DEATH] = clock, now + rule[LIFE]
         if at > base + users[slot, GONE]:
-            pool[at, BIRTH] = max(pool[at, BIRTH], pool[at - 1, BIRTH] + 1)
+            pool[at, BIRTH] = max(pool[at, BIRTH], pool[at - 1, BIRTH] + rule[APART])
             pool[at, DEATH] = max(pool[at, DEATH], pool[at - 1, DEATH] + rule[STEP])
         for word in range(full.shape[0]):
             pool[at, MASK + word] = full[word]
@@ -316,6 +316,33 @@ def flush(meta, pool, users, lists, rule, out, out_users, out_counts, k):
             trim(meta, pool, users, slot)
     meta[at] = 0
     return taken
+
+
+@njit(cache=True)
+def weigh(meta, pool, users, delta_users):
+    """How many users, and how many elements, any state holds; counts the users of each neighbour's delta state."""
+    held = elements = 0
+    words = pool.shape[1] - MASK
+    for slot in range(meta[USERS]):
+        length = users[slot, LENGTH]
+        if length == 0:
+            continue
+        base = users[slot, BASE] + users[slot, HEAD]
+        terms = length - users[slot, GONE]
+        for at in range(base, base + users[slot, GONE]):
+            for word in range(words):
+                if pool[at, MASK + word]:
+                    terms += 1
+                    break
+        for word in range(words):
+            bits, k = users[slot, MASKS + word], word * BITS
+            while bits:
+                delta_users[k] += bits & 1
+                bits >>= 1
+                k += 1
+        held += terms > 0
+        elements += terms
+    return held, elements
 
 
 @njit(cache=True)

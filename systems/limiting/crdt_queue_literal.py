@@ -23,22 +23,41 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, FineElements, Rule, pack, too_late, unpack
+from systems.limiting.queue_common import (
+    ELEMENT_BYTES,
+    TIMER,
+    Elements,
+    FineElements,
+    Rule,
+    pack,
+    queue_bytes,
+    too_late,
+    unpack,
+)
 from systems.parts.gossip import Rounds
 from systems.parts.user_key import MODEL_BYTES, user_key
 
 
 class Element(NamedTuple):
-    """One accepted token (Fig. 4.3): birth in ns, death in ticks, and who accepted it, if that is in the key."""
+    """One accepted token (Fig. 4.3): birth in ns, death in ticks, and who accepted it, if that is in the key.
+
+    ``rank``, which is not sent, tells elements of one key apart within a node: the first to come has 0.
+    """
 
     birth: int
     death: int
     origin: int = 0
+    rank: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
-        """What identifies the element, and orders it in its queue."""
+        """What identifies the element in messages, and orders it in its queue."""
         return self.birth, self.origin
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """What identifies the element within a node."""
+        return self.birth, self.origin, self.rank
 
 
 Queue = list[Element]
@@ -69,8 +88,12 @@ def merge(local: Queue, other: Queue, step_ticks: int, into_local_state: bool = 
     updates: Queue = []
 
     def append(element: Element, known: Element | None) -> None:
+        rank = known.rank if known else 0
         if result:  # Listing 4.3
             element = element._replace(death=max(element.death, result[-1].death + step_ticks))
+            if known is None and result[-1].key == element.key:
+                rank = result[-1].rank + 1
+        element = element._replace(rank=rank)
         result.append(element)
         if known is None or element.death > known.death:
             updates.append(element)
@@ -94,25 +117,30 @@ def merge(local: Queue, other: Queue, step_ticks: int, into_local_state: bool = 
 
 
 def union(queue: Queue, updates: Queue) -> Queue:
-    """A delta state takes up updates: one element a birth, with the later death; nothing is chained."""
-    latest = {element.key: element for element in queue}
+    """A delta state takes up updates: one copy of an element, with the later death; nothing is chained."""
+    latest = {element.place: element for element in queue}
     for element in updates:
-        if element.key not in latest or element.death > latest[element.key].death:
-            latest[element.key] = element
-    return sorted(latest.values(), key=lambda element: element.key)
+        if element.place not in latest or element.death > latest[element.place].death:
+            latest[element.place] = element
+    return sorted(latest.values(), key=lambda element: element.place)
 
 
-def remove_duplicates(queue: Queue, received: Queue, whatever_death: bool = False) -> Queue:
+def remove_duplicates(queue: Queue, received: Queue, identity: str = "not-later") -> Queue:
     """What the sender of ``received`` still lacks of ``queue``: what it does not have, or with an earlier death.
 
-    ``whatever_death`` goes by birth alone, which hides later deaths from the sender (A11).
+    By ``birth`` alone later deaths are hidden from the sender (A11); by ``exact`` equality it gets back what dies
+    earlier than what it sent, too.
     """
-    sent = {element.key: element.death for element in received}
-    return [
-        element
-        for element in queue
-        if element.key not in sent or (sent[element.key] < element.death and not whatever_death)
-    ]
+    sent: dict[tuple[int, int], list[int]] = {}
+    for element in received:
+        sent.setdefault(element.key, []).append(element.death)
+    return [element for element in queue if not _has(sent.get(element.key, []), element.death, identity)]
+
+
+def _has(deaths: list[int], death: int, identity: str) -> bool:
+    if identity == "not-later":
+        return any(sent >= death for sent in deaths)
+    return death in deaths if identity == "exact" else bool(deaths)
 
 
 class LiteralQueueNode:
@@ -148,9 +176,15 @@ class LiteralQueueNode:
         return not any(self.delta_states.values())
 
     def state_bytes(self) -> int:
-        """Local state and delta states in the model: 32 bytes a user, 16 an element."""
+        """Local state and delta states in the model: 32 bytes a user, 16 an element; or as terms."""
         states = (self.local_state, *self.delta_states.values())
         elements = sum(len(queue) for state in states for queue in state.values())
+        if self.rule.memory != "columns":
+            local_users, *delta_users = map(len, states)
+            users = {user for state in states for user in state}
+            terms = {(user, element.place) for state in states for user, queue in state.items() for element in queue}
+            maps = len(self.neighbours), local_users, delta_users, len(users)
+            return queue_bytes(self.rule.memory, maps, elements, len(terms), self.rounds.least_informed)
         return MODEL_BYTES * sum(len(state) for state in states) + ELEMENT_BYTES * elements
 
     def allocated_bytes(self) -> int:
@@ -191,8 +225,11 @@ class LiteralQueueNode:
         if queue:
             death = max(death, queue[-1].death + self.rule.step_ticks)
         birth = self.rule.birth_ns(now_ns, queue[-1].birth if queue else None)
-        queue.append(Element(birth, death, self.number if self._is("key") else 0))
-        return queue[-1]
+        element = Element(birth, death, self.number if self._is("key") else 0)
+        if queue and queue[-1].key == element.key:
+            element = element._replace(rank=queue[-1].rank + 1)
+        queue.append(element)
+        return element
 
     def _push_if_frequent(self, neighbour: str, user: bytes) -> list[Effect]:
         """Listings 4.5 and 4.8."""
@@ -229,7 +266,7 @@ class LiteralQueueNode:
                 before = delta_state.get(user, [])
                 delta = merge(before, updates, step_ticks, False)[0] if self._is("merge") else union(before, updates)
                 if neighbour == sender:
-                    delta = remove_duplicates(delta, received, self._is("echo"))
+                    delta = remove_duplicates(delta, received, self.rule.identity)
                 self.priorities[neighbour] += len(delta) - len(before)  # Listing 4.7
                 _store(delta_state, user, self._refill_delta(delta, user, now_ticks))
         if sender in self.priorities:
@@ -242,8 +279,8 @@ class LiteralQueueNode:
         """Listing 4.4: what has left the local state is dropped here, too."""
         if self._is("refill") or self._is("merge"):  # the two lists may have parted: as printed
             return self._refill(queue, now_ticks)
-        here = {element.key for element in self.local_state.get(user, [])}
-        return [element for element in queue if element.key in here]
+        here = {element.place for element in self.local_state.get(user, [])}
+        return [element for element in queue if element.place in here]
 
     def _restore(self, snapshot: Elements | FineElements, now_ns: int) -> None:
         now_ticks = self.rule.limit.ticks(now_ns)

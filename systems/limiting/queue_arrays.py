@@ -22,7 +22,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, TIMER, Elements, Rule, too_late
+from systems.limiting.queue_common import ELEMENT_BYTES, IDENTITIES, TIMER, Elements, Rule, queue_bytes, too_late
 from systems.parts.gossip import Rounds
 from systems.parts.user_key import MODEL_BYTES, user_key
 
@@ -77,7 +77,8 @@ class ArrayNode:
         self._table = np.zeros(1 << 7, np.int32)
         self._lists = np.zeros((count, 1 << 6), np.int32)
         terms = rule.limit.capacity, rule.life_ticks, rule.step_ticks, rule.keep_last, rule.frequency
-        self._rule = np.array([*terms, rule.window, rule.span_ns, count], np.int64)
+        same = IDENTITIES.index(rule.identity)
+        self._rule = np.array([*terms, rule.window, rule.span_ns, rule.apart_ns, same, count], np.int64)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -100,8 +101,14 @@ class ArrayNode:
         return not self._queued.any()
 
     def state_bytes(self) -> int:
-        """Local state and delta states in the model: 32 bytes a user, 16 an element."""
+        """Local state and delta states in the model: 32 bytes a user, 16 an element; or as terms, counted anew."""
         kernel, meta = self.space.kernel, self._meta
+        if self.rule.memory != "columns":
+            delta_users = np.zeros(len(self.neighbours), np.int64)
+            users, elements = kernel.weigh(meta, self._pool, self._users, delta_users)
+            listed = meta[kernel.LOCAL_ELEMENTS] + self._queued.sum()
+            maps = len(self.neighbours), int(meta[kernel.LOCAL_USERS]), delta_users.tolist(), users
+            return queue_bytes(self.rule.memory, maps, int(listed), elements, self.rounds.least_informed)
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
         return MODEL_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
 

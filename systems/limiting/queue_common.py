@@ -10,13 +10,16 @@ import numpy as np
 from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.api import Message
+from systems.parts.erlang_terms import CONS_WORDS, ELEMENT_WORDS, node_words, weight_bytes
 from systems.parts.limit import Limit, limit_of
-from systems.parts.options import span_ns
+from systems.parts.options import choice, span_ns
 from systems.parts.user_key import KEY_BYTES
 
 ELEMENT_BYTES = 16  # birth and death
 TIMER = "gossip"
 _LATEST = 2**62  # instants as they are sent, in ticks or ns: what is added to them still fits in 64 bits
+BIRTHS = {"unique": 1, "clock": 0}  # option births -> ns that births of one node and user are apart, at least
+IDENTITIES = ("exact", "birth", "not-later")  # option identity: what of a delta state its neighbour has sent itself
 COARSE_TICKS_PER_NS = _LATEST // (30 * 86_400 * SECOND_NS)  # 1779: so fine that 30 days of ticks fit
 
 
@@ -37,6 +40,9 @@ class Rule:
     span_ns: int  # w newest elements younger than this are urgent: threshold times gaps
     keep_last: int
     resolution_ns: int
+    apart_ns: int  # between births of one node and user: 1, or 0 where equal readings of the clock are equal births
+    identity: str  # of IDENTITIES
+    memory: str = "columns"  # of parts.erlang_terms.MEMORIES
     literal: frozenset[str] = frozenset()
 
     @property
@@ -50,13 +56,13 @@ class Rule:
         return _LATEST if self.fine else _LATEST // self.limit.ticks_per_ns
 
     def birth_ns(self, now_ns: int, last_birth_ns: int | None) -> int:
-        """The birth of an element added now: the clock's reading, later than every birth in the queue.
+        """The birth of an element added now: the clock's reading, later than every birth in the queue (``apart_ns``).
 
         So births of one node and user differ though instants are equal, and a node whose clock is
         behind still adds at the tail.
         """
         clock = now_ns - now_ns % self.resolution_ns
-        return clock if last_birth_ns is None else max(clock, last_birth_ns + 1)
+        return clock if last_birth_ns is None else max(clock, last_birth_ns + self.apart_ns)
 
 
 @dataclass(frozen=True)
@@ -124,10 +130,10 @@ class Gossiping(Protocol):
         ...
 
 
-def pack(queues: Mapping[bytes, Sequence[tuple[int, int, int]]], rule: Rule) -> Elements | FineElements:
-    """The message that carries ``queues``, see ``Queues``."""
+def pack(queues: Mapping[bytes, Sequence[tuple[int, ...]]], rule: Rule) -> Elements | FineElements:
+    """The message that carries ``queues``, see ``Queues``; what elements have beyond the three stays here."""
     rows = [element for queue in queues.values() for element in queue]
-    births, deaths, origins = zip(*rows, strict=True) if rows else ((), (), ())
+    births, deaths, origins, *_ = zip(*rows, strict=True) if rows else ((), (), ())
     ticks: list[int] = []
     if rule.fine:
         ticks = [death % rule.limit.ticks_per_ns for death in deaths]
@@ -155,6 +161,12 @@ def unpack(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
     rows = iter(zip(births, deaths, origins, strict=True))
     counts = np.frombuffer(columns.counts, "<u4").tolist()
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
+
+
+def queue_bytes(memory: str, maps: tuple[int, int, list[int], int], listed: int, elements: int, linf: bool) -> int:
+    """What a node weighs as Erlang terms: ``maps`` as of ``node_words``; elements in all lists, and different ones."""
+    words = node_words(*maps) + CONS_WORDS * listed + ELEMENT_WORDS * elements
+    return weight_bytes(memory, words, maps[0], linf)
 
 
 class Limited(Protocol):
@@ -201,7 +213,10 @@ def rule_of(
     threshold: str,
     keep_last: int,
     resolution: str,
+    births: str = "unique",
+    identity: str = "not-later",
     true_gaps: bool = False,
+    memory: str = "columns",
     literal: frozenset[str] = frozenset(),
 ) -> Rule:
     """The rule that a config's options make; SpecError for one that is out of range, named with its ``system``.
@@ -209,6 +224,8 @@ def rule_of(
     ``window`` = 0 means a node's share of the bucket, c // n, but at least 1 (Table 4.3; A9).
     ``true_gaps``: w elements have w - 1 gaps; Listing 4.5 divides their span by w (A3).
     """
+    choice(system, "births", births, BIRTHS)
+    choice(system, "identity", identity, IDENTITIES)
     resolution_ns = span_ns(system, "resolution", resolution)
     if limit.token_ticks < limit.ticks_per_ns * resolution_ns:  # a birth could come again after its element's death
         what = f"{system}: rate = {float(limit.rate_rps):g}/s"
@@ -219,4 +236,5 @@ def rule_of(
     window = window or max(1, limit.capacity // max(1, node_count))
     gap_count = window - 1 if true_gaps else window
     urgent_ns = span_ns(system, "threshold", threshold) * gap_count
-    return Rule(limit, life_ticks, step_ticks, frequency, window, urgent_ns, keep_last, resolution_ns, literal)
+    extensions = frequency, window, urgent_ns, keep_last
+    return Rule(limit, life_ticks, step_ticks, *extensions, resolution_ns, BIRTHS[births], identity, memory, literal)

@@ -12,6 +12,7 @@ from systems.limiting.crdt_queue_kernel import (
     ELEMENT,
     GONE,
     HEAD,
+    IDENTITY,
     KEEP_LAST,
     LENGTH,
     LOCAL_ELEMENTS,
@@ -36,6 +37,9 @@ from systems.limiting.crdt_queue_kernel import (
     room,
     trim,
 )
+from systems.limiting.queue_common import IDENTITIES
+
+_BY_BIRTH, _NOT_LATER = IDENTITIES.index("birth"), IDENTITIES.index("not-later")
 
 
 @njit(cache=True)
@@ -165,8 +169,7 @@ def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, 
         if at > 0:
             chained, last = True, pool[base + at - 1, DEATH]
         if _known(pool, base, length, at, births, deaths, first, end):
-            if source >= 0:
-                _unqueue(meta, pool, base, at, births, deaths, first, end, source)
+            _unqueue(meta, pool, rule, base + at, base + length, births, deaths, first, end, source)
             return
     if scratch.shape[0] < length + end - first:
         meta[NEED] = NEED_SCRATCH
@@ -175,9 +178,7 @@ def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, 
     if meta[NEED] != 0:
         return
     base = users[slot, BASE] + users[slot, HEAD]
-    until, filled = _weave(
-        meta, pool, full, step, scratch, base, length, at, births, deaths, first, end, source, chained, last
-    )
+    until, filled = _weave(meta, pool, full, step, scratch, base, length, at, births, deaths, first, end, chained, last)
     grown = filled - (until - at)
     for i in range(length - 1, until - 1, -1):
         for column in range(pool.shape[1]):
@@ -185,6 +186,7 @@ def _merge(meta, pool, users, full, rule, scratch, slot, births, deaths, first, 
     for i in range(filled):
         for column in range(pool.shape[1]):
             pool[base + at + i, column] = scratch[i, column]
+    _unqueue(meta, pool, rule, base + at, base + length + grown, births, deaths, first, end, source)
     users[slot, LENGTH] += grown
     users[slot, CLEAN] = min(users[slot, CLEAN], at)
     meta[LOCAL_ELEMENTS] += grown
@@ -213,23 +215,32 @@ def _known(pool, base, length, at, births, deaths, first, end):
             at += 1
         if at == length or pool[base + at, BIRTH] != births[i] or pool[base + at, DEATH] < deaths[i]:
             return False
+        at += 1
     return True
 
 
 @njit(cache=True)
-def _unqueue(meta, pool, base, at, births, deaths, first, end, source):
-    """What its sender knows as well as we do is not queued for it; all elements are here."""
+def _unqueue(meta, pool, rule, row, until, births, deaths, first, end, source):
+    """What its sender has sent itself, by the rule's identity, is not queued for it; rows from ``row`` on."""
+    if source < 0:
+        return
     column, bit = MASK + source // BITS, 1 << (source % BITS)
-    for i in range(first, end):
-        while pool[base + at, BIRTH] < births[i]:
-            at += 1
-        if pool[base + at, column] & bit and pool[base + at, DEATH] <= deaths[i]:
-            pool[base + at, column] ^= bit
-            meta[QUEUED + source] -= 1
+    while row < until and first < end:
+        if births[first] < pool[row, BIRTH]:
+            first += 1
+            continue
+        i = first
+        while pool[row, column] & bit and i < end and births[i] == pool[row, BIRTH]:
+            later = deaths[i] - pool[row, DEATH]
+            if later == 0 or rule[IDENTITY] == _BY_BIRTH or (later > 0 and rule[IDENTITY] == _NOT_LATER):
+                pool[row, column] ^= bit
+                meta[QUEUED + source] -= 1
+            i += 1
+        row += 1
 
 
 @njit(cache=True)
-def _weave(meta, pool, full, step, scratch, base, length, at, births, deaths, first, end, source, chained, last):
+def _weave(meta, pool, full, step, scratch, base, length, at, births, deaths, first, end, chained, last):
     """Listings 4.2 and 4.3 into ``scratch``, until the rest of the block stays as it is.
 
     Returns the first row that stays, and how many rows ``scratch`` has.
@@ -247,14 +258,11 @@ def _weave(meta, pool, full, step, scratch, base, length, at, births, deaths, fi
         news = not here or death > own
         if first == end and not news:
             break
-        echo = there and source >= 0 and deaths[first] >= death
         scratch[filled, BIRTH] = pool[base + at, BIRTH] if here else births[first]
         scratch[filled, DEATH] = death
         for word in range(words):
             old = pool[base + at, MASK + word] if here else 0
             new = full[word] if news else old
-            if echo and source // BITS == word:
-                new &= ~(1 << (source % BITS))
             if new != old:
                 _tally(meta, new & ~old, word, 1)
                 _tally(meta, old & ~new, word, -1)

@@ -14,7 +14,7 @@ from tests.workloads.common import schedule
 from workloads.data_set import SETS, DataSet, DataSetConfig
 
 MINUTE = 60 * SECOND_NS
-TOTALS = {"A": "68.3", "B-extreme": "21.5", "B-substantial": "3.2", "B-barely": "1.1"}
+TOTALS = {"A": "68.3", "B-extreme": "21.5", "B-substantial": "3.2"}
 
 
 def rejected(data_set, capacity, rate) -> np.ndarray:
@@ -50,11 +50,33 @@ def test_every_user_of_a_is_limited_and_they_differ(seed, capacity):
     assert counts.max() > 5 * counts.min() and counts.max() < 0.5 * counts.sum()
 
 
+@pytest.mark.parametrize("capacity", [150, 300, 600])
+def test_the_barely_limited_user_is_the_nearest_above_what_a_bucket_admits(capacity):
+    fewest, rounded = (schedule("data-set", set="B-barely", capacity=capacity, barely=n) for n in ("1.06c", "1.1c"))
+    assert len(fewest.columns().at_ns) == int(1.06 * capacity) + 1 and len(rounded.columns().at_ns) == 1.1 * capacity
+    assert rejected(fewest, capacity, str(Fraction(capacity, 1000))).sum() in (1, 2)
+
+
+def test_half_of_a_users_requests_of_a_fall_within_20_s():
+    for bursts, low, high in (("", 0.5, 0.65), ("0", 0.06, 0.2), ("1", 1.0, 1.0)):
+        at_ns, user, _, _ = schedule("data-set", set="A", bursts=bursts).columns()
+        shares = []
+        for index in range(10):
+            mine = at_ns[user == index]
+            ends = np.searchsorted(mine, mine + 20 * SECOND_NS, side="left")
+            shares.append((ends - np.arange(len(mine))).max() / len(mine))
+        assert low <= min(shares) and max(shares) <= high, (bursts, shares)
+    with pytest.raises(SpecError, match="bursts"):
+        DataSetConfig(set="A", bursts="half")
+    with pytest.raises(SpecError, match="bursts"):
+        DataSetConfig(set="B-extreme", bursts="0.5")
+
+
 def test_users_of_b_are_limited_as_their_names_say():
     found = {name: int(rejected(schedule("data-set", set=name), 300, "0.3").sum()) for name in SETS if name[0] == "B"}
     # What a full bucket admits in a minute is 318; the extreme and the substantial user keep it empty.
     assert found["B-extreme"] in (6450 - 318, 6450 - 317) and found["B-substantial"] in range(960 - 318, 960 - 313)
-    assert 330 - 318 <= found["B-barely"] <= 20 and found["B-not-limited"] == 0
+    assert found["B-barely"] in (1, 2) and found["B-not-limited"] == 0
 
 
 def test_not_limited_is_fixed_spacing_below_the_refill_rate():

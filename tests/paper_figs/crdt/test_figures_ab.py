@@ -121,14 +121,14 @@ def test_late_admissions(spark: Any) -> None:
 def curve(variant: str, offered: float, rejected: float) -> list[dict[str, Any]]:
     names = ("rejected_count", "offered_count", "gap_count")
     return [
-        {"variant": variant, "t_s": float(t), **dict(zip(names, (rejected * t / 60, offered * t, 0.0), strict=True)),
+        {"variant": variant, "capacity": 300, "t_s": float(t), **dict(zip(names, (rejected * t / 60, offered * t, 0.0), strict=True)),
          **{f"{name}_std": 1.0 for name in names}}
         for t in range(61)
     ]  # fmt: skip
 
 
 def precision_tables(rejected: float) -> dict[str, pd.DataFrame]:
-    rows = [{"variant": variant, "data_set": "B", "repetition": n, "rejected_ratio": 0.9 if rejected else None,
+    rows = [{"variant": variant, "data_set": "B", "capacity": 300, "repetition": n, "rejected_ratio": 0.9 if rejected else None,
              "area_ratio": 0.9 if rejected else None, "false_admit_count": rejected, "false_reject_count": 0,
              "excess_tokens": 0.0} for variant in (COUNTER, FL) for n in (0, 1)]  # fmt: skip
     runs = pd.DataFrame(rows)

@@ -56,6 +56,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"refill_cap": "literal", "whole_tokens": False, "rate": "1/3"},
     {"overlay": "ring", "choice": "all", "rate": "0.333333"},
     {"push": "broadcast", "rate": "2.5"},
+    {"memory": "shared"},
+    {"memory": "process", "phase": "aligned"},
 ]
 
 

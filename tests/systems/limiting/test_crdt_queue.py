@@ -34,6 +34,9 @@ CONFIGS = st.builds(
     threshold=st.sampled_from(["100ms", "2400ms"]),
     keep_last=st.sampled_from([0, 0, 1, 4]),
     resolution=st.sampled_from(["1ns", "10ms"]),
+    births=st.sampled_from(["unique", "clock"]),
+    identity=st.sampled_from(["exact", "birth", "not-later"]),
+    memory=st.sampled_from(["columns", "shared", "process"]),
 )
 
 
@@ -98,6 +101,7 @@ def test_one_node_is_a_token_bucket(capacity: int, rate: str, steps: list[tuple[
         {"frequency": True, "linf": True, "window": 3},
         {"capacity": 5, "rate": "1", "keep_last": 3, "choice": "all"},
         {"rate": "0.123457"},
+        {"frequency": True, "resolution": "1ms", "births": "clock", "identity": "birth", "memory": "process"},
     ],
 )
 def test_it_conforms(options: dict[str, Any]) -> None:

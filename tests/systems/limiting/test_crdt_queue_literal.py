@@ -85,7 +85,8 @@ def test_refilling_drops_the_dead_and_as_printed_the_living() -> None:
 def test_duplicates_are_removed_only_where_the_sender_knows_our_death() -> None:
     ours, received = elements((1, 21), (2, 61), (3, 81)), elements((1, 21), (2, 41))
     assert remove_duplicates(ours, received) == ours[1:]
-    assert remove_duplicates(ours, received, whatever_death=True) == ours[2:]
+    assert remove_duplicates(ours, received, "birth") == ours[2:]
+    assert remove_duplicates(received, ours) == [] and remove_duplicates(received, ours, "exact") == received[1:]
 
 
 # --- merging is a join, until something is forgotten --------------------------------------------
@@ -273,7 +274,7 @@ def test_births_of_two_nodes_collide_unless_the_node_is_in_the_key() -> None:
     [
         {},
         {"frequency": True, "window": 2, "linf": True, "literal_priorities": True},
-        {"key": "birth-node", "literal_echo": True, "literal_keep_sent": True, "frequency": True},
+        {"key": "birth-node", "identity": "birth", "literal_keep_sent": True, "frequency": True},
         {"literal_refill": True, "literal_threshold": True, "frequency": True, "window": 2},
     ],
 )
