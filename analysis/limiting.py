@@ -171,8 +171,9 @@ def netted(requests: DataFrame, oracles: DataFrame, runs: DataFrame) -> DataFram
         theirs, ["request_id", "oracle_run_id"]
     )
     more = F.when(F.col("decision") == "lost", 0).otherwise(admitted - F.col("there"))
-    by = ["run_id", "user", F.expr("intended_at_ns div span_ns").alias("span")]
-    sums = pairs.groupBy(*by).agg(F.sum(more).alias("more"), F.count("*").alias("count"))
+    sums = pairs.groupBy("run_id", "user", F.expr("intended_at_ns div span_ns").alias("span")).agg(
+        F.sum(more).alias("more"), F.count("*").alias("count")
+    )
     over, under = (F.sum(F.greatest(F.lit(0), sign * F.col("more"))) / F.sum("count") for sign in (1, -1))
     return sums.groupBy("run_id").agg(over.alias("over_admission_share"), under.alias("false_rejection_share"))
 

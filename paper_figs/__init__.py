@@ -81,6 +81,7 @@ FIGURES = {
     "link-accuracy": "paper_figs.beyond.link_accuracy:FIGURE",
     "fidelity": "paper_figs.beyond.fidelity:FIGURE",
     "serf-model": "paper_figs.beyond.serf_model:FIGURE",
+    "limiters-live": "paper_figs.beyond.plane_live:FIGURE",
     "crdt-wan": "paper_figs.beyond.crdt_wan:FIGURE",
     "redis-wan": "paper_figs.beyond.redis_wan:FIGURE",
 }

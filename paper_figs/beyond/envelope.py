@@ -5,6 +5,8 @@ of all settings, those stay whose larger error is below that of every one that s
 other requests, judge them.
 """
 
+import numpy as np
+
 from paper_figs.beyond.limiters import is_tuned, order_of
 from paper_figs.intervals import interval_table
 from paper_figs.light import Frame
@@ -25,7 +27,8 @@ def envelopes(runs: Frame) -> Frame:
     """
     runs = runs[runs.name.isin(order_of(runs.name)) & (runs.delay == 1) & (runs.loss == 0) & (runs["skew"] == "0ms")]
     runs = runs[runs.nodes == runs.nodes.mode().iloc[0]] if len(runs) else runs
-    runs = runs[[is_tuned(*run) for run in zip(runs.name, runs.overlay, strict=True)]]
+    tuned = [is_tuned(*run) for run in zip(runs.name, runs.overlay, strict=True)]
+    runs = runs[np.array(tuned, bool)]
     tuning, judging = runs[runs.repetition == TUNING], runs[runs.repetition != TUNING]
     kept = chosen(tuning)
     rows = []

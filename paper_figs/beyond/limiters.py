@@ -74,7 +74,7 @@ def point(name: str, load: Load, nodes: int, cities: str, faults: Faults = (), *
     ``varied``: the period, the overlay, the skew of clocks, its knobs, and options of the topology
     (``loss_probability=0.1``).
     """
-    limiter = LIMITERS[name]
+    limiter = LIMITERS.get(name, Limiter(name))
     period, overlay, skew = varied.pop("period", PERIOD), varied.pop("overlay", ""), varied.pop("skew", "")
     knobs = {option: varied.pop(option, values[0]) for option, values in limiter.knobs.items()}
     options = {**limiter.options, **{option: value for option, value in knobs.items() if value != "full-mesh"}}
@@ -89,7 +89,7 @@ def point(name: str, load: Load, nodes: int, cities: str, faults: Faults = (), *
     return _spec(limiter.system, options, load, "wan", {"nodes": nodes, "cities": cities, **varied}, faults, study)
 
 
-def settings_of(name: str, periods: Sequence[str]) -> list[dict[str, str]]:
+def settings_of(name: str, periods: Sequence[str]) -> list[Options]:
     """What is tried of a limiter: its periods times its knobs, as ``point`` takes them."""
     limiter = LIMITERS[name]
     tuned = {"period": tuple(periods), **limiter.knobs} if limiter.period else limiter.knobs
@@ -107,10 +107,13 @@ def works(spec: RunSpec, load: Load) -> bool:
 
     Static shares of fewer tokens than there are nodes leave some with none.  Who looks back, or lends, for longer than
     a third of the run has hardly begun when it ends.  Who gossips tells one neighbour a round: news that takes longer
-    than c/r to reach all is of tokens that are back by then.
+    than c/r to reach all is of tokens that are back by then.  A queue forgets sooner: a token that was taken alone is
+    back after 1/r, and if more than n/2 of them (ours) come and go between two rounds, nobody hears of most.
     """
     nodes, gossip = int(spec.topology_options["nodes"]), str(spec.system_options.get("gossip", "0s"))
     if (nodes - 1) * duration_ns(gossip) > load.capacity / rational(load.rate) * SECOND_NS:
+        return False
+    if spec.system == "crdt-queue" and duration_ns(gossip) / SECOND_NS * rational(load.rate) > nodes / 2:
         return False
     if load.capacity < nodes:
         return spec.system in ("centralised", "crdt-counter", "crdt-queue", "sliding-log")

@@ -72,7 +72,7 @@ def loads_of(options: Options, nodes: int) -> list[Load]:
             if option.help.startswith("log: ") and options[option.name] != option.default:
                 raise SpecError(f"--{option.name} without a log", "give --log FILE, too")
         limits = {limit: USERS} if limit else LIMITS
-        return [_synthetic(*each, users, nodes) for each, users in limits.items()]
+        return [synthetic(*each, users, nodes) for each, users in limits.items()]
     path = str(Path(options["log"]).absolute())
     try:
         digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
@@ -97,7 +97,7 @@ def _limit(text: str) -> tuple[int, str] | None:
     return limit
 
 
-def _synthetic(capacity: int, rate: str, users: int, nodes: int) -> Load:
+def synthetic(capacity: int, rate: str, users: int, nodes: int) -> Load:
     """Poisson users whose requests reach some nodes more often than others.
 
     Frequency analysis: a node tells of those at once who ask it for more than its share of the rate, r / n.
@@ -126,7 +126,7 @@ def _from_log(
     options["spread"] = part.was_spread  # as a factor, so that the figure can say it
     requests = part.columns()
     capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
-    threshold, span_s = _threshold(requests, capacity, rate, nodes), float(requests.at_ns[-1]) / SECOND_NS
+    threshold, span_s = _threshold(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
     return Load("request-log", options, (path,), capacity, rate, threshold, span_s)
 
 

@@ -41,6 +41,17 @@ def precision(rows, oracle_rows):
     }
 
 
+def netted(rows, oracle_rows, capacity, rate):
+    """(over, under): of each user's c/r the difference of admissions, request by request."""
+    theirs = {row["request_id"]: row["decision"] == "admit" for row in oracle_rows}
+    spans = {}
+    for row in rows:
+        span = row["user"], Fraction(row["intended_at_ns"], SECOND_NS) // (capacity / Fraction(rate))
+        more = 0 if row["decision"] == "lost" else (row["decision"] == "admit") - theirs[row["request_id"]]
+        spans[span] = spans.get(span, 0) + more
+    return tuple(sum(max(0, sign * more) for more in spans.values()) / len(rows) for sign in (1, -1))
+
+
 def worst_excess(rows, capacity, rate):
     """(tokens, user): every pair of instants of every user is an interval."""
     worst = (Fraction(0), None)

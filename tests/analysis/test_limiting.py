@@ -126,6 +126,19 @@ def test_precision_is_that_of_the_twin(requests_frame, oracles_frame, seed):
         assert row == pytest.approx(wanted, rel=1e-12, nan_ok=True)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_netted_errors_are_those_of_the_twin(requests_frame, oracles_frame, frame_of, seed):
+    tables = random_requests(seed)
+    oracles, limits = {"a": "d", "b": "d", "c": "a", "d": "d"}, {"a": "3/10", "b": "0.5", "c": "2", "d": "0.3"}
+    factors = [[("system.capacity", "2"), ("system.rate", rate)] for rate in limits.values()]
+    runs = frame_of("runs", {"run_id": list(limits), "factors": factors})
+    found = collect(limiting.netted(requests_frame(tables), oracles_frame(oracles), runs), ["run_id"])
+    assert list(found["run_id"]) == sorted(oracles)
+    for row in found.itertuples():
+        wanted = twins.netted(tables[row.run_id], tables[oracles[row.run_id]], 2, limits[row.run_id])
+        assert (row.over_admission_share, row.false_rejection_share) == pytest.approx(wanted, rel=1e-12)
+
+
 def decided(run, arrivals, deciders):
     """Rows of a user whose request at ``(second, node)`` is decided by that node's bucket, as GCRA does."""
     full_at, rows = {}, []

@@ -21,7 +21,7 @@ def ratebed(*words: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.skipif(not NASA.is_file(), reason="the real logs are not beside the checkout")
 def test_all_limiters_run_on_the_real_log(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("run", "limiters-plane", "--log", str(NASA), "--limit", "auto", "--duration", "20s", "--nodes", "3")
+    words = ("run", "limiters-plane", "--log", str(NASA), "--limit", "auto", "--duration", "1min", "--nodes", "3")
     done = ratebed(*words, "--scale", "tiny", "--out", str(out))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     folder = out / "tables" / "limiters-plane"

@@ -8,7 +8,7 @@ import pytest
 
 from core.errors import SpecError
 from paper_figs.beyond import plane
-from paper_figs.beyond.load import THRESHOLD, Load, load_of
+from paper_figs.beyond.load import REFILLS, THRESHOLD, Load, loads_of
 from workloads import load
 from workloads.auto_limit import centrally_admitted
 
@@ -41,12 +41,19 @@ def bursty(folder: Path) -> str:
     return written(folder, HEADER + "".join(f"u{int(at * 10) % 7},{at}\n" for at in instants))
 
 
-def test_without_a_log_the_load_is_synthetic_and_its_limit_scales() -> None:
-    usual, smaller = load_of(options(), 8), load_of(options(limit="15,0.015"), 8)
-    assert (usual.workload, usual.inputs, usual.capacity, usual.rate) == ("data-set", (), 30, "0.03")
-    assert len(columns_of(usual).at_ns) == 1000 == 2 * len(columns_of(smaller).at_ns)
-    rejected = 1 - centrally_admitted(*columns_of(usual)[:3], 30, "0.03").mean()
-    assert 0.05 < rejected < 0.5, "the limit bites"
+def load_of(options: dict[str, Any], nodes: int) -> Load:
+    """The usual one."""
+    return loads_of(options, nodes)[0]
+
+
+def test_without_a_log_loads_are_synthetic_and_steady() -> None:
+    loads = loads_of(options(), 8)
+    assert {each.workload for each in loads} == {"requests"} and len({each.capacity for each in loads}) == 3
+    assert [each.options["users"] for each in loads].count(1) == 1, "one aggregate"
+    for each in loads:
+        assert float(each.rate) * each.span_s / each.capacity >= 3 and each.duration == f"{each.span_s}s"
+    (given,) = loads_of(options(limit="15,0.5"), 8)
+    assert (given.capacity, given.rate, given.span_s) == (15, "0.5", 30 * REFILLS)
 
 
 def test_the_busiest_window_is_found(tmp_path: Path) -> None:
