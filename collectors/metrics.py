@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """What a sample's value is.  ``unit``: ns, bytes, count, rps or score · ``source``: who samples it."""
+    """What a sample's value is.  ``unit``: ns, bytes, count, rps, ratio or score · ``source``: who samples it."""
 
     unit: str
     meaning: str
@@ -48,6 +48,7 @@ METRICS: dict[str, Metric] = {
     "migration_ns": Metric("ns", "from the command to release a unit until it is owned anew", _PLACEMENT),
     "migration_with_wait_ns": Metric("ns", "the same from the decision on", _PLACEMENT),
     "monitoring_bytes": Metric("bytes", "of a broker's load report", _PLACEMENT),
+    "utilisation_ratio": Metric("ratio", "of the resource that a broker uses most: see its report", _PLACEMENT),
     "client_downtime_ns": Metric("ns", "from a connection's close to the next", _PLACEMENT),
     "unanswered_count": Metric("count", "a Serf agent did not say where; a limiter decided without its server", _LIVE),
     "early_open_count": Metric("count", "1: a broker had a topic before the last one had drained it", _LIVE),

@@ -2,21 +2,23 @@
 
 Ours.  All clients are in New York, and want up to three times what its broker can send out; other cities' are idle.
 New topics are placed near their clients (ePulsar, AllPairs) or by hash (Pulsar); Algorithm 1 then has to shed (3.4.3).
+Above, overload is a rate of messages; in (h) it is 85 % of a broker's processor, memory or network, each by itself.
 """
 
 from analysis.verdicts import t_interval
-from core.records import Options
+from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
-from paper_figs.drawing import INK, beside, label, marks, mean_lines, title
+from paper_figs.drawing import INK, beside, curve, label, marks, mean_lines, title
 from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPORT_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above, rule_key
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import with_point
-from paper_figs.style import Style, looks_of, style_of
+from paper_figs.style import Dashes, Style, looks_of, style_of
+from systems.parts.topic_placement import UTILISATION
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
@@ -43,7 +45,17 @@ CITY_LOOKS = {
 WORST = Style("the worst (lines: mean)", "#555555", "o", "-", is_open=True)
 RULE_LOAD, RULE_BOUNDS_MS = 2.0, (100, 65, 50)  # over all cities but New York messages take 49 ms and more
 END_S, LAST_S = 75, 20
+PERIODS: Json = {"probe": "5s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
 STARTED = ({"kind": "crash", "at": "1ms", "node": "manager1"}, {"kind": "restart", "at": "1600ms", "node": "manager1"})
+FULL_TOPICS, FULL_RPS = 18, 60.0  # of (h): four topics take 80 % of a machine, and five all of it
+FULL_MESSAGES = 5 * FULL_RPS
+RESOURCES: dict[str, Options] = {
+    "processor": {"out_rps": FULL_MESSAGES},
+    "memory": {"memory_bytes": 5.0 * 2**20},  # an open topic takes 1 MiB
+    "network": {"network_bytes": 1_000.0 * FULL_MESSAGES},
+}
+DASHES: dict[str, Dashes] = {"processor": "-", "memory": "--", "network": ":"}
+SHEDDING = ("pulsar", "epulsar")
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
@@ -53,15 +65,25 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     grid = [_point(system, bound_ms, load) for bound_ms in bounds_ms for system in SYSTEMS for load in loads]
     rule_bounds_ms = scale.pick(tiny=(), quick=RULE_BOUNDS_MS)
     rules = [_point("epulsar", bound_ms, RULE_LOAD, **RULES[rule]) for bound_ms in rule_bounds_ms for rule in RULES]
-    return [*grid, *(point for point in rules if point not in grid)]
+    resources = scale.pick(tiny=("processor",), quick=tuple(RESOURCES))
+    full = [_full(system, resource) for resource in resources for system in SHEDDING]
+    return [*grid, *(point for point in rules if point not in grid), *full]
+
+
+def _full(system: str, resource: str) -> RunSpec:
+    """A machine that is full in one respect; the rate of messages is no overload."""
+    offered = {"topics": FULL_TOPICS, "sites": len(CITIES), "placement": "home", "bound": "400ms"}
+    offered["rate_rps"] = FULL_RPS
+    study = {"duration": f"{END_S}s", "window": "5s", "faults": list(STARTED), **RESOURCES[resource]}
+    place = ("us-cities", {"cities": ", ".join(CITIES)})
+    return placed(system, ("static-topics", offered), place, study, **PERIODS)
 
 
 def _point(system: str, bound_ms: int, load: float, **options: object) -> RunSpec:
     offered = {"topics": TOPICS, "sites": len(CITIES), "placement": "home", "bound": f"{bound_ms}ms"}
     offered["rate_rps"] = load * OUT_RPS / TOPICS
     study = {"duration": f"{END_S}s", "window": "5s", "out_rps": OUT_RPS, "faults": list(STARTED)}
-    periods = {"probe": "5s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
-    settings: Options = {**periods, "out_maximum_rps": MARK * OUT_RPS, **options}
+    settings: Options = {**PERIODS, "out_maximum_rps": MARK * OUT_RPS, **options}
     place = ("us-cities", {"cities": ", ".join(CITIES)})
     return placed(system, ("static-topics", offered), place, study, **settings)
 
@@ -71,12 +93,19 @@ def tables(data: Data) -> FigureTables:
 
     Of the messages born in the last seconds: the share in the bound, mean and largest latency; moves: migrations, and
     those in the second half.  ``places``: system, rule, bound, load, repetition, city, topics: at the end.
+    ``resources``: see there.
     """
     from pyspark.sql import functions as f
 
     from analysis.placement import topic_windows
 
-    named = {"bound": "workload.bound", "rate_rps": "workload.rate_rps", "stay": "system.stay", "guard": "system.guard"}
+    named = {
+        "bound": "workload.bound",
+        "topics_offered": "workload.topics",
+        "rate_rps": "workload.rate_rps",
+        "stay": "system.stay",
+        "guard": "system.guard",
+    }
     every = topic_windows(data.table("topic_windows"), data.table("topic_latency"))
     mean_ms = f.sum(f.col("mean_ns") * f.col("message_count")) / f.sum("message_count") / 1e6
     last = every.where(f.col("at_ns") >= (END_S - LAST_S) * SECOND_NS).groupBy("run_id")
@@ -92,6 +121,7 @@ def tables(data: Data) -> FigureTables:
     places = with_point(data, on, named)
     places["city"] = [CITIES[number - 1] for number in places.number]
     key = ["system", "rule", "bound", "load", "repetition"]
+    runs, places = (frame[frame.topics_offered != FULL_TOPICS].copy() for frame in (runs, places))
     for frame in (runs, places):
         frame["rule"] = [
             (UNGUARDED if isinstance(guard, str) else PUBLIC) if stay is False else PAPERS
@@ -100,7 +130,31 @@ def tables(data: Data) -> FigureTables:
         frame["load"] = (frame.rate_rps * TOPICS / OUT_RPS).round(6)
     runs = runs[[*key, "in_bound", "mean_ms", "worst_ms", "moves", "late_moves"]]
     places = places[[*key, "city", "topics"]].sort_values([*key, "city"], ignore_index=True)
-    return {"runs": runs.sort_values(key, ignore_index=True), "places": places}
+    return {"runs": runs.sort_values(key, ignore_index=True), "places": places, "resources": resources(data, moves)}
+
+
+def resources(data: Data, moves: SparkFrame) -> Frame:
+    """Of the runs in which a resource is scarce: system, resource, repetition, at_s, used (share), moves (of the run).
+
+    ``used``: of the fullest broker, the most of each two seconds.
+    """
+    from pyspark.sql import functions as f
+
+    at_s = (2 * f.floor(f.col("at_ns") / (2 * SECOND_NS))).alias("at_s")
+    told = data.samples.where("metric = 'utilisation_ratio'").groupBy("run_id", at_s)
+    most = told.agg(f.max("value").alias("used")).join(moves.select("run_id", "moves"), "run_id", "left").fillna(0)
+    rows = with_point(
+        data,
+        most,
+        {"topics": "workload.topics", **{of: f"study.{of}" for options in RESOURCES.values() for of in options}},
+    )
+    rows = rows[rows.topics == FULL_TOPICS]
+    rows["resource"] = [
+        next(name for name, options in RESOURCES.items() if options.items() <= row.items())
+        for row in rows.to_dict("records")
+    ]
+    columns = ["system", "resource", "repetition", "at_s", "used", "moves"]
+    return rows[columns].sort_values(columns[:4], ignore_index=True)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -127,12 +181,31 @@ def draw(tables: FigureTables) -> Drawing:
     by_rule = tables["runs"]
     _draw_moves(axes[3], by_rule[(by_rule["load"] == RULE_LOAD) & (by_rule.system == "epulsar")])
     for panel in axes[7::4]:
-        panel.set_axis_off()
+        _draw_resources(panel, tables["resources"])
     lines = [*map(key, looks_of(SYSTEMS).values()), key(WORST, line=False)]
     areas = [bar_key(look) for look in (*CITY_LOOKS.values(), *RULE_LOOKS.values())]
     lines += [rule_key("bound; what one broker takes"), key(RUN, line=False)]
+    lines += [key(Style(f"(h) {name}", "#555555", "", dashes), marker=False) for name, dashes in DASHES.items()]
     legend_above(sheet, [*lines, *areas], columns=5, below=True)
     return sheet
+
+
+def _draw_resources(axes: Axes, resources: Frame) -> None:
+    """How full the fullest broker is over time, a line a system and resource; at its end, moves of a run."""
+    for system, below in zip(SHEDDING, (-10, 3), strict=True):
+        for resource, dashes in DASHES.items():
+            part = resources[(resources.system == system) & (resources.resource == resource)]
+            if part.empty:
+                continue
+            used = 100 * part.groupby("at_s").used.mean()
+            curve(axes, used.index, used, style_of(system)._replace(dashes=dashes), width=1.2)
+        mine = resources[resources.system == system]
+        if len(mine):
+            last = 100 * mine[mine.at_s > END_S / 2].used.mean()
+            label(axes, f"moves: {mine.moves.mean():.0f}", (END_S, last), style_of(system).colour, (-22, below), size=7)
+    drawing.rule(axes, 100 * UTILISATION, text="85 %")
+    axes.set(xlabel="time (s)", ylabel="fullest broker (%)", ylim=(0, 112))
+    title(axes, "(h) full by one resource, fullest broker")
 
 
 def _draw_moves(axes: Axes, runs: Frame) -> None:
@@ -196,6 +269,11 @@ NOTES = (
     "queues. ePulsar's expectation counts the access twice (81 ms over Chicago, which takes 49; 56 ms over New "
     "York): under a bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems "
     "to meet the bound all are candidates; a topic that leaves in any case then moves as often as its guard lets it. "
+    f"(h), any broker within the bound: {FULL_TOPICS} topics of {FULL_RPS:g} messages/s, of which four take 80 % of "
+    "one resource of a broker and five all of it; rates alone are no overload. Pulsar's hash gives one more than four, "
+    "and the least loaded takes what is too much. ePulsar's nearest brokers fill each other in turn, though all would "
+    "have room: the 85 % rule says who is full, and not who would be with one topic more. The lines of the three "
+    "resources lie on each other. "
     "Lines of (a), (b), (d), (e): means with 95 % intervals over repetitions, those of (a) and (d) set side by side."
 )
 TITLE = "Placement when the best site is full"

@@ -6,18 +6,21 @@ from typing import NamedTuple
 
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
-from core.limits import HostCount, RoundCount, Rps
+from core.limits import Factor, HostCount, RoundCount, Rps
 from core.records import Json, Sample
 from core.units import duration_ns
 from studies.api import check_least
 from systems.api import Message, System
 from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
+from testbed.brokers.machine import BrokerMachine
 from testbed.faults import Fault, Handover, read_faults
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
 from testbed.trust.evidence import NOTHING, RunEvidence
+
+BROKER = BrokerMachine()
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,10 @@ class Config:
     access: str = "8ms"  # ours: client to its site, one way; ePulsar does not say (LTE)
     warm_up_rounds: RoundCount = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
     out_rps: Rps = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
+    cores: Factor = BROKER.cores  # of a broker's machine, as the next three (3.4.2; 5.4): live
+    memory_bytes: Factor = BROKER.memory_bytes
+    network_bytes: Factor = BROKER.network_bytes  # ours: a second, each way
+    topic_bytes: Factor = BROKER.topic_bytes  # ours: of the memory, modelled
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
     bookies: HostCount = 0  # nodes that a message is written to before it goes on (3.5); 0: topics are not persistent
@@ -52,8 +59,9 @@ class Config:
             raise SpecError(what, "give at least 1, and at most as many as there are bookies")
         choice("study placement", "bookie_site", self.bookie_site, ("same", "any"))
         check_least("placement", self, warm_up_rounds=0)
-        if not self.out_rps > 0:
-            raise SpecError(f"study placement: out_rps = {self.out_rps}", "give a rate above 0")
+        for name in ("out_rps", *BrokerMachine.__struct_fields__):
+            if not getattr(self, name) > 0:
+                raise SpecError(f"study placement: {name} = {getattr(self, name)}", "give a value above 0")
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,11 @@ class PlacementRequest:
     def duration_ns(self) -> int:
         """Length of the run."""
         return duration_ns(self.rule.duration)
+
+    @cached_property
+    def machine(self) -> BrokerMachine:
+        """What each broker has."""
+        return BrokerMachine(*(getattr(self.rule, name) for name in BrokerMachine.__struct_fields__))
 
     @cached_property
     def access_ns(self) -> int:

@@ -81,6 +81,7 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
         servers.zookeeper.at,
         asked.config.span("session"),
         {name: server.reached_at() for name, server in servers.serf.servers.items()},
+        asked.machine,
     )
 
 

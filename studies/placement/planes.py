@@ -26,7 +26,7 @@ def placement_plane(loop: Loop, around: Surroundings, report: Report, count_sent
     if name in script.brokers:
         kept = Subscriptions(script.store_at, script.session_ns / SECOND_NS)
         control = ControlAt(script.brokers[name].control_port, script.token)
-        return TopicPlane(loop, name, control, report, kept, events_file(folder, name))
+        return TopicPlane(loop, name, control, report, kept, events_file(folder, name), script.machine)
     if name in script.clients:
         return ClientPlane(loop, script, name, report, folder)
     return NoPlane(name)

@@ -12,6 +12,7 @@ import msgspec
 from core.clients import Joined, Moved, Role
 from studies.placement.asked import PlacementRequest
 from systems.placement.messages import AtSite, Wanted
+from testbed.brokers.machine import BrokerMachine
 from testbed.nodes.planes import ServerAt
 
 
@@ -68,6 +69,7 @@ class Script(msgspec.Struct, frozen=True):
     store_at: ServerAt  # its ZooKeeper
     session_ns: int
     serf: dict[str, ServerAt]  # agent -> its RPC
+    machine: BrokerMachine  # of each broker
 
     def spans_ns(self, client: str, topic: str, role: Role) -> list[tuple[int, int]]:
         """When a client is on a topic; what has no end ends with the run."""

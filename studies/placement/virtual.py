@@ -38,8 +38,8 @@ def check(testbed: Testbed, asked: PlacementRequest) -> None:
 def run(asked: PlacementRequest) -> PlacementJournal:
     """Deploy the system with the clients, and let happen what is to happen."""
     topology, until_ns = asked.topology, asked.duration_ns
-    brokers = topology.node_names("broker")
-    plane = VirtualTopicPlane(asked.load, brokers, asked.happenings)
+    brokers = cast_of(topology.node_names()).brokers
+    plane = VirtualTopicPlane(asked.load, brokers, asked.happenings, asked.machine, asked.rule.out_rps)
     network = Network(topology, asked.seed, asked.system.transport)
     loop = EventLoop(_boot(asked), network, asked.system.messages, plane, keep_steps=asked.rule.record)
     for client, deed in deeds_of(asked):

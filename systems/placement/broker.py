@@ -50,6 +50,7 @@ from systems.placement.messages import (
     Subscribed,
     Traffic,
     Unsubscribed,
+    Used,
     WhereAmI,
     Write,
 )
@@ -93,6 +94,7 @@ class BrokerNode:
         self._coordinate: Coordinate | None = None
         self._clients: dict[str, Coordinate] = {}  # where clients said they are
         self._rates: dict[str, Rates] = {}  # by topic
+        self._utilisation = 0.0  # of the resource that is used most (3.4.2)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -113,6 +115,9 @@ class BrokerNode:
                 return [*self._report(), SetTimer("report", due_at_ns + self.report_ns)]
             case Report(Traffic(topic, in_rps, out_rps)):
                 self._rates[topic] = Rates(in_rps, out_rps)
+                return []
+            case Report(Used(processor, memory, network)):
+                self._utilisation = max(processor, memory, network)
                 return []
             case Report(Drained(topic)):
                 return self._drained(topic)
@@ -283,8 +288,13 @@ class BrokerNode:
                 units[name] = self.strategy.record(self._where(unit), self._coordinate, total)
         everything = [self._rates.get(topic, Rates()) for unit in self._units.values() for topic in unit.topics]
         out_rps = sum(rate.out_rps for rate in everything)
-        value = msgspec.json.encode(BrokerReport(self._coordinate, out_rps, units)).decode()
-        return [Send(self.store, Write(LOADS + self.node_id, value)), Sample("monitoring_bytes", len(value))]
+        utilisation = round(self._utilisation, 3)
+        value = msgspec.json.encode(BrokerReport(self._coordinate, out_rps, units, utilisation)).decode()
+        return [
+            Send(self.store, Write(LOADS + self.node_id, value)),
+            Sample("monitoring_bytes", len(value)),
+            Sample("utilisation_ratio", utilisation),
+        ]
 
     def _where(self, unit: _Unit) -> Clients:
         """The coordinates of the unit's producers and consumers, as far as they are known."""

@@ -13,7 +13,7 @@ from systems.placement.cast import STORE, cast_of
 from systems.placement.client import ClientNode
 from systems.placement.invariants import INVARIANTS
 from systems.placement.manager import ManagerNode
-from systems.placement.messages import MESSAGES, AtSite, Drained, Traffic, Wanted
+from systems.placement.messages import MESSAGES, AtSite, Drained, Traffic, Used, Wanted
 from systems.placement.monitoring import Strategy
 from systems.placement.options import Options
 from systems.placement.store import StoreNode
@@ -40,6 +40,7 @@ REHEARSAL = Rehearsal(
             for n in range(1, 6)
             for broker in ("broker1", "broker2")
         ),
+        (5 * SECOND_NS, "broker1", Used(0.9, 0.1, 0.2)),
         (8 * SECOND_NS, "two", Wanted("topic", Role.CONSUMER, wanted=False)),
     ),
 )
@@ -78,7 +79,7 @@ def system(
         nodes=nodes,
         messages=MESSAGES,
         transport=Transport.STREAM,
-        inputs=(AtSite, Wanted, Traffic, Drained),
+        inputs=(AtSite, Wanted, Traffic, Used, Drained),
         rehearsal=REHEARSAL,
         invariants=INVARIANTS,
         plane="studies.placement.planes:placement_plane",

@@ -241,6 +241,15 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Used:
+    """To a broker, of its machine: shares of processor, memory and network in use since the last report, 0 to 1."""
+
+    processor: float
+    memory: float
+    network: float
+
+
+@dataclass(frozen=True)
 class Drained:
     """To a broker, of its data plane: all that a fenced topic had accepted is delivered."""
 

@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
+from collectors import procfs
 from core.errors import MachineError, SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
-from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed
+from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed, Used
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
+from testbed.brokers.machine import BrokerMachine, Spent, used
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import ControlAt, Plane, ServerAt, Surroundings
 from testbed.servers.zookeeper import kazoo_client
@@ -171,9 +173,19 @@ class TopicPlane(BrokerPlane):
     ``drained``, and ``left``: messages that were not delivered in time, a number more.
     """
 
-    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, kept: Subscriptions, events: Path):
+    def __init__(
+        self,
+        loop: Loop,
+        name: str,
+        control: ControlAt,
+        report: Report,
+        kept: Subscriptions,
+        events: Path,
+        machine: BrokerMachine,
+    ):
         super().__init__(loop, name, control, report)
-        self._kept = kept
+        self._kept, self._machine = kept, machine
+        self._spent: tuple[int, Spent] | None = None  # at the last report: monotonic instant, counters
         self._open: set[str] = set()
         self._fenced_ns: dict[str, int] = {}  # topic -> monotonic instant
         self._counts: dict[str, tuple[int, int]] = {}  # topic -> messages taken and passed on, at the last report
@@ -218,7 +230,11 @@ class TopicPlane(BrokerPlane):
         if self._fenced_ns:
             self._loop.call_at(time.monotonic_ns() + LOOK_NS, self._look)
 
-    def _look_back(self, client: BrokerClient) -> Iterator[Traffic]:
+    def _look_back(self, client: BrokerClient) -> Iterator[Traffic | Used]:
+        at_ns, now = time.monotonic_ns(), _spent(client)
+        if self._spent is not None and at_ns > self._spent[0]:
+            yield used(self._machine, self._spent[1], now, at_ns - self._spent[0])
+        self._spent = at_ns, now
         for topic, queue in client.queues().items():
             if topic in self._open:
                 taken, copied = self._counts.get(topic, (0, 0))
@@ -230,6 +246,13 @@ class TopicPlane(BrokerPlane):
     def _note(self, kind: str, topic: str, *more: int) -> None:
         line = json.dumps([self._clock.now_ns(), kind, topic, *more])
         os.write(self._events, line.encode() + b"\n")
+
+
+def _spent(client: BrokerClient) -> Spent:
+    """Of the broker, and of the host's interfaces, which are ours, too."""
+    process, network = client.stats(), procfs.network_counters(os.getpid())
+    directions = (network.get(f"interface_{way}_bytes", 0.0) for way in ("received", "sent"))
+    return Spent(process["cpu_ns"], process["rss_bytes"], *directions)
 
 
 def topic_report(topic: str, seen: Mapping[str, int]) -> TopicReport:

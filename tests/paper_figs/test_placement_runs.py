@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
+from analysis.spark import load as load_runs
 from harness.experiment import SCALES
-from harness.run import check_all
+from harness.run import check_all, execute
 from paper_figs import load_figure
 from paper_figs.beyond import placement_failure as failure
 from paper_figs.beyond import placement_load as load
@@ -173,7 +175,22 @@ def loaded() -> Frames:
     runs = pd.DataFrame(product(load.SYSTEMS, load.RULES, ("100ms", "65ms"), load.LOADS, range(2)), columns=key)
     runs = runs.assign(in_bound=0.5, mean_ms=50.0, worst_ms=70.0, moves=4, late_moves=0)
     places = runs[key].merge(pd.DataFrame({"city": load.CITIES[:2], "topics": [12, 4]}), how="cross")
-    return {"runs": runs, "places": places}
+    key = ["system", "resource", "repetition", "at_s"]
+    resources = pd.DataFrame(product(load.SHEDDING, load.RESOURCES, range(2), (0, 2, 40, 60)), columns=key)
+    return {"runs": runs, "places": places, "resources": resources.assign(used=0.9, moves=3)}
+
+
+def test_runs_with_a_scarce_resource_are_told_from_the_others(tmp_path: Path, spark: Any) -> None:
+    specs = load.points(SCALES["quick"], {})
+    scarce = [spec for spec in specs if spec.workload_options["topics"] == load.FULL_TOPICS]
+    short = [replace(spec, study_options={**spec.study_options, "duration": "8s"}) for spec in scarce]
+    for number, spec in enumerate([*short, specs[0]]):
+        execute(spec, f"run{number}", tmp_path / f"run{number}")
+    found = load.tables(load_runs(spark, sorted(tmp_path.iterdir())))
+    told = found["resources"]
+    assert set(zip(told.system, told.resource, strict=True)) == set(product(load.SHEDDING, load.RESOURCES))
+    assert (told[told.at_s >= 6].used >= 0.8).all()
+    assert len(found["places"]) and set(found["places"]["load"]) == {load.LOADS[0]}
 
 
 def test_step_numbers_are_drawn(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import Accounts, Event, Records, accounts, ownership, read_events, read_records
 from studies.placement.asked import Spell
 from studies.placement.script import BrokerAt, Deed, Script, TopicAt, client_file, events_file
+from testbed.brokers.machine import BrokerMachine
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import full_mesh
 from testbed.trust.accounts import Got, Sent
@@ -23,7 +24,7 @@ DEEDS = {
     "c": (Deed(0, "proxy1"), Deed(0, "", "t", Role.CONSUMER)),
 }
 AT = {"broker1": BrokerAt("", "", 0), "broker2": BrokerAt("", "", 0)}
-SCRIPT = Script(1, UNTIL_NS, "", {"t": TopicAt(10.0, 100)}, DEEDS, AT, "store", ("", 0), SECOND_NS, {})
+SCRIPT = Script(1, UNTIL_NS, "", {"t": TopicAt(10.0, 100)}, DEEDS, AT, "store", ("", 0), SECOND_NS, {}, BrokerMachine())
 BORN_NS = np.arange(COUNT) * STEP_NS
 SENT = Sent(BORN_NS, BORN_NS + 5, BORN_NS + 7, BORN_NS + 9, 0 * BORN_NS, 0 * BORN_NS)
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from core.clients import Happening, Joined, Left, Moved, Role, TopicLoad
 from core.errors import SystemFault
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed
+from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed, Used
+from testbed.brokers.machine import BrokerMachine
 from testbed.virtual.topic_kernel import Roads, fates
 from testbed.virtual.topic_plane import VirtualTopicPlane
 from tests.testbed.virtual import topic_twin
@@ -114,11 +115,37 @@ def test_a_cut_holds_messages_until_its_end() -> None:
 
 def test_rates_are_those_of_who_is_connected() -> None:
     plane = plane_of(Load(consumers=2))
-    assert list(plane.report()) == []
+
+    def rates() -> list[tuple[str, object]]:
+        return [told for told in plane.report() if isinstance(told[1], Traffic)]
+
+    assert rates() == []
     start(plane, "broker1", 0, consumers=2)
-    assert list(plane.report()) == [("broker1", Traffic("t0", 100.0, 200.0))]
+    assert rates() == [("broker1", Traffic("t0", 100.0, 200.0))]
     plane.actuate("broker1", Fence("t0"), MS)
-    assert list(plane.report()) == []
+    assert rates() == []
+
+
+def test_a_broker_uses_its_machine_by_what_it_takes_in_and_sends_out() -> None:
+    """Messages of 1,000 bytes, 200 in and 400 out a second; 320 can be sent out, so that 80 a second wait."""
+    load = Load(topics=2, consumers=2)
+    machine = BrokerMachine(memory_bytes=1e6, network_bytes=1e6, topic_bytes=1e5)
+    plane = VirtualTopicPlane(load, BROKERS, load.joins, machine, out_rps=320.0)
+    for topic in ("t0", "t1"):
+        start(plane, "broker1", 0, consumers=2, topic=topic)
+
+    def told(second: int) -> dict[str, Used]:
+        plane.advance(second * SECOND_NS)
+        return {broker: report for broker, report in plane.report() if isinstance(report, Used)}
+
+    idle = Used(0.0, 0.0, 0.0)
+    assert told(1) == {"broker1": Used(1.0, pytest.approx(0.28), 0.32), "broker2": idle}
+    assert told(3)["broker1"].memory == pytest.approx(0.44)
+    plane.actuate("broker1", Fence("t1"), 3 * SECOND_NS)  # 200 a second are left
+    assert told(4)["broker1"] == Used(0.625, pytest.approx(0.1 + 0.12), 0.2)
+    assert told(6)["broker1"].memory == pytest.approx(0.1)
+    plane.actuate("broker1", Fence("t0"), 6 * SECOND_NS)
+    assert told(7) == {"broker1": idle, "broker2": idle}
 
 
 def test_a_command_about_nothing_is_refused() -> None:
