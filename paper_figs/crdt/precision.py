@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.spark import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, t_interval, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import COUNTER, ORACLE, same
@@ -26,7 +27,8 @@ from paper_figs.style import Style, neutral, style_of
 FEW = 0.2  # of the requests
 FEW_BANDS = 3
 LATE_ADMITTED = f"decision = 'admit' and intended_at_ns >= {30 * SECOND_NS}"  # in the second half of B's minute
-READINGS = {"rejected_ratio": "total", "area_ratio": "area"}  # A15: 5.1.1 sums points of curves, cumulative or not
+# A15: 5.1.1 sums points of curves, cumulative or not.  Claims' numbers are judged by the first, their order by both.
+READINGS = {"rejected_ratio": "total", "area_ratio": "area"}
 ERRORS = {"false_admit_count": "admitted\nwrongly", "false_reject_count": "rejected\nwrongly"}
 ERRORS |= {"excess_tokens": "worst\nexcess"}
 REQUESTS = Style("requests", "#999999", "o", "-")
@@ -162,12 +164,11 @@ def draw_errors(axes: Axes, shares: Frame, variants: Sequence[str]) -> None:
 
 
 def shares_as_published(runs: Frame, printed: Mapping[str, float]) -> list[Check]:
-    """Each variant's percentage, in the reading that comes nearer, within 15 % of the printed one."""
+    """Each variant's percentage, in total, within 15 % of the printed one."""
     checks = []
     for variant, value in printed.items():
-        readings = {name: samples(by_repetition(runs, reading, variant=variant)) for reading, name in READINGS.items()}
-        name, values = min(readings.items(), key=lambda reading: abs(t_interval(reading[1]).mean - value))
-        label = f"rejections of the {variant} over the centralised ones ({name})"
+        label = f"rejections of the {variant} over the centralised ones (total)"
+        values = samples(by_repetition(runs, "rejected_ratio", variant=variant))
         checks.append(within(label, values, value, RATIO_TOLERANCE))
     return checks
 

@@ -25,8 +25,8 @@ from paper_figs.style import looks_of, neutral, style_of
 AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "bandwidth"}
 HIGH = 10  # counter's peaks: axes above it are logarithmic
 USAGE_NOTE = (
-    "Memory is that of a model (32 bytes a user, 16 a counter, limit or queue element; local and delta states), and "
-    "measured allocation beside it; the thesis measured Erlang processes with all that these bring. Bandwidth is "
+    "Memory is that of a model of Erlang processes, in which delta states share terms with the local state, and what "
+    "our nodes allocate beside it; the thesis measured real processes. Bandwidth is "
     'encoded bytes. "798 % more" (5.2.1) is a ratio of 7.98, so that other percentages may be read both ways: both are '
     "marked, the nearer one counts."
 )

@@ -113,7 +113,7 @@ class FastNode(CounterNode):
         if self.config.memory == "columns":
             return int(self.book[self.kernel.BYTES])
         users = int(self.book[self.kernel.USERS])
-        return self.term_bytes(users, int(self.kernel.bucket_words(self.rows, users)))
+        return self.term_bytes(users, *map(int, self.kernel.weigh(self.rows, users)))
 
     def allocated_bytes(self) -> int:
         """The arrays."""

@@ -49,6 +49,7 @@ class CounterNode:
         self.places = {name: place for place, name in enumerate(neighbours)}
         self.limit = limit_of(config.capacity, config.rate)
         self.rounds = Rounds(node_id, config.gossip, seed, config.phase, config.choice, system="crdt-counter")
+        self.alike: frozenset[int] = frozenset()  # places whose queues are one term: empty, until a message's news came
         self.gossips = config.push != "broadcast" and len(neighbours) > 0
         self.relays = config.overlay != "full-mesh"  # a broadcast reaches everyone only on a full mesh
 
@@ -58,11 +59,12 @@ class CounterNode:
             case Arrival(request):
                 return self._arrive(request.id, user_key(request.user), request.cost, now_ns)
             case Delivery(source, Delta() | TaggedDelta() as message):
-                return self.receive(message, self.places.get(source, -1), now_ns)
+                return self._take(message, self.places.get(source, -1), now_ns)
             case Timer("gossip", due_at_ns):
                 effects: list[Effect] = [SetTimer("gossip", self.rounds.next_at_ns(due_at_ns, now_ns))]
                 place = self.rounds.choose(self.queued_counts())
                 if place is not None:
+                    self.alike -= {place}
                     effects.append(Send(self.neighbours[place], self.flush(place)))
                 return effects
             case Start(snapshot):
@@ -75,7 +77,17 @@ class CounterNode:
     def _arrive(self, request_id: int, user: bytes, cost: int, now_ns: int) -> list[Effect]:
         if not self.admit(user, cost, now_ns):
             return [Decide(request_id, Verdict.REJECT)]
+        self.alike = frozenset()
         return [Decide(request_id, Verdict.ADMIT), *self.pushed(user, now_ns)]
+
+    def _take(self, message: Delta | TaggedDelta, sender: int, now_ns: int) -> list[Effect]:
+        if self.config.memory == "columns":
+            return self.receive(message, sender, now_ns)
+        before = self.queued_counts()
+        effects = self.receive(message, sender, now_ns)
+        if (after := self.queued_counts()) != before:
+            self.alike = frozenset(place for place, count in enumerate(after) if count and not before[place])
+        return effects
 
     def idle(self) -> bool:
         """Nothing is queued for anybody."""
@@ -110,10 +122,12 @@ class CounterNode:
         """All that is queued for a neighbour, which is then empty."""
         raise NotImplementedError
 
-    def term_bytes(self, user_count: int, bucket_words: int) -> int:
-        """What the state weighs as Erlang terms: users, and the words of their buckets, those out of date included."""
-        words = node_words(len(self.neighbours), user_count, self.queued_counts(), user_count) + bucket_words
-        return weight_bytes(self.config.memory, words, len(self.neighbours))
+    def term_bytes(self, user_count: int, key_count: int, bucket_words: int) -> int:
+        """What the state weighs as Erlang terms: users, texts of theirs, words of buckets, out of date or not."""
+        counts = [0 if place in self.alike else count for place, count in enumerate(self.queued_counts())]
+        counts += [self.queued_counts()[place] for place in list(self.alike)[:1]]
+        words = node_words(len(self.neighbours), user_count, counts, key_count) + bucket_words
+        return weight_bytes(self.config.memory, words)
 
 
 def too_many(node_id: str) -> SpecError:

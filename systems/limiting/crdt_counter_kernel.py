@@ -233,18 +233,20 @@ def pack(rows, counts, chosen, limit):
 
 
 @njit(cache=True)
-def bucket_words(rows, users):
-    """Words of all buckets as terms of Erlang, those that are out of date included."""
-    words = np.int64(0)
+def weigh(rows, users):
+    """Texts of users, and words of all buckets, out of date or not, as terms of Erlang."""
+    keys, words = np.int64(users), np.int64(0)
     for user in range(users):
         entries = rows[user, ENTRIES]
         if entries > FLAT_MAXIMUM:
             words += BUCKET_WORDS + np.int64(TREE_WORDS * entries)
         else:
-            words += BUCKET_WORDS + (4 + 2 * entries if entries else 3)
+            words += BUCKET_WORDS + (4 + 2 * entries if entries else 0)
+        keys += rows[user, QUEUED] > 0
         if rows[user, STALE]:
+            keys += 1
             words += STALE_WORDS + entries
-    return words
+    return keys, words
 
 
 @njit(cache=True)

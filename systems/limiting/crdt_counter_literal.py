@@ -194,7 +194,9 @@ class LiteralCounterNode(CounterNode):
         if self.config.memory != "columns":
             counts = {user: len(bucket.counts) for user, bucket in self.state.items()}
             words = sum(BUCKET_WORDS + map_words(entries) for entries in counts.values())
-            return self.term_bytes(len(counts), words + sum(STALE_WORDS + counts[user] for user in self.stale))
+            stale = sum(STALE_WORDS + counts[user] for user in self.stale)
+            queued = len(set().union(*self.queues))
+            return self.term_bytes(len(counts), len(counts) + queued + len(self.stale), words + stale)
         windows = _WINDOW_BYTES * sum(len(unsent) for unsent in self.unsent)
         return windows + sum(bucket.model_bytes() for part in (self.state, *self.queues) for bucket in part.values())
 

@@ -320,8 +320,8 @@ def flush(meta, pool, users, lists, rule, out, out_users, out_counts, k):
 
 @njit(cache=True)
 def weigh(meta, pool, users, delta_users):
-    """How many users, and how many elements, any state holds; counts the users of each neighbour's delta state."""
-    held = elements = 0
+    """Texts of users, and elements, as terms of Erlang; counts the users of each neighbour's delta state."""
+    keys = elements = 0
     words = pool.shape[1] - MASK
     for slot in range(meta[USERS]):
         length = users[slot, LENGTH]
@@ -334,15 +334,18 @@ def weigh(meta, pool, users, delta_users):
                 if pool[at, MASK + word]:
                     terms += 1
                     break
+        keys += length > users[slot, GONE]
+        is_queued = False
         for word in range(words):
             bits, k = users[slot, MASKS + word], word * BITS
+            is_queued = is_queued or bits != 0
             while bits:
                 delta_users[k] += bits & 1
                 bits >>= 1
                 k += 1
-        held += terms > 0
+        keys += is_queued
         elements += terms
-    return held, elements
+    return keys, elements
 
 
 @njit(cache=True)

@@ -181,10 +181,10 @@ class LiteralQueueNode:
         elements = sum(len(queue) for state in states for queue in state.values())
         if self.rule.memory != "columns":
             local_users, *delta_users = map(len, states)
-            users = {user for state in states for user in state}
+            keys = local_users + len({user for state in self.delta_states.values() for user in state})
             terms = {(user, element.place) for state in states for user, queue in state.items() for element in queue}
-            maps = len(self.neighbours), local_users, delta_users, len(users)
-            return queue_bytes(self.rule.memory, maps, elements, len(terms), self.rounds.least_informed)
+            maps = len(self.neighbours), local_users, delta_users, keys
+            return queue_bytes(self.rule.memory, maps, elements, len(terms))
         return MODEL_BYTES * sum(len(state) for state in states) + ELEMENT_BYTES * elements
 
     def allocated_bytes(self) -> int:

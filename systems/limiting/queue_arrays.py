@@ -105,10 +105,10 @@ class ArrayNode:
         kernel, meta = self.space.kernel, self._meta
         if self.rule.memory != "columns":
             delta_users = np.zeros(len(self.neighbours), np.int64)
-            users, elements = kernel.weigh(meta, self._pool, self._users, delta_users)
+            keys, elements = kernel.weigh(meta, self._pool, self._users, delta_users)
             listed = meta[kernel.LOCAL_ELEMENTS] + self._queued.sum()
-            maps = len(self.neighbours), int(meta[kernel.LOCAL_USERS]), delta_users.tolist(), users
-            return queue_bytes(self.rule.memory, maps, int(listed), elements, self.rounds.least_informed)
+            maps = len(self.neighbours), int(meta[kernel.LOCAL_USERS]), delta_users.tolist(), int(keys)
+            return queue_bytes(self.rule.memory, maps, int(listed), int(elements))
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
         return MODEL_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
 

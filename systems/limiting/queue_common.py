@@ -163,10 +163,10 @@ def unpack(message: Elements | FineElements, ticks_per_ns: int = 1) -> Queues:
     return {user: list(islice(rows, count)) for user, count in zip(users, counts, strict=True)}
 
 
-def queue_bytes(memory: str, maps: tuple[int, int, list[int], int], listed: int, elements: int, linf: bool) -> int:
+def queue_bytes(memory: str, maps: tuple[int, int, list[int], int], listed: int, elements: int) -> int:
     """What a node weighs as Erlang terms: ``maps`` as of ``node_words``; elements in all lists, and different ones."""
     words = node_words(*maps) + CONS_WORDS * listed + ELEMENT_WORDS * elements
-    return weight_bytes(memory, words, maps[0], linf)
+    return weight_bytes(memory, words)
 
 
 class Limited(Protocol):
