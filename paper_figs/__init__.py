@@ -57,6 +57,7 @@ FIGURES = {
     "dst-topologies": "paper_figs.dst.topologies:FIGURE",
     "dst-weights": "paper_figs.dst.weights:FIGURE",
     "dst-law": "paper_figs.dst.law:FIGURE",
+    "dst-measures": "paper_figs.dst.measures:FIGURE",
     "dst-fig5": "paper_figs.dst.fig5:FIGURE",
     "dst-fig7": "paper_figs.dst.fig7:FIGURE",
     "epulsar-fig2": "paper_figs.epulsar.fig2:FIGURE",

@@ -10,6 +10,7 @@ from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
+from paper_figs.epulsar.readings import PLACE, SUMS, placed_at, summed
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import clients, ends_after, excursions, in_bound, owned, starts_at, windows
 from paper_figs.figure import Figure, FigureTables, Options
@@ -44,7 +45,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
     study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
-    return [placed(system, ("uav-swarms", load), where_, study, inputs, **periods) for system in SYSTEMS]
+    how = {"pulsar": periods, "epulsar": {**periods, **summed(options), **placed_at(options)}}
+    return [placed(system, ("uav-swarms", load), where_, study, inputs, **how[system]) for system in SYSTEMS]
 
 
 def tables(data: Data) -> FigureTables:
@@ -179,18 +181,24 @@ def measure_e10(tables: Tables) -> Evidence:
 
 
 E10 = "Drones: latency is under 40 ms for most of the run; spikes at zone changes end when the topic has migrated."
-CLAIMS = (Claim("E10", "5.8.1, Fig. 8", E10, ("epulsar-fig8",), measure_e10),)
+WHY_E10 = (
+    "Most of the run is judged as at least half of it (ours: the paper gives no share), and as more than Pulsar's."
+)
+CLAIMS = (Claim("E10", "5.8.1, Fig. 8", E10, ("epulsar-fig8",), measure_e10, why=WHY_E10),)
 OPTIONS = (
     Option("towers", "CSV file of cell towers, latitude and longitude; zones are their k-means centres", ""),
     Option("access-delay", "one way, drone to site (not given in the paper)", "8ms"),
+    PLACE,
+    SUMS,
 )
 NOTES = (
     "Latency is the worst of each second, until all subscribers have a message; one topic a swarm is drawn, as in "
     "the paper, and both count. The city is a SYNTHETIC one of 20 km unless towers are given (data for Atlanta, the"
     " paper's city, has 14 towers; New York or Melbourne can stand for it). Access delay 8 ms one way at each end "
     "(ours). A handover breaks no connection. The first 20 s (grey), in which topics find their first broker, are "
-    "not judged. Reaction time is that of the paper's three periods of 5 s; at scale small those of the public code"
-    " (1, 1.5 and 2.5 s), in a city of 8 km. Error bars: 95 % intervals over repetitions."
+    "not judged; most of a run is at least half of it (ours). Reaction time is that of the paper's three periods of "
+    "5 s; at scale small those of the public code (1, 1.5 and 2.5 s), in a city of 8 km. Error bars: 95 % intervals "
+    "over repetitions."
 )
 TITLE = "Drone swarms: end-to-end latency over time"
 EXPERIMENT = Experiment("epulsar-fig8", TITLE, "ePulsar, Fig. 8", points, OPTIONS)

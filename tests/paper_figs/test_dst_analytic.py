@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,11 +12,20 @@ from analysis.spark import Data
 from analysis.verdicts import Judgement
 from harness.experiment import SCALES
 from paper_figs import FIGURES, load_figure
-from paper_figs.dst import law, table4
+from paper_figs.dst import iterated, law, measures, table4
 from paper_figs.dst.topologies import extreme
 from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, scaled, swapped
 
-KEYS = ("dst-fig1-4", "dst-table2", "dst-table3", "dst-table4", "dst-topologies", "dst-weights", "dst-law")
+KEYS = (
+    "dst-fig1-4",
+    "dst-table2",
+    "dst-table3",
+    "dst-table4",
+    "dst-topologies",
+    "dst-weights",
+    "dst-law",
+    "dst-measures",
+)
 
 
 @cache
@@ -31,6 +41,8 @@ def _short_simulation() -> Any:
         patch.setattr(table4, "RUNS", 200)
         patch.setattr(table4, "CYCLES", 4_000)
         patch.setattr(law, "STARTS", 3)
+        patch.setattr(measures, "DRAWS", 4)
+        patch.setattr(measures, "SPEEDS", (0.02, 0.2))
         yield
 
 
@@ -157,6 +169,7 @@ TEXTS = {
     "dst-topologies": ("all 106 trees", "all 853 connected graphs of 7 nodes", "star", "complete"),
     "dst-weights": ("0.50", "0.697", "0.584"),
     "dst-law": ("no freeze", "chain"),
+    "dst-measures": ("Case IV, frozen", "graph #2", "steady spread"),
 }
 
 
@@ -171,6 +184,27 @@ def test_the_drawing_names_its_numbers(key: str) -> None:
     pyplot.close(drawing)
     for text in TEXTS[key]:
         assert text in shown, text
+
+
+def test_measures_of_the_same_speed_throttle_alike_and_the_frozen_one_not_at_all() -> None:
+    frame = _computed("dst-measures")["measures"]
+    over = frame.groupby(["load", "measure", "graph", "speed"]).overthrottling_percent.mean()
+    for load in measures.KINDS:
+        demands = iterated.loads(measures.SEED, 4, kind=load)
+        alone = iterated.overthrottling_percent(demands, iterated.limits_of("none", demands)).mean()
+        for graph in measures.LABELS:
+            one, ratio, log, frozen = (over[load, measure, graph] for measure in measures.CASES)
+            assert ratio[0.02] == pytest.approx(one[0.02], rel=0.1) and log[0.02] == pytest.approx(one[0.02], rel=0.1)
+            assert log[0.2] > 2 * one[0.2]
+            assert frozen[0.02] == pytest.approx(alone)
+        assert over[load, "throttled", "dst-2", 0.02] < over[load, "throttled", "dst-1", 0.02]
+
+
+def test_the_spread_is_of_what_servers_throttle() -> None:
+    demands = np.zeros((measures.SETTLED + 2, 1, 4))
+    demands[-1] = [1.0, 1.0, 3.0, 3.0]  # a variance of 1 in one of two settled cycles
+    demands[0] = 1e6  # not settled
+    assert measures.spread(demands, 0.0 * demands) == pytest.approx([0.5**0.5])
 
 
 def test_the_sizes_of_the_exhaustive_lists() -> None:

@@ -17,7 +17,7 @@ from harness.experiment import SCALES, Reading
 from harness.run import check_all
 from paper_figs import load_figure
 from paper_figs.epulsar import fig7
-from paper_figs.epulsar.readings import CITY_DELAYS, HALF, ONE_WAY, PING, PRINTED, SUMS
+from paper_figs.epulsar.readings import CITY_DELAYS, GATEWAY, HALF, PLACE, PRINTED, SUMS
 from paper_figs.epulsar.windows import Excursion, ends_after, excursions, starts_at, windows
 from tests.paper_figs.tables import (
     Case,
@@ -128,18 +128,23 @@ def test_a_system_that_is_pulsar_cannot_win_the_game() -> None:
     assert verdict("E11", tables) is Judgement.CONTRADICTED
 
 
-READINGS = [(CITY_DELAYS, PING, HALF), (SUMS, ONE_WAY, PRINTED)]
+READINGS = [
+    ("epulsar-fig8", SUMS, PRINTED, {"epulsar"}),
+    ("epulsar-fig8", PLACE, GATEWAY, {"epulsar"}),
+    ("epulsar-fig9", SUMS, PRINTED, {"epulsar"}),
+    ("epulsar-fig9", CITY_DELAYS, HALF, {"pulsar", "epulsar"}),
+]
 
 
-@pytest.mark.parametrize(("reading", "record", "other"), READINGS)
-def test_a_reading_of_the_game_changes_what_it_is_about_alone(reading: Reading, record: str, other: str) -> None:
-    scale, points = SCALES["quick"], load_figure("epulsar-fig9").experiment.points
-    usual = points(scale, {})
-    assert points(scale, {reading.name: record}) == usual
-    read = points(scale, {reading.name: other})
+@pytest.mark.parametrize(("key", "reading", "value", "concerned"), READINGS)
+def test_a_reading_changes_what_it_is_about_alone(key: str, reading: Reading, value: str, concerned: set[str]) -> None:
+    experiment = load_figure(key).experiment
+    assert reading in experiment.options
+    given = {option.name: option.default for option in experiment.options}
+    usual = experiment.points(SCALES["quick"], given)
+    read = experiment.points(SCALES["quick"], {**given, reading.name: value})
     check_all(read)
-    changed = {spec.system for spec, before in zip(read, usual, strict=True) if spec != before}
-    assert changed == ({"epulsar"} if reading is SUMS else {"pulsar", "epulsar"})
+    assert {spec.system for spec, before in zip(read, usual, strict=True) if spec != before} == concerned
 
 
 @pytest.mark.parametrize(("key", "scale"), list(product(KEYS, SCALES)))

@@ -36,5 +36,7 @@ def test_a_topic_follows_its_clients_and_nothing_is_lost() -> None:
     assert (fate.latency_ns[far] > 60 * MILLISECOND_NS).mean() > 0.9, "the old broker is far from the new site"
     near = fate.born_ns > journal.spells[-1].start_ns + SECOND_NS
     assert (fate.latency_ns[near] < BOUND_NS).mean() > 0.9
+    used = {node: value for _, node, metric, value in journal.samples if metric == "utilisation_ratio"}
+    assert set(used) == {"broker1", "broker2"} and all(0.0 < value < 0.5 for value in used.values())
     assert any(metric == "client_downtime_ns" for _, _, metric, _ in journal.samples)
     assert len(journal.evidence.paths) and journal.evidence.fidelity.numbers["lateness_count"] == len(fate.born_ns)
