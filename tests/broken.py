@@ -1,7 +1,8 @@
 """Which broken systems take which claims away: ``python -m tests.broken [FIGURE …] [--write FILE]``.
 
 A row a claim and broken system: the verdict on the intact figure and on the broken one, both at the quick scale with
-seeds of their own (see ``tests/paper_figs/broken``).  Exit code 1 where a claim that held does not fall.
+seeds of their own (see ``tests/paper_figs/broken``).  With figures named, the file's rows of other claims stay.  Exit
+code 1 where a claim that held does not fall.
 """
 
 import argparse
@@ -25,6 +26,21 @@ def line(row: Verdict) -> str:
     return f"| {row.claim} | {row.broken} | {row.intact.value} | {row.verdict.value} | {word} |"
 
 
+def merged(rows: Sequence[Verdict], file: Path) -> str:
+    """The table with these rows, and those of ``file`` that they do not replace, in the order of the plays."""
+    old = file.read_text().splitlines()[2:] if file.is_file() else []
+    lines = {key_of(text): text for text in [*old, *map(line, rows)]}
+    order = [(claim, broken.name) for play in PLAYS for claim, names in play.breaks.items()
+             for broken in play.broken if broken.name in names]  # fmt: skip
+    return "\n".join([HEAD, *(lines[key] for key in order if key in lines)]) + "\n"
+
+
+def key_of(text: str) -> tuple[str, str]:
+    """Claim and broken system of a line."""
+    _, claim, broken, *_ = (part.strip() for part in text.split("|"))
+    return claim, broken
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.broken")
@@ -43,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(line(row), flush=True)
         print(f"{', '.join(play.figures)}: {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     if given.write:
-        given.write.write_text("\n".join([HEAD, *map(line, rows)]) + "\n")
+        given.write.write_text(merged(rows, given.write))
     return int(any(row.says_something and not row.is_flipped for row in rows))
 
 

@@ -141,14 +141,15 @@ def _shared(spec: RunSpec, other: RunSpec) -> int:
 
 
 def _made(spec: RunSpec, who: Who) -> RunSpec:
+    """The point with what ``who`` says; of another system's options those that this one has as well."""
     changed: dict[str, Any] = {}
+    if "system" in who:
+        known = {field.name for field in fields(load_system(str(who["system"])).config)}
+        changed["system_options"] = {name: value for name, value in spec.system_options.items() if name in known}
     for key, value in who.items():
         axis, _, option = key.partition(".")
-        if option:
-            name = f"{axis}_options"
-            changed[name] = {**changed.get(name, getattr(spec, name)), option: value}
-        else:
-            changed[axis] = value
+        name = f"{axis}_options" if option else axis
+        changed[name] = {**changed.get(name, getattr(spec, name)), option: value} if option else value
     return msgspec.structs.replace(spec, **changed)
 
 
