@@ -262,6 +262,23 @@ def test_tables_and_drawing_from_runs_of_a_log_with_bad_lines(tmp_path: Path) ->
 
 
 @pytest.mark.slow
+def test_tuned_leases_beat_the_static_split_on_other_seeds(tmp_path: Path) -> None:
+    scale = SCALES["tiny"]
+    specs = [spec for spec in plane.EXPERIMENT.runs(scale, options(), 5)
+             if spec.topology_options["nodes"] == 8 and "loss_probability" not in spec.topology_options
+             and (spec.topology != "wan" or spec.system in ("leases", "static-split"))]  # fmt: skip
+    tables = plane.tables(data_of(tmp_path, specs))
+    loads = [f"c = {capacity}, r = {rate}/s" for capacity, rate in LIMITS]
+    means = tables["envelopes"].groupby(["load", "name", "measure"])["mean"].min()
+    for load in loads:
+        assert (
+            means[load, "leases", "false_rejection_share"] < 0.7 * means[load, "static-split", "false_rejection_share"]
+        )
+        assert means[load, "leases", "over_admission_share"] < 0.03, "at no great price"
+    assert (tables["facts"].refills > 3).all() and tables["facts"].rejected_share.between(0.05, 0.4).all()
+
+
+@pytest.mark.slow
 def test_tables_of_faults_from_runs(tmp_path: Path) -> None:
     specs = [
         spec

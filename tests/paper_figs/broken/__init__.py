@@ -1,0 +1,1 @@
+"""Broken systems: no claim may hold because nothing happened."""

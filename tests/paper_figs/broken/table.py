@@ -1,0 +1,228 @@
+"""Claim, broken system: what takes each comparative claim away.  Declarative, a ``Play`` a figure.
+
+``identical``: one is the other under a name of its own; ``reversed``: each is the other; ``frozen``: one never acts.
+Where a claim compares points and not systems, the points are: more brokers, longer periods.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.experiment import RunSpec
+from systems.parts.laplacian import optimal_cycle
+from systems.parts.throttling_graphs import Graph, laplacian, weighted
+from tests.paper_figs.broken.machine import Broken, Play, Swap, frozen, identical, reversed_
+
+LB, CONC, MAX_MIN, SRTM = ({"system": name} for name in ("lb", "conc", "max-min", "srtm"))
+COUNTER, QUEUE, CENTRAL, LOG = (
+    {"system": name} for name in ("crdt-counter", "crdt-queue", "centralised", "sliding-log")
+)
+EPULSAR, PULSAR, ALL_PAIRS = ({"system": name} for name in ("epulsar", "pulsar", "all-pairs"))
+
+
+def only(key: str, *values: object) -> Callable[[RunSpec], bool]:
+    """Keep the points with these values of an option, and those that lack it."""
+
+    def keeps(spec: RunSpec) -> bool:
+        axis, _, option = key.partition(".")
+        told = getattr(spec, f"{axis}_options")
+        return option not in told or told[option] in values
+
+    return keeps
+
+
+def set_to(key: str, value: object, *others: object) -> Broken:
+    """All these values of an option are another: what it does never shows."""
+    swaps = tuple(Swap({key: other}, {key: value}) for other in others)
+    return Broken(f"frozen: {key.partition('.')[2]} is always {value}", swaps)
+
+
+def exchanged(key: str, one: object, other: object) -> Broken:
+    """Two values of an option change names."""
+    return reversed_({key: one}, {key: other}, f"{key.partition('.')[2]} {one} and {other}")
+
+
+def rows_of(name: str, order: tuple[int, ...]) -> Broken:
+    """Placement policies, which one run compares, in another order (``studies.policies.study.POLICIES``)."""
+
+    def change(original: Any) -> Any:
+        return lambda results: original(results[:, list(order)])
+
+    return Broken(name, patches={"studies.policies.study.policy_rows": change})
+
+
+UNSPLIT = set_to("topology.brokers", 1, 2, 3, 4, 5, 6)
+SINGLES = identical({"workload.batch": 10}, {"workload.batch": 1}, "batches are single messages")
+INDEPENDENT = {"system": "lb", "workload.publishers": 1_000, "workload.group_size": 1, "workload.batch": 1}
+ALONE = identical(
+    SRTM, {**INDEPENDENT, "study.margin": None, "study.envelope": None}, "bursts are independent publishers"
+)
+NO_BENEFIT = identical(LB, CONC)
+BLIND = identical(SRTM, MAX_MIN)
+AS_SRTM, SRTM_REVERSED = identical(MAX_MIN, SRTM), reversed_(MAX_MIN, SRTM)
+ONE_SPREAD = set_to("workload.spread", "2ms", "4ms", "8ms", "12ms", "16ms")
+BATCHES, SIZES = exchanged("workload.batch", 1, 10), exchanged("workload.publishers", 8_000, 10_000)
+SAME_QUEUE = identical(QUEUE, COUNTER)
+SWAPPED = reversed_(QUEUE, COUNTER)
+POLICIES_ALIKE = rows_of("identical: pulsar and all-pairs are epulsar", (2, 2, 2, 3))
+POLICIES_REVERSED = rows_of("reversed: epulsar and pulsar", (2, 1, 0, 3))
+
+SRTM_PLAYS = (
+    Play(("srtm-eq1",), (UNSPLIT, SINGLES, ALONE),
+         {"R2": (UNSPLIT.name,), "R22": (SINGLES.name,), "R21": (ALONE.name,)}),
+    Play(("srtm-fig4",), (UNSPLIT,), {"R3": (UNSPLIT.name,)}),
+    Play(("srtm-fig4-1000",), (UNSPLIT,), {"R4": (UNSPLIT.name,)}, tier="long"),
+    Play(("srtm-fig5",), (NO_BENEFIT, identical(CONC, LB), reversed_(LB, CONC)),
+         {"R5": (NO_BENEFIT.name, "identical: conc is lb", "reversed: lb is conc"), "R6": (NO_BENEFIT.name,),
+          "R7": (NO_BENEFIT.name,)}),
+    Play(("srtm-fig6",),
+         (identical(MAX_MIN, CONC), BATCHES, SIZES),
+         {"R8": ("identical: max-min is conc",), "R9": ("identical: max-min is conc",),
+          "R10": (BATCHES.name,), "R11": (SIZES.name,)}),
+    Play(("srtm-fig7",), (BLIND, AS_SRTM, SRTM_REVERSED),
+         {"R12": (BLIND.name, SRTM_REVERSED.name), "R13": (AS_SRTM.name, SRTM_REVERSED.name)}, tier="long"),
+    Play(("srtm-fig8",), (AS_SRTM, SRTM_REVERSED),
+         {"R14": (AS_SRTM.name, SRTM_REVERSED.name)}, keep=only("workload.group_size", 10, 20, 30)),
+    Play(("srtm-fig9",), (BLIND, SRTM_REVERSED, ONE_SPREAD),
+         {"R15": (BLIND.name, SRTM_REVERSED.name), "R16": (ONE_SPREAD.name,)}),
+    Play(("srtm-table1",), (set_to("workload.group_size", 5, 10, 15, 20, 25, 30),),
+         {"R17": ("frozen: group_size is always 5",)}, tier="long"),
+    Play(("srtm-adaptor",), (identical({"system.enabled": True}, {"system.enabled": False}, "the adaptor is off"),),
+         {"R20": ("identical: the adaptor is off",)}, tier="fast"),
+)  # fmt: skip
+
+NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "F never finds anybody urgent")
+NEVER_LINF = frozen({"system.linf": True}, {"system.linf": False}, "L never chooses")
+CRDT_PLAYS = (
+    Play(("crdt-fig5.1",), (identical(COUNTER, CENTRAL),),
+         {"T1": ("identical: crdt-counter is centralised",)}, tier="long"),
+    Play(("crdt-fig5.2",), (frozen(COUNTER, {"system.capacity": 600}, "the counter has another limit"),),
+         {"T2": ("frozen: the counter has another limit",)}),
+    Play(("crdt-fig5.3",), (NEVER_URGENT, NEVER_LINF), {"T3": (NEVER_URGENT.name,), "T4": (NEVER_LINF.name,)}),
+    Play(("crdt-fig5.4",), (SAME_QUEUE, NEVER_LINF, NEVER_URGENT),
+         {"T5": (SAME_QUEUE.name,), "T6": (NEVER_LINF.name,), "T7": (SAME_QUEUE.name,)}),
+    Play(tuple(f"crdt-fig5.{number}" for number in range(5, 13)), (SAME_QUEUE, SWAPPED),
+         {claim: (SAME_QUEUE.name, SWAPPED.name)
+          for claim in ("T8", "T9", "T10", "T11", "T12", "T13", "T14", "T15", "T16", "T17")}),
+    Play(("crdt-fig5.13",), (SAME_QUEUE, SWAPPED), {"T18": (SAME_QUEUE.name, SWAPPED.name)}),
+    Play(("crdt-fig5.14",), (SAME_QUEUE, SWAPPED), {"T27": (SAME_QUEUE.name, SWAPPED.name)}),
+    Play(("crdt-fig5.15",), (set_to("system.gossip", "300ms", "450ms", "600ms", "750ms", "900ms"),),
+         {"T19": ("frozen: gossip is always 300ms",)}),
+    Play(("crdt-fig5.16",), (set_to("system.gossip", "300ms", "450ms", "900ms"),),
+         {"T20": ("frozen: gossip is always 300ms",)}),
+    Play(("crdt-fig4.1", "crdt-fig4.2"), (identical(LOG, QUEUE), reversed_(LOG, QUEUE)),
+         {"T23": ("identical: sliding-log is crdt-queue",)}, tier="long"),
+    Play(("crdt-fig4.2",), (identical(LOG, QUEUE), reversed_(LOG, QUEUE)),
+         {"T24": ("identical: sliding-log is crdt-queue", "reversed: sliding-log is crdt-queue")}),
+    Play(("crdt-nodes",), (set_to("topology.nodes", 3, 10, 30),), {"T25": ("frozen: nodes is always 3",)}, tier="long"),
+    Play(("crdt-fig5.16", "crdt-outlook"), (set_to("topology.delay", "0ms", "100ms", "250ms", "600ms"), SAME_QUEUE),
+         {"T22": ("frozen: delay is always 0ms", SAME_QUEUE.name)}),
+)  # fmt: skip
+
+
+def graphs_alike(module: str) -> Broken:
+    """Graph #2 is graph #1 in what a figure computes of them."""
+
+    def change(original: Any) -> Any:
+        return lambda name, *more: original("dst-1" if name == "dst-2" else name, *more)
+
+    return Broken(
+        f"identical: graph #2 is graph #1 ({module})", patches={f"paper_figs.dst.{module}.graph_named": change}
+    )
+
+
+def _kinds_reversed(original: Any) -> Any:
+    names = {"path": "complete", "complete": "path"}
+    return lambda graph: names.get(original(graph), original(graph))
+
+
+def _one_weight(original: Any) -> Any:
+    """What a solver finds is one weight on all links, the fastest such."""
+
+    def solved(graph: Graph, *more: Any, **options: Any) -> Any:
+        alike = weighted(graph, optimal_cycle(laplacian(weighted(graph, 1.0))))
+        return original(graph, *more, **options)._replace(graph=alike)
+
+    return solved
+
+
+def _lopsided(original: Any) -> Any:
+    """What a solver finds has next to nothing on its first link."""
+
+    def solved(graph: Graph, *more: Any, **options: Any) -> Any:
+        found = original(graph, *more, **options)
+        weights = [weight * (0.1 if number == 0 else 1.0) for number, weight in enumerate(found.graph.weights)]
+        return found._replace(graph=weighted(graph, weights))
+
+    return solved
+
+
+def solved_by(name: str, change: Callable[[Any], Any]) -> Broken:
+    """Both semidefinite programs have another answer."""
+    solvers = ("fastest", "most_robust")
+    return Broken(name, patches={f"systems.parts.link_weights.{solver}": change for solver in solvers})
+
+
+ONE_WEIGHT = solved_by("identical: the best weights are one weight", _one_weight)
+LOPSIDED = solved_by("reversed: the best weights are worse than one weight", _lopsided)
+ONE_GRAPH = identical({"system.graph": "dst-2"}, {"system.graph": "dst-1"}, "graph #2 is graph #1")
+DST_PLAYS = (
+    Play(("dst-fig5",),
+         (ONE_GRAPH, reversed_({"system.graph": "dst-2"}, {"system.graph": "dst-1"}, "the graphs"),
+          set_to("topology.delay", "0ms", "100ms", "200ms")),
+         {"S6": (ONE_GRAPH.name, "reversed: the graphs"), "S13": (ONE_GRAPH.name, "reversed: the graphs"),
+          "S19": ("frozen: delay is always 0ms",)}, tier="long"),
+    *(Play((f"dst-{table}",), (graphs_alike(table.replace("-", "_")),),
+           {claim: (f"identical: graph #2 is graph #1 ({table})",) for claim in claims}, tier="fast")
+      for table, claims in (("table3", ("S4",)), ("table4", ("S5",)))),
+    Play(("dst-topologies",),
+         (Broken("reversed: path and complete graph", patches={"paper_figs.dst.topologies.kind_of": _kinds_reversed}),),
+         {"S8": ("reversed: path and complete graph",)}, tier="fast"),
+    Play(("dst-weights",),
+         (ONE_WEIGHT, LOPSIDED),
+         {"S9": (ONE_WEIGHT.name, LOPSIDED.name), "S10": (ONE_WEIGHT.name, LOPSIDED.name)}, tier="fast"),
+    Play(("dst-table2",), (LOPSIDED,), {"S7": (LOPSIDED.name,)}, tier="fast"),
+    Play(("dst-fig7",),
+         (identical({"system.rule": "water-filling"}, {"system.rule": "equal-ratio"}, "Algorithm 2 is Algorithm 1"),),
+         {"S14": ("identical: Algorithm 2 is Algorithm 1",)}, tier="fast"),
+)  # fmt: skip
+
+EPULSAR_PLAYS = (
+    Play(("epulsar-fig4",), (POLICIES_ALIKE, POLICIES_REVERSED),
+         {"E4": (POLICIES_ALIKE.name, POLICIES_REVERSED.name), "E5": (POLICIES_ALIKE.name, POLICIES_REVERSED.name)},
+         tier="fast"),
+    Play(("epulsar-fig5",), (POLICIES_REVERSED,), {"E6": (POLICIES_REVERSED.name,)}, tier="long"),
+    Play(("epulsar-fig6",), (identical(EPULSAR, ALL_PAIRS), reversed_(EPULSAR, ALL_PAIRS)),
+         {"E7": ("identical: epulsar is all-pairs", "reversed: epulsar is all-pairs")}, tier="long"),
+    Play(("epulsar-fig7",),
+         (identical(EPULSAR, PULSAR), reversed_(EPULSAR, PULSAR), set_to("system.executors", 1, 4, 16)),
+         {"E8": ("identical: epulsar is pulsar", "reversed: epulsar is pulsar"),
+          "E9": ("frozen: executors is always 1",)}),
+    Play(("epulsar-fig8",), (identical(EPULSAR, PULSAR),), {"E10": ("identical: epulsar is pulsar",)}, tier="long"),
+    Play(("epulsar-fig9",), (identical(EPULSAR, PULSAR),), {"E11": ("identical: epulsar is pulsar",)}),
+    Play(("epulsar-fig3",), (set_to("topology.delay", "2.5ms", "5ms", "12.5ms", "25ms", "50ms"),),
+         {"E2": ("frozen: delay is always 2.5ms",)}, tier="long"),
+    Play(("epulsar-proxies",), (identical({"study.proxied": True}, {"study.proxied": False}, "no proxies"),),
+         {"E13": ("identical: no proxies",)}),
+    Play(("epulsar-transient",),
+         (Broken("frozen: no fault happens, estimates have settled",
+                 (Swap({"system": "epulsar"}, {"study.faults": [], "study.warm_up_rounds": 600}),)),),
+         {"E14": ("frozen: no fault happens, estimates have settled",)}),
+)  # fmt: skip
+
+# Claims whose measure compares neither systems nor variants, or that take what is not here.
+NOT_COMPARED = {
+    "R1 R23": "theorems on one bucket: a bound that no run may cross",
+    "R18 R26": "one search, step by step",
+    "R19 R24 R25 E3 E12 W1 W2 W3 W4 W5 W6": "real processes: a live testbed",
+    "S1 S2 S11 S12 S18 S20": "the law itself, against its own formula",
+    "S3 S15 S16 S17": "a formula against another",
+    "E1": "the error of the model's estimates, below a bound",
+    "T21 T26": "counts on one system that the paper's reckoning gives",
+}
+
+# What a broken system does not take away: a finding, (claim, broken system) -> why.
+STANDS = {
+    ("E11", "identical: epulsar is pulsar"): "vacuous: no topic of the game moves, so both systems are the same",
+}
+
+PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS)
