@@ -8,7 +8,6 @@ a message is not sent back.  ``results/births.json`` keeps every run's numbers.
 import json
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +18,8 @@ from harness.experiment import RunSpec, repeated
 from harness.run import asked_of, resolve
 from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL, limited
 from paper_figs.crdt.readings import IDENTITY
+from studies.limiting.asked import Limiting
+from studies.limiting.virtual import run as run_virtually
 
 LEDGER = ROOT / "results" / "births.json"
 SEED, SEEDS, SEEDS_A = 1, 30, 5
@@ -39,13 +40,14 @@ class Rest(NamedTuple):
 def rests(spec: RunSpec, seeds: int) -> Iterator[Rest]:
     """One run a seed."""
     for run in repeated([spec], seeds, SEED):
-        study, asked = asked_of(point := resolve(run))
+        _, asked = asked_of(resolve(run))
+        assert isinstance(asked, Limiting)
         requests = [(one.user, one.at_ns) for offered in asked.requests().values() for one in offered]
-        journal = study.carry_out(point.testbed, asked).journal
+        journal = run_virtually(asked).journal
         sent = sum(value for _, _, metric, value in journal.samples if metric == "sent_bytes")
         at_rest = [value / SECOND_NS for _, _, metric, value in journal.samples if metric == "convergence_ns"]
-        nodes = len(asked.topology.node_names())
-        yield Rest(sum(Counter(requests).values()) - len(set(requests)), *(at_rest or [None]), round(sent / nodes))
+        pairs = len(requests) - len(set(requests))
+        yield Rest(pairs, at_rest[0] if at_rest else None, round(sent / len(asked.topology.node_names())))
 
 
 def barely(variant: str, **options: object) -> list[Rest]:

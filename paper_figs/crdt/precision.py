@@ -35,11 +35,18 @@ TOTAL, AREA = neutral("total"), neutral("area under the curve", is_open=True)
 
 
 def figure(
-    number: str, title: str, data_set: str, variants: Sequence[str], claims: tuple[Claim, ...], note: str
+    number: str,
+    title: str,
+    data_set: str,
+    variants: Sequence[str],
+    claims: tuple[Claim, ...],
+    note: str,
+    repetitions: Mapping[str, int] | None = None,
 ) -> Figure:
-    """A figure of the thesis that has the four panels of ``draw``."""
+    """A figure of the thesis that has the four panels of ``draw``; ``repetitions`` by scale, where not its own."""
     grid, notes = same(data_set, (ORACLE, *variants)), f"{note} {PRECISION_NOTE} {INTERVAL_NOTE}"
-    experiment = Experiment(f"crdt-fig{number}", title, f"CRDT, Fig. {number}", grid, of_data_set(data_set))
+    source, options = f"CRDT, Fig. {number}", of_data_set(data_set)
+    experiment = Experiment(f"crdt-fig{number}", title, source, grid, options, repetitions=repetitions or {})
     return Figure(experiment, tables, lambda made: draw(made, variants, shares_of(data_set)), claims, notes)
 
 

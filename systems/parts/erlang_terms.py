@@ -6,11 +6,10 @@ its content once more.  Words are those that ``erts_debug:size_shared`` counts i
 are small integers, as Fig. 4.3 has them.
 
 ``shared`` are the bytes of such terms: under data set B within 8 % of those that Erlang counts, at c = 300 and 450.
-``process`` is about what ``process_info`` says once garbage is collected: an empty process, and a heap, which comes in
-sizes, and shrinks only when three quarters of it are free: here the smallest with twice the room for the states and
-what a node has besides.  That "twice" and ``_OWN_WORDS`` are fitted to processes under data set B at c = 300: off by
-10 % on average, and at c = 450, where nothing was fitted, by 7 %.  ``columns`` is our older model, which shares nothing
-(``systems.parts.user_key.MODEL_BYTES``).
+``process`` is about what ``process_info`` says once garbage is collected.  A heap comes in sizes, and shrinks only when
+three quarters of it are free; that is not followed: a line is fitted to the means of processes under data set B at
+c = 300, off by 7 % in the root mean square, and at c = 450, where nothing was fitted, too.  ``columns`` is our older
+model, which shares nothing (``systems.parts.user_key.MODEL_BYTES``).
 """
 
 from collections.abc import Iterable
@@ -24,9 +23,8 @@ BUCKET_WORDS = 7  # {bucket, Counts, Limit, Refilled}, with Limit's float
 STALE_WORDS = 10  # an older bucket and its map but for the values: the names of nodes are the newer one's
 FLAT_MAXIMUM = 32  # entries of a map that is two tuples; larger ones are trees
 TREE_WORDS = 3.75  # an entry of these, measured at 50 to 5,000 entries
-_EMPTY_PROCESS_BYTES = 2_640 - 233 * WORD_BYTES  # but for its heap
-_OWN_WORDS = 270  # of a node among 30: names and processes of the others, options, what is being worked on
-_FIBONACCI_HEAPS = 21  # sizes of heaps up to here are sums of the two before, then each is a fifth larger
+_PROCESS_BYTES = 7_000  # of a node among 30 without its states: options, names and processes, what is being worked on
+_HEAP_BYTES = 20  # of a process for each word that lives
 
 
 def map_words(entries: int) -> int:
@@ -47,15 +45,4 @@ def node_words(neighbour_count: int, local_users: int, delta_users: Iterable[int
 
 def weight_bytes(memory: str, words: int) -> int:
     """Bytes of a node whose states have so many ``words``, by a model of ``MEMORIES`` but ``columns``."""
-    if memory == "shared":
-        return WORD_BYTES * words
-    return _EMPTY_PROCESS_BYTES + WORD_BYTES * _heap_words(2 * (words + _OWN_WORDS))
-
-
-def _heap_words(wanted: int) -> int:
-    """The smallest size of a process's heap, 233 words or more, that holds so many."""
-    before, size, count = 142, 233, 6
-    while size < wanted:
-        count += 1
-        before, size = size, before + size + 1 if count <= _FIBONACCI_HEAPS else size + size // 5
-    return size
+    return WORD_BYTES * words if memory == "shared" else _PROCESS_BYTES + _HEAP_BYTES * words

@@ -46,7 +46,7 @@ def test_more_has_two_readings_above_one_hundred_percent_only() -> None:
     assert more("", "", "-77 %").value == 0.23
 
 
-def test_the_nearest_reading_is_checked() -> None:
+def test_the_nearest_ratio_is_checked_and_the_percentage_in_total() -> None:
     for most, nearest in ((9.1, 8.98), (8.1, 7.98)):
         ratios = [(FL, n, most - n / 10) for n in range(3)] + [(COUNTER, n, 1.0) for n in range(3)]
         runs = pd.DataFrame(ratios, columns=["variant", "repetition", usage.MEMORY])
@@ -54,9 +54,9 @@ def test_the_nearest_reading_is_checked() -> None:
         assert check.published == nearest
     rows = [(COUNTER, 0, 0.99, 0.9), (COUNTER, 1, 0.98, 0.92)]
     runs = pd.DataFrame(rows, columns=["variant", "repetition", *precision.READINGS])
-    for printed, reading in ((0.92, "area"), (0.97, "total")):
+    for printed in (0.92, 0.97):
         (check,) = precision.shares_as_published(runs, {COUNTER: printed})
-        assert check.label.endswith(f"({reading})")
+        assert check.label.endswith("(total)")
 
 
 def test_runs_that_have_ended_count_as_zero_up_to_the_last_of_their_point() -> None:
@@ -121,15 +121,17 @@ def test_late_admissions(spark: Any) -> None:
 def curve(variant: str, offered: float, rejected: float) -> list[dict[str, Any]]:
     names = ("rejected_count", "offered_count", "gap_count")
     return [
-        {"variant": variant, "capacity": 300, "t_s": float(t), **dict(zip(names, (rejected * t / 60, offered * t, 0.0), strict=True)),
+        {"variant": variant, "capacity": 300, "t_s": float(t),
+         **dict(zip(names, (rejected * t / 60, offered * t, 0.0), strict=True)),
          **{f"{name}_std": 1.0 for name in names}}
         for t in range(61)
     ]  # fmt: skip
 
 
 def precision_tables(rejected: float) -> dict[str, pd.DataFrame]:
-    rows = [{"variant": variant, "data_set": "B", "capacity": 300, "repetition": n, "rejected_ratio": 0.9 if rejected else None,
-             "area_ratio": 0.9 if rejected else None, "false_admit_count": rejected, "false_reject_count": 0,
+    ratio = 0.9 if rejected else None
+    rows = [{"variant": variant, "data_set": "B", "capacity": 300, "repetition": n, "rejected_ratio": ratio,
+             "area_ratio": ratio, "false_admit_count": rejected, "false_reject_count": 0,
              "excess_tokens": 0.0} for variant in (COUNTER, FL) for n in (0, 1)]  # fmt: skip
     runs = pd.DataFrame(rows)
     curves = [row for variant in (ORACLE, COUNTER, FL) for row in curve(variant, 5.0, rejected)]
