@@ -75,9 +75,8 @@ def advance(
 
     ``other_begin`` moves on as the other topics' emissions are served.  Messages with
     ``record_from_ns <= at < record_until_ns`` are counted in the histograms, or as dropped (those of other topics where
-    ``resident_latency`` has rows).  Each message is
-    written to ``journal`` (emission, broker, conforming at, released at, received at) while there
-    is room.  Returns the next free row.
+    ``resident_latency`` has rows).  Each message is written to ``journal`` (emission, broker, conforming at, released
+    at, received at) while there is room.  Returns the next free row.
     """
     network_ns, wakeup_ns, message_ns, pump_ns, read_time = costs[0], costs[1], costs[2], costs[3], costs[4]
     for i in range(at_ns.shape[0]):

@@ -59,27 +59,30 @@ def make(specs: Iterable[RunSpec], rows: Known, path: Path, jobs: int) -> None:
 def fill(arguments: argparse.Namespace) -> None:
     """The map: seed by seed, all cells, so that an interrupted one has as many seeds everywhere."""
     rows = known(arguments.rows)
-    every = cells.cells()[: arguments.cells or None]
-    grids = {cell: cells.points(cell) for cell in every}
+    grids = {cell: cells.points(cell) for cell in cells.cells()}
+    chosen = list(grids)[slice(*arguments.cells)]
     for repetition in range(arguments.seeds):
-        specs = [spec for cell in every for spec in repeated(grids[cell], repetition + 1, arguments.seed)]
+        specs = [spec for cell in chosen for spec in repeated(grids[cell], repetition + 1, arguments.seed)]
         make((spec for spec in specs if spec.repetition == repetition), rows, arguments.rows, arguments.jobs)
-        print(f"seed {repetition + 1} of {arguments.seeds} done: {len(rows):,} runs", flush=True)
-        write(grids, rows, repetition + 1, arguments)
+        say(f"seed {repetition + 1} of {arguments.seeds} done: {len(rows):,} runs")
+        write(grids, rows, arguments)
 
 
-def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, seeds: int, arguments: argparse.Namespace) -> None:
-    """The result, of the seeds that every cell has."""
+def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argparse.Namespace) -> None:
+    """The result, of all runs that there are: each verdict says on how many seeds it is."""
     judged = []
     for cell, specs in grids.items():
-        said = cells.verdicts(cell, [rows[id_of(spec)] for spec in repeated(specs, seeds, arguments.seed)])
-        counts = Counter(one["verdict"] for one in said.values())
-        judged.append({**cell.options, "fitted_on": sorted(cell.fitted), "counts": counts, "claims": said})
+        there = [
+            rows[name] for spec in repeated(specs, arguments.seeds, arguments.seed) if (name := id_of(spec)) in rows
+        ]
+        if there:
+            said = cells.verdicts(cell, there)
+            counts = Counter(one["verdict"] for one in said.values())
+            judged.append({**cell.options, "fitted_on": sorted(cell.fitted), "counts": counts, "claims": said})
     bounds = {str(margin): round(bound.split_delay_ms(margin=margin), 3) for margin in (1.0, 1.5, 2.0)}
     result = {
-        "command": f"python -m paper_figs.srtm.consistency map --seeds {seeds} --seed {arguments.seed}",
+        "command": f"python -m paper_figs.srtm.consistency map --seeds {arguments.seeds} --seed {arguments.seed}",
         "commit": commit(),
-        "seeds": seeds,
         "left_out": cells.LEFT_OUT,
         "second_broker_ms": {"publishers": bound.PUBLISHERS, "batch": BATCH, "p99_by_margin": bounds},
         "exclusion": bound.EXCLUSION,
@@ -112,14 +115,16 @@ def say(line: str) -> None:
 def shown(result: Json) -> Iterator[str]:
     """The map as text: a line a cell, a letter a claim."""
     letters = {"reproduced": "R", "direction only": "d", "contradicted": "C", "undecided": "?"}
-    yield f"{result['seeds']} seeds; R reproduced, d direction only, C contradicted, ? undecided; ' fitted"
+    yield "R reproduced, d direction only, C contradicted, ? undecided, - not run; ' fitted; seeds: fewest and most"
     names = list(result["cells"][0]["claims"])
-    yield f"{'margin':>6} {'mcap':<12}{'costs':<15}{'pump':<7}" + " ".join(f"{name:<3}" for name in names)
+    yield f"{'margin':>6} {'mcap':<12}{'costs':<15}{'pump':<7}{'seeds':<7}" + " ".join(f"{name:<3}" for name in names)
     for cell in result["cells"]:
-        words = [cell["claims"][name]["verdict"] for name in names]
-        marks = [letters[word.removesuffix(", fitted")] + "'" * word.endswith("fitted") for word in words]
+        said = [cell["claims"].get(name, {"verdict": "-", "seeds": 0}) for name in names]
+        words = [one["verdict"].removesuffix(", fitted") for one in said]
+        marks = [letters.get(word, "-") + "'" * (word != one["verdict"]) for word, one in zip(words, said, strict=True)]
+        seeds = [one["seeds"] for one in said if one["seeds"]]
         line = f"{cell['margin']:>6} {cell['mcap']:<12}{cell['costs']:<15}{cell['pump']:<7}"
-        yield line + " ".join(f"{mark:<3}" for mark in marks)
+        yield f"{line}{min(seeds)}-{max(seeds):<5}" + " ".join(f"{mark:<3}" for mark in marks)
     yield result["exclusion"]
 
 
@@ -131,7 +136,7 @@ def main() -> None:
     maps.add_argument("--seeds", type=int, default=20)
     maps.add_argument("--seed", type=int, default=7, help="root of all randomness; not the one of judgement")
     maps.add_argument("--jobs", type=int, default=1)
-    maps.add_argument("--cells", type=int, default=0, help="only so many, the first ones; 0 = all")
+    maps.add_argument("--cells", type=int, nargs=2, default=(0, None), help="make runs of these alone: from, to")
     maps.add_argument("--rows", type=Path, default=ROWS)
     maps.add_argument("--result", type=Path, default=RESULT)
     find = verbs.add_parser("search", help="find the calibration of a reading")

@@ -14,19 +14,10 @@ from paper_figs.light import Frame
 from paper_figs.srtm import readings
 from paper_figs.srtm.groups import chosen
 from studies.distribution.asked import Round, Searched, Searching
-from studies.distribution.deployment import Deployment
-from studies.distribution.search import searched
-from studies.distribution.virtual import deployment_of
 from studies.spec import RunSpec
 from testbed.brokers.model import BrokerModel
 
 SINGLE_BROKER_RPS = 20_000.0  # topics up to here find room on any idle broker, whatever its mcap
-
-
-class Alone(Deployment):
-    """A topic whose neighbours nobody counts."""
-
-    counts_residents = False
 
 
 def canonical(spec: RunSpec) -> RunSpec:
@@ -41,10 +32,16 @@ def canonical(spec: RunSpec) -> RunSpec:
 
 
 def carried_out(spec: RunSpec, model: BrokerModel | None = None) -> Searched:
-    """A run in virtual time; ``model``: costs that no file has yet."""
+    """A run in virtual time, in which nobody counts the neighbours; ``model``: costs that no file has yet."""
+    from studies.distribution.deployment import Deployment
+    from studies.distribution.search import searched
+    from studies.distribution.virtual import deployment_of
+
     _, asked = asked_of(resolve(spec))
     assert isinstance(asked, Searching)
-    return searched(asked, Alone(asked, model or deployment_of(asked).model, 0))
+    deployment = deployment_of(asked) if model is None else Deployment(asked, model, 0)
+    deployment.counts_residents = False
+    return searched(asked, deployment)
 
 
 def row_of(spec: RunSpec, search: Searched) -> Row:

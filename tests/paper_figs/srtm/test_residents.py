@@ -7,7 +7,7 @@ import pytest
 
 from harness.experiment import SCALES
 from paper_figs import load_figure
-from paper_figs.srtm import residents
+from paper_figs.srtm import concentration as residents
 
 
 def rows() -> pd.DataFrame:
@@ -32,7 +32,7 @@ def test_before_is_one_series_and_after_one_a_system() -> None:
 def test_it_is_drawn(missing: str) -> None:
     from matplotlib import pyplot
 
-    drawing = residents.draw({"residents": rows()[lambda frame: frame.system != missing]})
+    drawing = residents.draw_residents({"residents": rows()[lambda frame: frame.system != missing]})
     drawing.canvas.draw()
     assert drawing.axes[0].has_data()
     pyplot.close(drawing)
