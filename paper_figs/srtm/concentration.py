@@ -8,8 +8,8 @@ batch 10.  Fig. 5: Conc against LB, on idle brokers.  Fig. 6: Max-Min against Co
 placement by the topic that is placed, but the SLO is everybody's, and the messages of topics that were there wait
 behind the new one's.  One topic a broker, without a limit, in the judged minute.
 
-Ours, too: the SLO line, and the strips below: brokers in use (beside the points in the paper), capacity left, and time in
-violation of the SLO during the search.
+Ours, too: the SLO line, and the strips below: brokers in use (beside the points in the paper), capacity left, and
+time in violation of the SLO during the search.
 """
 
 from collections.abc import Callable, Iterator, Sequence
