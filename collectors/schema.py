@@ -45,7 +45,9 @@ _OF_EVERY_RUN = {
         (
             "metric",
             TEXT,
-            "end_to_end_latency, access_delay or decision_latency; of live brokers, from their records: stamp_error "
+            "end_to_end_latency, access_delay or decision_latency; of modelled brokers that carry other topics: "
+            "resident_latency (end to end, of those topics) and resident_latency_before (the same minute without this "
+            "topic); of live brokers, from their records: stamp_error "
             "(when the process had read a message, less when the kernel had received it), undue_delay (of messages "
             "that conform by their arrival: from reading to release, 0 for those let through; with _kernel and _read: "
             "what an exact bucket would do by either kind of stamps), ingress_time (of messages let through: from "

@@ -18,6 +18,7 @@ FIGURES = {
     "srtm-fig4-1000": "paper_figs.srtm.fig4:FIGURE_1000",
     "srtm-fig5": "paper_figs.srtm.concentration:FIG5",
     "srtm-fig6": "paper_figs.srtm.concentration:FIG6",
+    "srtm-residents": "paper_figs.srtm.concentration:RESIDENTS",
     "srtm-fig7": "paper_figs.srtm.groups:FIG7",
     "srtm-fig8": "paper_figs.srtm.groups:FIG8",
     "srtm-fig9": "paper_figs.srtm.groups:FIG9",

@@ -14,6 +14,7 @@ from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, in_ms, samples, steps, where, with_point
+from paper_figs.srtm import readings
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
 from paper_figs.srtm.p99 import slo_of
 from paper_figs.srtm.published import BROKERS, FIG4_PUBLISHERS, PUBLISHERS, REPORT_FIG6A_P99_MS
@@ -21,15 +22,17 @@ from paper_figs.style import series
 
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
 ALONE = "bucket-only"  # the calibration of panel (b) of 1,000; all else has any other, "srtm-paper" or the user's
+REPETITIONS_1000 = {"quick": 20, "paper": 20}  # what it takes to tell 11.4 ms from 75 % of 14.7 ms
 QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 LABELS = {"p50_ms": "median", "p95_ms": "95th percentile", "p99_ms": "99th percentile"}
 LOOKS = {name: series(label, n, "o^D"[n]) for n, (name, label) in enumerate(LABELS.items())}
 
 
 def points(
-    scale: Scale, options: Options, publishers: int = FIG4_PUBLISHERS, calibrations: tuple[str, ...] = ("srtm-paper",)
+    scale: Scale, options: Options, publishers: int = FIG4_PUBLISHERS, alone: tuple[str, ...] = ()
 ) -> list[RunSpec]:
-    """One point a calibration and k."""
+    """One point a calibration, the reading's and those of ``alone``, and k."""
+    calibrations = (readings.calibration(options), *alone)
     every = list(range(1, most_brokers(scale) + 1))
     ks = scale.pick(small=every, tiny=[1, 2, 3, BROKERS], quick=every)
     workload = {"publishers": publishers}
@@ -125,9 +128,9 @@ WHY_R3 = "The figure's values are not printed in the text; where one broker satu
 R3 = Claim("R3", "Fig. 4, VI-A", SATURATED, ("srtm-fig4",), measure_r3, why=WHY_R3)
 PENALTY = "1,000 publishers: the 99th percentile grows with k and reaches 14.7 ms at k = 6."
 WHY_R4 = (
-    "With r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at k = 6 for the smallest b "
-    "(26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: a token rate less than "
-    "1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise."
+    "Within 25 %, not by theory: with r = 1.1 x the rate the exact M/D/1 bucket has a p99 access delay of 11.4 ms at "
+    "k = 6 for the smallest b (26), and of 13.2 ms for any b, however small; so 14.7 ms takes more than token buckets: "
+    "a token rate below 1.1 x what was really sent, the artifact's release of tokens in quanta, or a minute's noise."
 )
 R4 = Claim("R4", "report, Fig. 6a", PENALTY, ("srtm-fig4-1000",), measure_r4, why=WHY_R4)
 BUCKET_NOTE = (
@@ -135,9 +138,17 @@ BUCKET_NOTE = (
     "smallest b on a 70 s trace recorded before."
 )
 NOTES = "At k = 1 the queue of one broker grows throughout the minute, so its latency measures the length of the run."
-EXPERIMENT = Experiment("srtm-fig4", "The DRL penalty, 6,000 publishers", "SRTM, Fig. 4; report, Fig. 6b", points)
+EXPERIMENT = Experiment(
+    "srtm-fig4", "The DRL penalty, 6,000 publishers", "SRTM, Fig. 4; report, Fig. 6b", points, readings.BROKER
+)
 FIGURE = Figure(EXPERIMENT, tables, draw, (R3,), f"{BUCKET_NOTE} {NOTES}")
-POINTS_1000 = partial(points, publishers=PUBLISHERS, calibrations=("srtm-paper", ALONE))
-TITLE_1000, NOTES_1000 = "The DRL penalty, 1,000 publishers", "The cross is the one value that the report prints."
-EXPERIMENT_1000 = Experiment("srtm-fig4-1000", TITLE_1000, "SRTM report, Fig. 6a", POINTS_1000)
+POINTS_1000 = partial(points, publishers=PUBLISHERS, alone=(ALONE,))
+TITLE_1000, NOTES_1000 = (
+    "The DRL penalty, 1,000 publishers",
+    "The cross is the one value that the report prints: within 25 % of ours, but not by theory, which has 11.4 ms for "
+    "the smallest bucket and 13.2 ms for any.",
+)
+EXPERIMENT_1000 = Experiment(
+    "srtm-fig4-1000", TITLE_1000, "SRTM report, Fig. 6a", POINTS_1000, readings.BROKER, repetitions=REPETITIONS_1000
+)
 FIGURE_1000 = Figure(EXPERIMENT_1000, tables, draw_1000, (R4,), f"{BUCKET_NOTE} {NOTES_1000}")

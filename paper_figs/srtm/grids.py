@@ -2,13 +2,15 @@
 
 Envelopes.  The paper finds b on a recorded trace: the smallest bucket that leaves the 99th
 percentile of access delay at zero (VI; the artifact records 70 s).  Figs. 4, Eq. (1) and
-Proposition 1 keep that literal rule ("profiled").  Figs. 5 to 9 and Table I take b from the very
-window that is offered ("conformant", ours): 70 s of bursty Poisson groups hold only some ten
+Proposition 1 keep that rule by the letter.  So do periodic publishers in Figs. 5 to 9 and Table I: what
+they send is the same in every minute.  Poisson publishers there have b from the very
+window that is offered ("conformant", ours; ``readings.ENVELOPE``): 70 s of bursty Poisson groups hold only some ten
 relaxation times of the bucket's queue, so a b from them is off by tens of percent, and a fresh
 minute of traffic then waits up to hundreds of ms for tokens however it is distributed.  The
 question is what distribution adds (the DRL penalty), so the traffic has to conform to its envelope.
+Fig. 7 shows, and R27 judges, what the letter does to Poisson groups.
 
-That b is enlarged by 2 % (footnote 1: a configuration "often includes a margin").  Without it the
+That b is enlarged by 2 % (``readings.MARGIN``).  Without it the
 bucket is on a knife's edge: 1,000 publishers are no multiple of a group of 30, so that even SRTM's
 shares of the groups are uneven by some 0.2 %, and that alone costs more than the SLO.  Max-Min's
 random shares are uneven by some 15 %, which the margin does not hide.
@@ -26,9 +28,11 @@ import msgspec
 from core.records import Json
 from core.units import duration_ns
 from harness.experiment import CALIBRATED, RunSpec, Scale
+from paper_figs.figure import Options
+from paper_figs.srtm import readings
 from paper_figs.srtm.published import BATCH, BROKERS, LARGEST_GROUP, PUBLISHERS
 
-CONFORMANT: Json = {"envelope": "conformant", "margin": 1.02}
+CONFORMANT: Json = readings.study("poisson", 1, {})  # of topics outside Figs. 5 to 9: the cell of record
 ARRIVALS = ("poisson", "periodic")
 SMALL_BROKERS, SMALL_ROUND, SMALL_PUBLISHERS = 4, "30s", 100  # at the scale small, 10 msg/s each
 FEWER = PUBLISHERS // SMALL_PUBLISHERS
@@ -48,7 +52,7 @@ def _small(spec: RunSpec, fewer: int) -> RunSpec:
         spec,
         workload_options=workload,
         topology_options={"brokers": SMALL_BROKERS, **spec.topology_options},
-        calibration="small" if spec.calibration == "srtm-paper" else spec.calibration,
+        calibration="bucket-only" if spec.calibration == "bucket-only" else "small",
         slo=spec.slo if spec.calibration == "bucket-only" else CALIBRATED,
         round=SMALL_ROUND if shorter else spec.round,
     )
@@ -64,14 +68,16 @@ def arrivals(scale: Scale) -> Sequence[str]:
     return ARRIVALS[:1] if scale.physics == "small" else ARRIVALS
 
 
-def group_searches(scale: Scale, systems: Sequence[str], brokers: int = 0) -> list[RunSpec]:
+def group_searches(scale: Scale, systems: Sequence[str], options: Options, brokers: int = 0) -> list[RunSpec]:
     """Kinds of arrivals x sizes of synchronised groups x systems, Fig. 7, Fig. 8 and Table I."""
     sizes = scale.pick(small=[5, 15], tiny=[5, 20], paper=[5, 10, 15, 20, 25, LARGEST_GROUP])
     cases = [(system, kind, size) for kind in arrivals(scale) for size in sizes for system in systems]
-    return at(scale, [grouped(*case, brokers=brokers) for case in cases], FEWER)
+    return at(scale, [grouped(*case, options, brokers=brokers) for case in cases], FEWER)
 
 
-def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", brokers: int = 0) -> RunSpec:
+def grouped(
+    system: str, arrivals: str, group_size: int, options: Options, spread: str = "0ms", brokers: int = 0
+) -> RunSpec:
     """A topic of ``PUBLISHERS`` in correlation groups on six idle brokers (VI-D); with ``brokers``, forced to so many.
 
     1,000 is no multiple of 15 or 30: the last group is smaller.
@@ -79,15 +85,25 @@ def grouped(system: str, arrivals: str, group_size: int, spread: str = "0ms", br
     workload: Json = {"publishers": PUBLISHERS, "batch": BATCH, "group_size": group_size}
     if spread != "0ms":  # left out where it is the default, so that Fig. 7 and Fig. 9 share runs
         workload["spread"] = spread
-    axes: Json = {"system": system, "system_options": {"brokers": brokers} if brokers else {}, "workload": arrivals}
-    return RunSpec(**axes, workload_options=workload, study_options=CONFORMANT)
+    forced = {"brokers": brokers} if brokers else {}
+    return _distributed(system, arrivals, workload, options, system_options=forced)
 
 
-def topic(system: str, arrivals: str, publishers: int, batch: int, loads_rps: tuple[float, ...] = ()) -> RunSpec:
+def topic(
+    system: str, arrivals: str, publishers: int, batch: int, options: Options, loads_rps: tuple[float, ...] = ()
+) -> RunSpec:
     """A topic of independent publishers x 10 msg/s on six brokers, idle or loaded (VI-B, VI-C)."""
-    workload = {"publishers": publishers, "batch": batch}
-    study = {**CONFORMANT, "initial_loads_rps": list(loads_rps)} if loads_rps else CONFORMANT
-    return RunSpec(system=system, workload=arrivals, workload_options=workload, study_options=study)
+    loads: Json = {"initial_loads_rps": list(loads_rps)} if loads_rps else {}
+    return _distributed(system, arrivals, {"publishers": publishers, "batch": batch}, options, loads)
+
+
+def _distributed(
+    system: str, arrivals: str, workload: Json, options: Options, study: Json | None = None, **spec: Any
+) -> RunSpec:
+    """A point of Figs. 5 to 9 and Table I, as the readings have it."""
+    rule = {**readings.study(arrivals, workload["batch"], options), **(study or {})}
+    axes: Json = {"system": system, "workload": arrivals, "workload_options": workload, "study_options": rule}
+    return RunSpec(**axes, calibration=readings.calibration(options), **spec)
 
 
 def split(brokers: int, workload: Json, arrivals: str = "poisson", **spec: Any) -> RunSpec:

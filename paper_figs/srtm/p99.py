@@ -14,10 +14,10 @@ from analysis.verdicts import t_interval
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs import drawing, keys
 from paper_figs.intervals import geometric, intervals_by
-from paper_figs.light import Artist, Axes, Data, Drawing, Frame
+from paper_figs.light import Artist, Axes, Data, Drawing, Frame, Series
 from paper_figs.series import in_ms, where, with_others, with_point
-from paper_figs.srtm import published
-from paper_figs.srtm.grids import ARRIVALS, CONFORMANT
+from paper_figs.srtm import published, readings
+from paper_figs.srtm.grids import ARRIVALS
 from paper_figs.style import Style, looks_of
 
 # A sheet's cases: titles of panels, and rows of runs: one a run.
@@ -42,16 +42,18 @@ REPETITION = Style("one repetition", drawing.GREY, "o", "-", is_open=True)
 SLO_MARGIN = 1.05  # "meets the SLO": the interval of the mean p99 is not above 1.05 x SLO
 
 ENVELOPE_NOTE = (
-    "The bucket's size b is the smallest for the very minute that is offered (ours): a b from a recorded trace is off "
+    "The bucket's size b: of periodic publishers the paper's letter, the smallest for a 70 s trace recorded before; of "
+    "Poisson ones the smallest for the very minute that is offered (conformant, ours): a b from a trace is off "
     "by tens of percent for traffic this bursty, and the waiting that this causes would hide what distribution adds. "
-    f"A margin of {CONFORMANT['margin'] - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
+    f"A margin of {readings.MARGIN.of({}) - 1:.0%} is added (footnote 1): on a knife's edge any split is punished."
 )
+OVERLOAD = 10.0  # times the SLO: a queue that grows throughout the minute, so that its p99 measures the run's length
 
 
 def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
     """One row a run, judged on its fresh round.
 
-    Columns: arrivals, system, repetition, outcome, the ``factors`` (column -> factor's name), p99_ms,
+    Columns: arrivals, system, repetition, outcome, envelope, the ``factors`` (column -> factor's name), p99_ms,
     broker_count, round_count and violation_s (of the search), residual_rps, slo_ms.
     """
     from analysis import metrics
@@ -68,13 +70,32 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
         .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
         .fillna(0, ["round_count"])
     )
-    return with_point(data, runs.drop("violation_ns", "search_ns", "untouched_count"), factors)
+    runs = runs.drop("violation_ns", "search_ns", "untouched_count")
+    return with_envelope(with_point(data, runs, {"envelope": "study.envelope", **factors}))
+
+
+def with_envelope(runs: Frame) -> Frame:
+    """``runs`` whose column ``envelope``, the study's rule, says the reading instead."""
+    runs["envelope"] = runs.envelope.fillna("profiled").replace(readings.NAMES)
+    return runs
 
 
 def by_arrivals(runs: Frame) -> list[tuple[str, Frame]]:
-    """The kinds of arrivals that were run, Poisson first, and their rows."""
-    every = [(kind, runs[runs.arrivals == kind]) for kind in ARRIVALS]
-    return [(kind, part) for kind, part in every if len(part)]
+    """The kinds of arrivals that were run, Poisson first, by ``called``, and their rows."""
+    every = [runs[runs.arrivals == kind] for kind in ARRIVALS]
+    return [(called(part), part) for part in every if len(part)]
+
+
+def called(part: Frame, more: str = "") -> str:
+    """What a kind of arrivals is called: "Poisson, batch 1, conformant envelope"; rows of one kind and envelope."""
+    kind = str(part.arrivals.iloc[0]).replace("poisson", "Poisson")
+    envelope = f"{part.envelope.iloc[0]} envelope" if "envelope" in part else ""
+    return ", ".join(words for words in (kind, more, envelope) if words)
+
+
+def meets_slo(p99_ms: Series, slo_ms: float) -> list[float]:
+    """1 for each repetition that meets the SLO, else 0: a p99 has a tail that makes means of it measure the tail."""
+    return [float(value <= SLO_MARGIN * slo_ms) for value in p99_ms.dropna()]
 
 
 def measured(part: Frame, system: str, x: str, value: str = "p99_ms") -> Frame:

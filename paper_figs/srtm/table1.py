@@ -6,34 +6,37 @@ part is not measured by us: see the notes.
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 
-from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below, within
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below, t_interval
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
 from paper_figs.drawing import draw_table
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, SparkFrame
-from paper_figs.series import by_repetition, samples, where, whole, with_point
+from paper_figs.series import by_repetition, joined, samples, where, whole, with_point
+from paper_figs.srtm import readings
 from paper_figs.srtm.grids import ARRIVALS, group_searches
-from paper_figs.srtm.p99 import ENVELOPE_NOTE, by_arrivals
+from paper_figs.srtm.p99 import ENVELOPE_NOTE, by_arrivals, called, per_run
 from paper_figs.srtm.published import BROKERS, OVERHEAD_S, ROUND_S, TABLE_1
 
 Rows = Mapping[int, tuple[Sequence[float], float]]  # by group size: rounds of each iteration, seconds
-ROUNDS_TOLERANCE = 0.30  # set with the claim: rounds are small whole numbers
+HARDLY = 0.05  # of the searches (ours)
+REPETITIONS = {"quick": 20, "paper": 20}  # what it takes to tell six brokers from five, and the spread of one search
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """SRTM's points of Fig. 7."""
-    return group_searches(scale, ["srtm"])
+    return group_searches(scale, ["srtm"], options)
 
 
 def tables(data: Data) -> FigureTables:
-    """``iterations``: rounds and reach of each iteration; ``searches``: one row a run."""
+    """``iterations``: rounds and reach of each iteration; ``searches``: one row a run, with what ``per_run`` has."""
     factors = {"group_size": "workload.group_size"}
     steps = iterations(data.decisions)
-    frames = {"iterations": steps, "searches": searches(data.decisions, steps)}
-    every = {name: with_point(data, frame, factors) for name, frame in frames.items()}
+    runs = joined(per_run(data, factors).drop(columns="round_count"), searches(data.decisions, steps))
+    every = {"iterations": with_point(data, steps, factors), "searches": runs}
     return {name: frame[frame.system == "srtm"].reset_index(drop=True) for name, frame in every.items()}
 
 
@@ -118,12 +121,12 @@ def _means(tables: FigureTables, kind: str, width: int) -> Rows:
 
 
 def measure_r17(tables: Tables) -> Evidence:
-    """Rounds against Table I, by group size; Poisson."""
+    """Rounds against Table I, by group size; Poisson.  The table is one search a row: so it must be one of ours."""
     runs = where(tables["srtm-table1/searches"], system="srtm", arrivals="poisson")
-    sizes = sorted(set(runs.group_size))
+    kind, sizes = called(runs), sorted(set(runs.group_size))
     count = {size: by_repetition(runs, "round_count", group_size=size) for size in sizes}
     rounds = (
-        within(f"groups of {size}: rounds", samples(count[size]), sum(TABLE_1[size][0]), ROUNDS_TOLERANCE, "rounds")
+        foreseen(f"{kind}, groups of {size}: rounds", samples(count[size]), sum(TABLE_1[size][0]), "rounds")
         for size in sizes
     )
     no_fewer = (
@@ -134,9 +137,17 @@ def measure_r17(tables: Tables) -> Evidence:
     return Evidence((*rounds, *no_fewer), (more,))
 
 
+def foreseen(label: str, samples: Sequence[float], published: float, unit: str) -> Check:
+    """A published single observation lies in the 95 % interval of one more of ours."""
+    ours = t_interval(samples)
+    half = (ours.high - ours.mean) * (ours.count + 1) ** 0.5 if ours.count > 1 else inf
+    label = f"{label} printed; one of ours takes {ours.mean:.1f}, and 95 % of them as many as wanted here"
+    return Check(label, (published,) * ours.count, ours.mean - half, ours.mean + half, published, unit)
+
+
 def measure_r18(tables: Tables) -> Evidence:
-    """Mean over a repetition's searches: rounds of the last iteration, brokers of the first one."""
-    runs = where(tables["srtm-table1/searches"], system="srtm")
+    """Mean over a repetition's searches that placed everybody: rounds of the last iteration, brokers of the first."""
+    runs = where(tables["srtm-table1/searches"], system="srtm", outcome="placed")
     exact, direction = [], []
     for kind, part in by_arrivals(runs):
         means = part.groupby("repetition")[["last_round_count", "first_reach"]].mean()
@@ -152,15 +163,22 @@ def measure_r18(tables: Tables) -> Evidence:
 
 
 def measure_r26(tables: Tables) -> Evidence:
-    """Sums over a repetition's searches: publishers moved back; largest number of brokers added at once."""
+    """The share of a repetition's searches that move publishers back, and that add several brokers at once.
+
+    Exactly: none; the sign: hardly any.
+    """
     runs = where(tables["srtm-table1/searches"], system="srtm")
-    exact = []
+    exact, direction = [], []
     for kind, part in by_arrivals(runs):
-        groups = part.groupby("repetition")
-        back, step = samples(groups["moved_back_count"].sum()), samples(groups["reach_step"].max())
-        exact.append(at_most(f"{kind}: publishers moved back", back, 0.0, "publishers"))
-        exact.append(at_most(f"{kind}: brokers added by one iteration", step, 1.0, "brokers"))
-    return Evidence(tuple(exact))
+        shares = {
+            "move publishers back": part.moved_back_count > 0,
+            "add several brokers at once": part.reach_step > 1,
+        }
+        for what, happens in shares.items():
+            share, label = samples(happens.groupby(part.repetition).mean()), f"{kind}: share of searches that {what}"
+            exact.append(at_most(label, share, 0.0, "of 1"))
+            direction.append(at_most(f"{label}, hardly any", share, HARDLY, "of 1"))
+    return Evidence(tuple(exact), tuple(direction))
 
 
 CLAIMS = (
@@ -168,21 +186,24 @@ CLAIMS = (
         "R17", "Table I, VI-E", "The search takes from 1 round (groups of 5) to 17 (groups of 30), more for larger "
         "groups.", ("srtm-table1",), measure_r17,
         why="The number of rounds follows from how many publishers of a burst a broker can keep, so it moves with the "
-        "fitted cost of a wake-up, and a search that runs out of brokers goes on to the last one.",
+        "fitted cost of a wake-up, and a search that runs out of brokers goes on to the last one. Table I is one "
+        "search a row: it is held against the spread of single searches, not against their mean.",
     ),
     Claim(
         "R18", "Table I, VI-E", "The last iteration takes one round; the first starts with one broker.",
         ("srtm-table1",), measure_r18,
-        why="A search that runs out of brokers ends with a binary search, and so does one whose pooled p99 is above "
-        "the SLO in the last iteration because of an earlier broker.",
+        why="Of searches that place everybody, as all of the paper's did: one that runs out of brokers ends with a "
+        "binary search.",
     ),
     Claim(
         "R26", "Report 6.5", "From idle brokers the iterations fill one broker after another, and publishers never "
         "move back to an earlier one.", ("srtm-table1",), measure_r26,
-        why="A broker that met the SLO while others still searched is not full and may be given more.",
+        why="A broker that met the SLO while others still searched is not full and may be given more: a property of "
+        "the report's example, which nearly all searches share, not of the algorithm as written.",
     ),
 )  # fmt: skip
-EXPERIMENT = Experiment("srtm-table1", "Load distribution latency of SRTM", "SRTM, Table I", points)
+TITLE = "Load distribution latency of SRTM"
+EXPERIMENT = Experiment("srtm-table1", TITLE, "SRTM, Table I", points, readings.READINGS, repetitions=REPETITIONS)
 NOTES = (
     "Group: its publishers; k: iteration; cells: measurement rounds, then those of all iterations, and seconds; ours "
     "as means over repetitions (0 where a search ended earlier). The paper does not say "

@@ -1,11 +1,13 @@
 """A topic on brokers: what every testbed is asked for, and what measurement rounds answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from core.errors import SpecError
 from core.limits import Factor, UserCount
-from core.records import Columns, Envelope, Float64, Int32, Int64, Json, Schedule
+from core.records import Block, Columns, Envelope, Float64, Int32, Int64, Json, Schedule
 from core.seeds import child_seed
 from studies.api import check_least
 from systems.api import Distribution, Measured, System
@@ -22,8 +24,9 @@ TRIALS_MAXIMUM = 100  # rounds of a search; one that wants more does not end
 class DeploymentConfig:
     """How a topic is deployed: its token bucket (r, b), and what the brokers carry already."""
 
-    # VI: "profiled" on a trace recorded before; "conformant": on the window itself (ours); "poisson-model": from the
-    # M/D/1 model behind Eq. (1), for Poisson topics (report, footnote 8)
+    # VI: "profiled" on a trace recorded before; "conformant": on the window itself (ours); "replayed": the profiled
+    # window comes again in every round (ours); "poisson-model": from the M/D/1 model behind Eq. (1), for Poisson topics
+    # (report, footnote 8)
     envelope: str = "profiled"
     profile: str = "70s"  # length of the recorded trace; the artifact's 70 s
     margin: Factor = 1.0  # footnote 1: "often includes a margin"; enlarges b
@@ -33,6 +36,7 @@ class DeploymentConfig:
     initial_loads_rps: tuple[float, ...] = ()  # Fig. 6: message rate of other topics on each broker; empty = idle
     initial_batch: UserCount = 10  # Fig. 6: their batch size
     mcap_batch: UserCount = 0  # capacities: 0 = the calibration's, n = benchmarked with batches of n (footnote 6)
+    mcap_rps: float = 0.0  # capacities: 0 = as above, else given
     stamps: str = "kernel"  # V-B: conformance by the kernel's arrival stamps, or by when the broker "read" the message
     gc: str = "friendly"  # V-C: garbage collection of live brokers: "default", "friendly" or "off"
     faults: tuple[Json, ...] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round
@@ -41,15 +45,17 @@ class DeploymentConfig:
         """SpecError for an unknown rule, a margin below 1, a profile of no length or a negative load."""
         read_faults(self.faults)
         known = {
-            "envelope": ("profiled", "conformant", "poisson-model"),
+            "envelope": ("profiled", "conformant", "replayed", "poisson-model"),
             "non_conformant": ("delay", "drop"),
             "stamps": ("kernel", "read"),
             "gc": ("default", "friendly", "off"),
         }
         for name, words in known.items():
             choice("study distribution", name, getattr(self, name), words)
-        check_least("distribution", self, margin=1, model_batch=1, initial_batch=1, mcap_batch=0)
+        check_least("distribution", self, margin=1, model_batch=1, initial_batch=1, mcap_batch=0, mcap_rps=0)
         span_ns("study distribution", "profile", self.profile)
+        if self.mcap_batch and self.mcap_rps:
+            raise SpecError(f"study: mcap_batch = {self.mcap_batch} and mcap_rps = {self.mcap_rps}", "give one of them")
         if min(self.initial_loads_rps, default=0) < 0:
             raise SpecError(f"study: initial_loads_rps = {self.initial_loads_rps}", "give rates of at least 0")
 
@@ -81,6 +87,31 @@ class Deployed:
                 publishers, seed = max(1, round(load_rps / 10)), child_seed(self.seed, "other topics", broker)
                 loads[broker] = poisson_topic(publishers, load_rps / publishers, self.rule.initial_batch, seed)
         return loads
+
+
+class Replayed:
+    """A topic whose generators start over with the same seeds: each round sends the messages of the first one."""
+
+    def __init__(self, schedule: Schedule, period_ns: int):
+        self.schedule, self.period_ns, self.population = schedule, period_ns, schedule.population
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """See ``core.records.Schedule``."""
+        parts: list[Block] = []
+        at_ns = start_ns
+        while not parts or at_ns < end_ns:
+            begun_ns = at_ns - at_ns % self.period_ns
+            until_ns = min(end_ns, begun_ns + self.period_ns)
+            part = self.schedule.block(at_ns - begun_ns, until_ns - begun_ns)
+            parts.append(replace(part, at_ns=part.at_ns + begun_ns))
+            at_ns = until_ns
+        if len(parts) == 1:
+            return parts[0]
+        sizes = np.concatenate([np.broadcast_to(np.int32(part.size_bytes), part.at_ns.shape) for part in parts])
+        at, publisher, count = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("at_ns", "publisher", "count")
+        )
+        return Block(at, publisher, count, sizes)
 
 
 def check_deployed(asked: Deployed) -> None:

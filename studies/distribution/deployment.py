@@ -24,7 +24,13 @@ ROWS_MAXIMUM = 20_000_000  # of a window's journal: 1.1 GB
 
 
 class Deployment(TopicWindows):
-    """A topic, its brokers and the clock of its schedule."""
+    """A topic, its brokers and the clock of its schedule.
+
+    On the window that judges, the latency of the topics that were there before is counted, too: with this topic beside
+    them, and without it.
+    """
+
+    counts_residents = True
 
     def __init__(self, asked: Deployed, model: BrokerModel, journal_rows: int):
         others = asked.other_topics()
@@ -38,7 +44,7 @@ class Deployment(TopicWindows):
 
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
-        self.fleet.restart(start_ns)
+        self.fleet.restart(start_ns, self._is_judged(start_ns))
         self.fleet.move(assignment)
         parts = self.split(envelope, assignment)
         for broker, part in enumerate(parts):
@@ -49,10 +55,27 @@ class Deployment(TopicWindows):
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """See ``TopicWindows``."""
         assert self.fleet.now_ns == start_ns
+        before = self._alone(start_ns, end_ns, from_ns, until_ns) if self._is_judged(start_ns) else {}
         self.fleet.record(from_ns, until_ns)
         self.fleet.advance(end_ns)
+        self.fleet.finish()
         state = self.fleet.state
-        return Counts(state.latency, state.access_delay, state.dropped_count)
+        more = {**before, "resident_latency": state.resident_latency} if before else {}
+        return Counts(state.latency, state.access_delay, state.dropped_count, more=more)
+
+    def _is_judged(self, start_ns: int) -> bool:
+        """Whether a window judges, and topics were there before."""
+        return self.counts_residents and start_ns >= self.judge_at_ns and any(self.loads_rps)
+
+    def _alone(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> dict[str, Int64]:
+        """Histograms of the other topics' latency as if this one had not come."""
+        nothing = EmptySchedule(self.schedule.population)
+        fleet = Fleet(self.model, self.topic, nothing, self.fleet.others)
+        fleet.restart(start_ns, residents=True)
+        fleet.record(from_ns, until_ns)
+        fleet.advance(end_ns)
+        fleet.finish()
+        return {"resident_latency_before": fleet.state.resident_latency}
 
     def messages(self) -> dict[str, np.ndarray]:
         """Columns of ``messages`` for the last window, where the run asked for them; otherwise none."""
@@ -61,6 +84,17 @@ class Deployment(TopicWindows):
     def evidence(self) -> RunEvidence:
         """Virtual time keeps its schedule exactly."""
         return NOTHING
+
+
+class EmptySchedule:
+    """Publishers that send nothing."""
+
+    def __init__(self, population: Population):
+        self.population = population
+
+    def block(self, start_ns: int, end_ns: int) -> Block:
+        """See ``core.records.Schedule``."""
+        return Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 @dataclass(frozen=True)
@@ -115,7 +149,9 @@ class Shifted:
 
 
 class FarDeployment(Deployment):
-    """See ``Deployment``.  ``keep``: whether the last window's messages are wanted."""
+    """See ``Deployment``; only this topic is counted.  ``keep``: whether the last window's messages are wanted."""
+
+    counts_residents = False
 
     def __init__(self, asked: Deployed, model: BrokerModel, far: Far):
         super().__init__(asked, model, 0)
@@ -140,6 +176,7 @@ class FarDeployment(Deployment):
         self.fleet.keep(shifted.message_count)
         self.fleet.record(0, 0)
         self.fleet.advance(end_ns + int(delay_ns.max(initial=0)) + 1)
+        self.fleet.finish()
         table = self._far_messages(shifted)
         span = (table["intended_at_ns"] >= from_ns) & (table["intended_at_ns"] < until_ns)
         latency_ns = (table["received_at_ns"] - table["intended_at_ns"])[span]

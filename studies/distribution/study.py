@@ -5,7 +5,7 @@ import numpy as np
 from core.records import Columns, Row, Sample, Schedule
 from core.units import SECOND_NS, duration_ns
 from studies.api import Journal, Point, Study, point_slo_ns, round_ns
-from studies.distribution.asked import Deployed, DeploymentConfig, Round, Searched, Searching
+from studies.distribution.asked import Deployed, DeploymentConfig, Replayed, Round, Searched, Searching
 from studies.spec import RunSpec
 from studies.tables import histogram_rows, sample_rows
 from systems.api import System
@@ -26,7 +26,8 @@ def deployed(point: Point, rule: DeploymentConfig, longest_ns: int = 0) -> Deplo
     """The point's topic on its brokers."""
     spec, spans_ns = point.spec, (point_slo_ns(point.spec), round_ns(point.spec))
     keeps = "messages" in spec.keep
-    return Deployed(point.topology, point.schedule, rule, spec.calibration, spec.seed, *spans_ns, keeps, longest_ns)
+    schedule = Replayed(point.schedule, spans_ns[1]) if rule.envelope == "replayed" else point.schedule
+    return Deployed(point.topology, schedule, rule, spec.calibration, spec.seed, *spans_ns, keeps, longest_ns)
 
 
 def journal(point: Point, asked: Searching, search: Searched) -> Journal:

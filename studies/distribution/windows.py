@@ -48,7 +48,7 @@ class TopicWindows(ABC):
     def __init__(self, asked: Deployed, others: Sequence[Schedule | None], mcap_rps: float):
         self.names, self.schedule, self.rule = asked.names, asked.schedule, asked.rule
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
-        self.mcap_rps = mcap_rps
+        self.mcap_rps = asked.rule.mcap_rps or mcap_rps
         self._window = Remembered(asked.schedule)
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * asked.round_ns
@@ -70,6 +70,8 @@ class TopicWindows(ABC):
             start_ns = -duration_ns
         else:
             settle_ns = duration_ns // SETTLE
+            if self.rule.envelope == "replayed":  # every window is the first one again: one b for all
+                start_ns = 0
         window = (start_ns, start_ns + duration_ns)
         if window not in self._known:
             recorded = (window[0] + settle_ns, window[1] - settle_ns)

@@ -8,7 +8,8 @@ End-to-end latency = network in + ingress + token bucket + topic pump + network 
   (SRTM VI-C, footnote 11).
 * Token bucket: conformance is decided at the kernel's receive time (``read_time_stamps = false``,
   SRTM V-B) or when the process has read the message.
-* Topic pump (``Topic`` and ``MsgPump`` goroutines): one server, ``pump_ns`` a message, in order.
+* Topic pump (``Topic`` and ``MsgPump`` goroutines): ``pump_ns`` a message, in order.  By default a server of its own,
+  which takes nothing from the cores; with ``pump_takes_core`` each message is a job of the cores as wake-ups are.
 
 The defaults are *fitted* to the paper: see ``testbed/calibrations/srtm-paper.toml``.
 """
@@ -45,6 +46,7 @@ class BrokerModel:
     read_time_stamps: bool
     fitted_on: tuple[str, ...]  # ids of the claims that the numbers were fitted to
     provenance: str
+    pump_takes_core: bool = False  # the topics' pumps run on the cores
     slo: str = ""  # 99th percentile of end-to-end latency that goes with these costs; empty: the spec must say
 
     def costs(self) -> Int64:

@@ -14,7 +14,8 @@ from core.units import SECOND_NS
 from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from testbed.brokers.model import BrokerModel
-from testbed.virtual import broker_kernel
+from testbed.virtual import broker_kernel, shared_kernel
+from testbed.virtual.shared_kernel import line_of
 
 CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
@@ -27,7 +28,7 @@ class FleetState:
     histograms, shape (brokers, BUCKET_COUNT).
     """
 
-    def __init__(self, brokers: int, cores: int):
+    def __init__(self, brokers: int, cores: int, residents: bool = False):
         self.free_at_ns = np.zeros((brokers, cores), np.int64)
         self.pump_free_at_ns = np.zeros(brokers, np.int64)
         self.level = np.zeros(brokers, np.int64)
@@ -41,6 +42,12 @@ class FleetState:
         self.message_count = np.zeros(brokers, np.int64)  # since the last report
         self.latency = np.zeros((brokers, BUCKET_COUNT), np.int64)
         self.access_delay = np.zeros((brokers, BUCKET_COUNT), np.int64)
+        # Of the topics that were there before, one a broker; without rows nobody counts.
+        self.resident_latency = np.zeros((brokers if residents else 0, BUCKET_COUNT), np.int64)
+        self.resident_free_at_ns = np.zeros(brokers, np.int64)  # their pumps
+        # Where pumps run on the cores:
+        self.busy_ns = np.zeros(brokers, np.int64)  # work that the cores were given
+        self.own, self.resident = line_of(brokers), line_of(brokers)  # messages that wait for the pumps
 
     def set_bucket(self, broker: int, envelope: Envelope, at_ns: int, full: bool) -> None:
         """A new sub-bucket: full, or with the tokens it has, cut to its new size."""
@@ -56,7 +63,7 @@ class FleetState:
 
     def clear_histograms(self) -> None:
         """Forget the counts: a new round begins."""
-        self.latency[:] = self.access_delay[:] = 0
+        self.latency[:] = self.access_delay[:] = self.resident_latency[:] = 0
         self.dropped_count[:] = 0
 
 
@@ -87,9 +94,12 @@ class Fleet:
         """Number of brokers."""
         return len(self.others)
 
-    def restart(self, at_ns: int) -> None:
-        """Idle brokers at instant ``at_ns``; publishers stay where they are, buckets must be set anew."""
-        self.state = FleetState(self.broker_count, self.model.cores)
+    def restart(self, at_ns: int, residents: bool = False) -> None:
+        """Idle brokers at instant ``at_ns``; publishers stay where they are, buckets must be set anew.
+
+        ``residents``: count the latency of the others' messages, too.
+        """
+        self.state = FleetState(self.broker_count, self.model.cores, residents)
         self.state.level_at_ns[:] = at_ns
         self.now_ns = self.reported_at_ns = at_ns
         self.record_from_ns = self.record_until_ns = 0
@@ -122,6 +132,12 @@ class Fleet:
             others = [_EMPTY if other is None else other.block(self.now_ns, end_ns) for other in self.others]
             self._carry(self.schedule.block(self.now_ns, end_ns), others)
             self.now_ns = end_ns
+
+    def finish(self) -> None:
+        """Carry what was sent to its end, when nothing more comes: histograms and journal are whole."""
+        if self.model.pump_takes_core:
+            state = self.state
+            shared_kernel.finish(state.own, state.resident, self._cores(), self.model.costs(), self._shown())
 
     def report(self) -> list[TopicReport]:
         """What each broker saw of the topic since the last report."""
@@ -158,20 +174,15 @@ class Fleet:
     def _carry(self, block: Block, others: list[Block]) -> None:
         """One chunk through the kernel, then what is left of the other topics' emissions."""
         ends = np.cumsum([len(other.at_ns) for other in others])
-        begins = ends - [len(other.at_ns) for other in others]
-        at_ns = np.concatenate([other.at_ns for other in others])
-        count = np.concatenate([other.count for other in others])
-        state, costs = self.state, self.model.costs()
+        left = shared_kernel.Others(
+            np.concatenate([other.at_ns for other in others]),
+            np.concatenate([other.count for other in others]),
+            ends - [len(other.at_ns) for other in others],
+            ends,
+        )
         used = self.journal_used
-        self.journal_used = broker_kernel.advance(
-            block.at_ns, block.publisher, block.count, self.broker_of,
-            at_ns, count, begins, ends, costs,
-            state.free_at_ns, state.pump_free_at_ns, state.level, state.level_at_ns, state.rate, state.capacity,
-            state.lowest_level, state.lowest_balance, state.message_count,
-            state.quantum, self.drop, state.dropped_count,
-            state.latency, state.access_delay, self.record_from_ns, self.record_until_ns,
-            self.journal, used,
-        )  # fmt: skip
+        carry = self._carry_shared if self.model.pump_takes_core else self._carry_free
+        self.journal_used = carry(block, left)
         rows = self.journal[used : self.journal_used]
         if len(rows):
             emission = rows[:, 0]
@@ -180,9 +191,48 @@ class Fleet:
             rows[:, 5], rows[:, 6] = block.publisher[emission], block.at_ns[emission]
             rows[:, 7] = first[emission] + within
         self.offered_count += int(block.count.sum())
-        for broker in np.flatnonzero(begins < ends):
-            left = at_ns[: ends[broker]], count, begins[broker]
-            broker_kernel.background(*left, 2**62, broker, state.free_at_ns, costs)
+
+    def _carry_free(self, block: Block, others: shared_kernel.Others) -> int:
+        """With pumps that take nothing from the cores; returns the journal's next free row."""
+        state, costs = self.state, self.model.costs()
+        residents = state.resident_free_at_ns, state.resident_latency
+        rows: int = broker_kernel.advance(
+            block.at_ns, block.publisher, block.count, self.broker_of, *others, costs,
+            state.free_at_ns, state.pump_free_at_ns, state.level, state.level_at_ns, state.rate, state.capacity,
+            state.lowest_level, state.lowest_balance, state.message_count,
+            state.quantum, self.drop, state.dropped_count,
+            state.latency, state.access_delay, *residents, self.record_from_ns, self.record_until_ns,
+            self.journal, self.journal_used,
+        )  # fmt: skip
+        span = (self.record_from_ns, self.record_until_ns)
+        for broker in np.flatnonzero(others.begin < others.end):
+            left = others.at_ns[: others.end[broker]], others.batch, others.begin[broker]
+            broker_kernel.background(*left, broker, state.free_at_ns, costs, *residents, span)
+        return rows
+
+    def _carry_shared(self, block: Block, others: shared_kernel.Others) -> int:
+        """With pumps on the cores."""
+        state, sent = self.state, self.broker_of[block.publisher]
+        most = np.bincount(sent[sent >= 0], block.count[sent >= 0], self.broker_count).max(initial=0)
+        state.own = shared_kernel.with_room(state.own, int(most))
+        state.resident = shared_kernel.with_room(state.resident, int((others.end - others.begin).max(initial=0)))
+        buckets = shared_kernel.Buckets(
+            state.level, state.level_at_ns, state.rate, state.capacity, state.quantum,
+            state.lowest_level, state.lowest_balance, state.message_count, state.dropped_count,
+        )  # fmt: skip
+        lines = state.own, state.resident, self._cores(), buckets
+        emissions = block.at_ns, block.publisher, block.count, self.broker_of
+        rows: int = shared_kernel.advance(
+            *emissions, others, self.model.costs(), *lines, self.drop, self._shown(), self.journal_used
+        )
+        return rows
+
+    def _cores(self) -> shared_kernel.Cores:
+        return shared_kernel.Cores(self.state.free_at_ns, self.state.busy_ns)
+
+    def _shown(self) -> shared_kernel.Shown:
+        state, span = self.state, (self.record_from_ns, self.record_until_ns)
+        return shared_kernel.Shown(*span, state.latency, state.access_delay, state.resident_latency, self.journal)
 
 
 class FleetPlane:

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.verdicts import judge
 from paper_figs import load_figure
 from paper_figs.srtm import eq1, published
 from paper_figs.srtm.concentration import PANELS
@@ -16,6 +17,7 @@ from tests.paper_figs.tables import (
     Frames,
     check_published,
     check_spoiled,
+    claim_called,
     parametrised,
     repeated,
     reversed_over,
@@ -125,6 +127,12 @@ def fig6_runs() -> Frames:
     return {"srtm-fig6/runs": repeated(points), "srtm-fig6/brokers": repeated(brokers)}
 
 
+def batches_beside_overloads(found: Frames) -> Frames:
+    """Batch 10 is twice as slow, but for 10,000 publishers, where single messages overload every broker."""
+    slow = scaled(found["srtm-fig6/runs"], "p99_ms", 2.0, batch=10)
+    return {**found, "srtm-fig6/runs": scaled(slow, "p99_ms", 1_000.0, batch=1, publishers=10_000)}
+
+
 def on(name: str, change: Any, *arguments: Any, **where: Any) -> Any:
     """A perturbation of the one table called ``name``."""
     return lambda found: {**found, name: change(found[name], *arguments, **where)}
@@ -177,14 +185,17 @@ CASES = [
         "series swapped": on("srtm-fig6/runs", swapped, "system", "conc", "max-min"),
         "not apart at batch 10": on("srtm-fig6/runs", scaled, "p99_ms", 0.5, system="conc", batch=10, publishers=8_000),
         "apart at 2,000": on("srtm-fig6/runs", scaled, "p99_ms", 1.5, system="conc", publishers=2_000),
+        "apart by an overload alone": on("srtm-fig6/runs", scaled, "p99_ms", 1_000.0, system="conc", publishers=10_000),
     }),
     Case("R9", fig6_runs, {
         "series swapped": on("srtm-fig6/brokers", swapped, "system", "conc", "max-min"),
         "Conc half as slow": on("srtm-fig6/brokers", scaled, "p99_ms", 0.5, system="conc", broker=2),
+        "one panel off": on("srtm-fig6/brokers", scaled, "p99_ms", 1.5, arrivals="poisson", system="conc"),
     }),
     Case("R10", fig6_runs, {
         "batches swapped": on("srtm-fig6/runs", swapped, "batch", 1, 10),
         "batch 10 scaled": on("srtm-fig6/runs", scaled, "p99_ms", 2.0, batch=10),
+        "batch 10 scaled, beside overloads": batches_beside_overloads,
     }),
     Case("R11", fig6_runs, {
         "sizes swapped": on("srtm-fig6/runs", swapped, "publishers", 8_000, 10_000),
@@ -201,6 +212,18 @@ def test_published_tables_reproduce_the_claim(case: Case) -> None:
 @pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
 def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
+
+
+def test_an_overload_of_seconds_is_in_no_ratio() -> None:
+    tables = batches_beside_overloads(fig6_runs())
+    for name in ("R8", "R10"):
+        result = judge(claim_called(name), tables)
+        assert result.evidence is not None
+        ratios = [check for check in (*result.evidence.exact, *result.evidence.direction) if "share" not in check.label]
+        assert all(0.3 < abs(sample) < 3 or abs(sample) < 1 for check in ratios for sample in check.samples)
+        assert any(
+            check.samples and min(check.samples) > 0 for check in result.evidence.exact if "share" in check.label
+        )
 
 
 def test_every_claim_of_these_figures_has_a_case() -> None:

@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
+from collectors.histogram import quantile
 from core.errors import SpecError, SystemFault
 from core.units import SECOND_NS
 from harness.run import execute, resolve
-from studies.distribution.asked import DeploymentConfig
+from studies.distribution.asked import DeploymentConfig, Replayed
 from studies.distribution.deployment import Deployment
 from studies.distribution.study import deployed as deployed_topic
 from studies.distribution.virtual import deployment_of
@@ -121,3 +122,53 @@ def test_a_release_quantum_makes_waiting_messages_wait_longer():
 def test_impossible_options_are_named(options):
     with pytest.raises(SpecError, match=next(iter(options)).split("_")[0]):
         DeploymentConfig(**options)
+
+
+def test_a_replayed_minute_conforms_in_every_round_and_has_one_bucket():
+    deployment = deployed(envelope="replayed")
+    one = everybody_on(deployment, 1)
+    rounds = [deployment.next_round(one, ROUND_NS), deployment.next_round(one, ROUND_NS)]
+    rounds.append(deployment.fresh_round(one, ROUND_NS))
+    assert len({shown.envelope.burst_count for shown in rounds}) == 1
+    assert all((shown.latency == rounds[0].latency).all() for shown in rounds)
+    assert (rounds[0].access_delay[0, 0] / rounds[0].access_delay[0].sum()) >= 0.99
+
+
+def test_generators_that_start_over_send_the_first_period_again():
+    plain = deployed().schedule
+    again = Replayed(plain, ROUND_NS)
+    first, third = plain.block(0, ROUND_NS), again.block(2 * ROUND_NS, 3 * ROUND_NS)
+    assert (third.at_ns - 2 * ROUND_NS == first.at_ns).all() and (third.publisher == first.publisher).all()
+    seam = again.block(ROUND_NS - SECOND_NS, 2 * ROUND_NS + SECOND_NS)  # over two ends
+    parts = [plain.block(ROUND_NS - SECOND_NS, ROUND_NS), first, plain.block(0, SECOND_NS)]
+    offsets = (0, ROUND_NS, 2 * ROUND_NS)
+    expected = np.concatenate([part.at_ns + offset for part, offset in zip(parts, offsets, strict=True)])
+    assert (seam.at_ns == expected).all() and seam.message_count == sum(part.message_count for part in parts)
+
+
+def test_a_capacity_is_the_calibrations_a_benchmarks_or_given():
+    assert {broker.mcap_rps for broker in deployed().brokers} == {110_000}
+    assert {broker.mcap_rps for broker in deployed(mcap_rps=85_000).brokers} == {85_000}
+    with pytest.raises(SpecError, match="give one of them"):
+        deployed(mcap_rps=85_000, mcap_batch=10)
+    with pytest.raises(SpecError, match="at least 0"):
+        deployed(mcap_rps=-1)
+
+
+LOADS = (20_000.0, 30_000.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_topics_that_were_there_before_are_counted_with_this_topic_and_without_it():
+    deployment = deployed(publishers=2_000, initial_loads_rps=LOADS)
+    first = everybody_on(deployment, 1)
+    assert not deployment.next_round(first, ROUND_NS).more, "a search is not told"
+    more = deployment.fresh_round(first, ROUND_NS).more
+    before, after = more["resident_latency_before"], more["resident_latency"]
+    assert (before.sum(axis=1) == after.sum(axis=1)).all() and before[2:].sum() == 0
+    assert (before[1] == after[1]).all(), "nobody came to broker 2"
+    assert quantile(before[0], 0.99) < quantile(after[0], 0.99)
+
+
+def test_on_idle_brokers_there_is_nobody_to_count():
+    deployment = deployed()
+    assert not deployment.fresh_round(everybody_on(deployment, 1), ROUND_NS).more

@@ -1,5 +1,7 @@
 """SRTM takes a group's members as it has shuffled them, once a search, and not by their numbers ([C])."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,4 +64,4 @@ def test_a_search_keeps_the_order_that_it_began_with():
             break
     assert [len(members) for members in tried[:3]] == [240, 120, 60]
     by_size = sorted(tried, key=len)
-    assert all(small <= large for small, large in zip(by_size, by_size[1:], strict=False))
+    assert all(small <= large for small, large in pairwise(by_size))

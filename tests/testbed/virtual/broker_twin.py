@@ -31,6 +31,7 @@ class BrokerTwin:
     dropped_count: int = 0
     core_free_at_ns: list[int] = field(default_factory=list)
     pump_free_at_ns: int = 0
+    other_pump_free_at_ns: int = 0
 
     def __post_init__(self) -> None:
         self.rate, self.capacity = token_bucket.units(self.bucket)
@@ -44,9 +45,14 @@ class BrokerTwin:
         self.core_free_at_ns[core] = begin_ns + self.model.wakeup_ns + count * self.model.message_ns
         return self.core_free_at_ns[core]
 
-    def other(self, at_ns: int, count: int) -> None:
-        """Another topic's emission: it only takes ingress time."""
-        self._ingress(at_ns, count)
+    def other(self, at_ns: int, count: int) -> list[int]:
+        """Another topic's emission, with a pump of its own and no limit: when each message is received."""
+        self.other_pump_free_at_ns = max(self._ingress(at_ns, count), self.other_pump_free_at_ns)
+        received_at_ns = []
+        for _ in range(count):
+            self.other_pump_free_at_ns += self.model.pump_ns
+            received_at_ns.append(self.other_pump_free_at_ns + self.model.network_ns)
+        return received_at_ns
 
     def emission(self, at_ns: int, count: int) -> list[Carried]:
         """One of the topic's emissions, sent at ``at_ns``; one entry a message."""

@@ -91,6 +91,35 @@ def test_compiled_profile_equals_the_array_version(rows, rate_rps):
     assert (counts[: len(counts)] == np.bincount(np.ceil(needed - 1e-6).astype(int), minlength=len(counts))).all()
 
 
+@settings(max_examples=40, deadline=None)
+@given(emissions, emissions)
+def test_the_other_topics_latency_is_counted_where_it_is_asked_for(topic_rows, other_rows):
+    schedule, others = Recorded(topic_rows, 4), [Recorded(other_rows, 4), Recorded(other_rows[:3], 4)]
+    fleets = []
+    for residents in (True, False):
+        fleets.append(Fleet(MODEL, "topic", schedule, others))
+        fleets[-1].restart(0, residents)
+        fleets[-1].move(np.zeros(4, np.int32))
+        fleets[-1].set_bucket(0, Envelope(1_000.0, 10.0), full=True)
+        fleets[-1].record(0, 600_000_000)
+        fleets[-1].advance(500_000_000)
+        fleets[-1].advance(1_000_000_000)
+    watched, plain = (fleet.state for fleet in fleets)
+    assert (watched.latency == plain.latency).all() and plain.resident_latency.size == 0
+    twin, latencies = BrokerTwin(MODEL, Envelope(1_000.0, 10.0)), []
+    rows = [(at_ns, 0, count) for at_ns, _, count in sorted(other_rows)]
+    rows += [(at_ns, 1, count) for at_ns, _, count in sorted(topic_rows)]
+    rows.sort(key=lambda row: row[:2])  # at one instant the others come first
+    for at_ns, own, count in rows:
+        if own:
+            twin.emission(at_ns, count)
+        else:
+            latencies += [got - at_ns for got in twin.other(at_ns, count) if at_ns < 600_000_000]
+    counts = np.bincount(bucket_index(np.array(latencies, np.int64)), minlength=watched.latency.shape[1])
+    assert (watched.resident_latency[0] == counts).all()
+    assert watched.resident_latency[1].sum() == sum(count for at_ns, _, count in other_rows[:3] if at_ns < 600_000_000)
+
+
 def test_advancing_in_pieces_changes_nothing():
     rng = np.random.default_rng(3)
     rows = [
