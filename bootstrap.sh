@@ -2,7 +2,7 @@
 # Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
 #
 #   ./bootstrap.sh         for running on the virtual testbed
-#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd)
+#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd); and Erlang
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
 #   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
 #   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
@@ -142,7 +142,7 @@ EOF
 make_live() {
     [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
     install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server \
-        serf serf  sshd openssh-server  dockerd docker.io  /usr/share/java/zookeeper.jar libzookeeper-java
+        serf serf  sshd openssh-server  dockerd docker.io  /usr/share/java/zookeeper.jar libzookeeper-java  erl erlang-base
     go_is_ready || make_go || say "no Go: live brokers cannot be built"
     make_broker
 }

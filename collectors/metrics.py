@@ -15,7 +15,7 @@ class Metric(NamedTuple):
     source: str
 
 
-_LIMITERS, _THROTTLER = "the study of limiters", "throttler"
+_LIMITERS, _THROTTLER, _ERLANG = "the study of limiters", "throttler", "the study of nodes in Erlang"
 _PLACEMENT, _ADAPTOR = "systems that place topics", "tb-adaptor"
 _LIVE, _NETWORK = "live runs", "networks, virtual and real"
 _DELAYER = "the user-space delayer of testbed mininet"
@@ -28,6 +28,10 @@ METRICS: dict[str, Metric] = {
     "replica_count": Metric("count", "states compared at the end", _LIMITERS),
     "replica_entry_count": Metric("count", "entries (a counter, an element) that any replica holds", _LIMITERS),
     "replica_gap_count": Metric("count", "entries that not all replicas hold: 0 where all are equal", _LIMITERS),
+    "flat_state_bytes": Metric("bytes", "of a node's state, each term counted wherever it is referred to", _ERLANG),
+    "sent_word_bytes": Metric(
+        "bytes", "messages as words of memory, sent since the sample before that has any", _ERLANG
+    ),
     "negative_limit_count": Metric("count", "users whose share of the limit is below 0 at a cycle's end", _THROTTLER),
     "lost_count": Metric(
         "count", "what a node sent since the sample before, and the network lost; of the delayer: all that it lost",

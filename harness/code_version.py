@@ -26,7 +26,7 @@ from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness")
-_DATA = (".csv", ".toml", ".json")
+_DATA = (".csv", ".toml", ".json", ".erl")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
 _NAME = re.compile(rf"({'|'.join(_OURS)})(\.\w+)+(:\w+)?")

@@ -50,6 +50,7 @@ FIGURES = {
     "crdt-sensitivity": "paper_figs.crdt.sensitivity:FIGURE",
     "crdt-nodes": "paper_figs.crdt.nodes:FIGURE",
     "crdt-ablations": "paper_figs.crdt.ablations:FIGURE",
+    "crdt-erlang": "paper_figs.crdt.erlang:FIGURE",
     "crdt-outlook": "paper_figs.crdt.outlook:FIGURE",
     "dst-fig1-4": "paper_figs.dst.fig1_4:FIGURE",
     "dst-table2": "paper_figs.dst.table2:FIGURE",

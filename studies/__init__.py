@@ -12,6 +12,7 @@ STUDIES = {
     "distribution": "studies.distribution.study:STUDY",
     "control": "studies.control.study:STUDY",
     "limiting": "studies.limiting.study:STUDY",
+    "erlang": "studies.erlang.study:STUDY",
     "throttling": "studies.throttling.study:STUDY",
     "links": "studies.links.study:STUDY",
     "placement": "studies.placement.study:STUDY",

@@ -146,6 +146,7 @@ CAPABILITIES = {
     ),
     "paramiko": Capability("paramiko", lambda: _package("paramiko"), "make setup"),
     "sshd": _programs("sshd, for tests", "apt-get install openssh-server", "sshd"),
+    "erlang": _programs("Erlang", f"{_INSTALL} erlang-base", "erl", "erlc"),
     "go": Capability("Go", _go, "make live (or install Go 1.21 or newer)"),
     "brokerd": Capability("brokerd", _brokerd, "make live (or python -m testbed.brokers.brokerd.build)"),
     "docker-sdk": Capability("Docker SDK", lambda: _package("docker"), "make setup"),
@@ -200,4 +201,4 @@ def probe_capabilities(*names: str, needed: bool = True) -> list[Finding]:
 
 def probe_beside() -> list[Finding]:
     """What live studies may want of this machine beside what makes hosts: brokers, servers, steady measurements."""
-    return probe_capabilities("go", "brokerd", *SERVERS, "pinning", "realtime", needed=False)
+    return probe_capabilities("go", "brokerd", *SERVERS, "erlang", "pinning", "realtime", needed=False)

@@ -1,0 +1,1 @@
+"""The thesis' nodes as Erlang processes, in virtual time."""
