@@ -89,7 +89,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Capacities x loads x counter and queue, in Erlang and in Python; none on a machine without Erlang."""
     if not has_erlang():
         return []
-    capacities = scale.pick(tiny=[CAPACITY], paper=[CAPACITY, 450])
+    capacities = scale.pick(quick=[CAPACITY], paper=[CAPACITY, 450])
     loads = scale.pick(tiny=LOADS[1:2], quick=LOADS)
     specs = [
         limited(variant, load.data_set, capacity=capacity)
