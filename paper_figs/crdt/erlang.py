@@ -15,7 +15,6 @@ from analysis.spark import collect
 from core.records import Options
 from harness.experiment import FEWER, Experiment, Reading, RunSpec, Scale
 from paper_figs.crdt.grids import CAPACITY, COUNTER, NODES, at, limited
-from paper_figs.crdt.one_user import LOADS
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
@@ -56,6 +55,13 @@ MEASURES = {
     "words": CostMeasure(BANDWIDTH, True, WORDS, series("Erlang's words", 4)),
     "encoded": CostMeasure(BANDWIDTH, False, BANDWIDTH, series("our encoding", 5)),
 }
+LOADS = {
+    "B-extreme": "extreme",
+    "B-substantial": "substantial",
+    "B-barely": "barely limited",
+    "B-not-limited": "not limited",
+}
+QUEUES = {load: variant for load in LOADS for variant in RATIOS[load]}  # what "the queue" is there (A17)
 TITLES = {MEMORY: "memory of a node", BANDWIDTH: "bandwidth of a node"}
 
 
@@ -89,12 +95,12 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Capacities x loads x counter and queue, in Erlang and in Python; none on a machine without Erlang."""
     if not has_erlang():
         return []
-    capacities = scale.pick(tiny=[CAPACITY], paper=[CAPACITY, 450])
-    loads = scale.pick(tiny=LOADS[1:2], quick=LOADS)
+    capacities = scale.pick(quick=[CAPACITY], paper=[CAPACITY, 450])
+    loads = scale.pick(tiny=["B-substantial"], quick=list(LOADS))
     specs = [
-        limited(variant, load.data_set, capacity=capacity)
+        limited(variant, load, capacity=capacity)
         for capacity, load in product(capacities, loads)
-        for variant in (COUNTER, load.queue)
+        for variant in (COUNTER, QUEUES[load])
     ]
     return at(scale, [*specs, *(in_erlang(spec, options) for spec in specs)])
 
@@ -114,11 +120,11 @@ def tables(data: Data) -> FigureTables:
 def _ratios(runs: Frame) -> Iterator[tuple[tuple[int, str, str], list[float]]]:
     """Queue over counter, paired by repetition."""
     for capacity, load in product(sorted(set(runs.capacity)), LOADS):
-        part = runs[(runs.capacity == capacity) & (runs.data_set == load.data_set)]
+        part = runs[(runs.capacity == capacity) & (runs.data_set == load)]
         for name, measure in MEASURES.items():
             of_body = part[part.births.notna() == measure.in_erlang]
-            if {COUNTER, load.queue} <= set(of_body.variant):
-                yield (capacity, load.data_set, name), samples(ratio(of_body, measure.area, load.queue))
+            if {COUNTER, QUEUES[load]} <= set(of_body.variant):
+                yield (capacity, load, name), samples(ratio(of_body, measure.area, QUEUES[load]))
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -136,20 +142,20 @@ def draw(tables: FigureTables) -> Drawing:
 def _draw_ratios(axes: Axes, ratios: Frame, area: str) -> None:
     """Each load's ratio by each measure, and what the thesis prints, in both readings of "N % more"."""
     log_axis(axes)
-    loads = [load for load in LOADS if load.data_set in set(ratios.data_set)]
+    loads = [load for load in LOADS if load in set(ratios.data_set)]
     names = [name for name, measure in MEASURES.items() if measure.published == area]
     for name, shift in zip(names, beside(len(names), 0.5), strict=True):
         part = ratios[ratios.measure == name].set_index("data_set")
-        known = [(place, load.data_set) for place, load in enumerate(loads) if load.data_set in part.index]
-        rows = part.loc[[data_set for _, data_set in known]]
+        known = [(place, load) for place, load in enumerate(loads) if load in part.index]
+        rows = part.loc[[load for _, load in known]]
         interval_points(axes, [place + shift for place, _ in known], intervals_of(rows), MEASURES[name].look)
     for place, load in enumerate(loads):
-        readings = RATIOS[load.data_set][load.queue][area].readings
+        readings = RATIOS[load][QUEUES[load]][area].readings
         published(axes, [place - 0.35] * len(readings), readings)
     rule(axes, 1, reference=True)
     axes.margins(y=0.15)
     axes.set_ylabel("queue over counter")
-    categories(axes, [load.name.removesuffix(" load") for load in loads])
+    categories(axes, [LOADS[load] for load in loads])
     key_above(axes, [published_key('published (N/100 and 1 + N/100 of "N % more")')])
 
 

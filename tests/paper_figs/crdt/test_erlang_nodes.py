@@ -14,7 +14,6 @@ from harness.run import check_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import erlang
 from paper_figs.crdt.grids import COUNTER, limited
-from paper_figs.crdt.one_user import LOADS, UserTrace
 from studies.erlang import virtual
 from studies.erlang.study import STUDY, Config
 from tests.live import needs
@@ -49,20 +48,20 @@ def ratio(data_set: str, queue: str, capacity: int, seeds: int, own_words: int =
 
 @needs("erlang")
 @pytest.mark.long
-@pytest.mark.parametrize("load", LOADS, ids=lambda load: load.data_set)
+@pytest.mark.parametrize("load", erlang.LOADS)
 @pytest.mark.parametrize("capacity", PROTOTYPE)
-def test_collected_memory_is_as_in_the_prototype(capacity: int, load: UserTrace) -> None:
-    wanted = PROTOTYPE[capacity][load.data_set]
-    tolerance = MISSES.get((capacity, load.data_set), TOLERANCE)
-    assert ratio(load.data_set, load.queue, capacity, SEEDS) == pytest.approx(wanted, rel=tolerance)
+def test_collected_memory_is_as_in_the_prototype(capacity: int, load: str) -> None:
+    wanted = PROTOTYPE[capacity][load]
+    tolerance = MISSES.get((capacity, load), TOLERANCE)
+    assert ratio(load, erlang.QUEUES[load], capacity, SEEDS) == pytest.approx(wanted, rel=tolerance)
 
 
 @needs("erlang")
 @pytest.mark.long
 def test_forty_words_more_of_a_process_bring_the_misses_in() -> None:
-    for load in LOADS:
-        wanted = PROTOTYPE[450][load.data_set]
-        assert ratio(load.data_set, load.queue, 450, 2, own_words=40) == pytest.approx(wanted, rel=TOLERANCE)
+    for load in erlang.LOADS:
+        wanted = PROTOTYPE[450][load]
+        assert ratio(load, erlang.QUEUES[load], 450, 2, own_words=40) == pytest.approx(wanted, rel=TOLERANCE)
 
 
 @needs("erlang")
