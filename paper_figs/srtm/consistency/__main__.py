@@ -75,8 +75,8 @@ def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argpar
         there = [
             rows[name] for spec in repeated(specs, arguments.seeds, arguments.seed) if (name := id_of(spec)) in rows
         ]
-        if there:
-            said = cells.verdicts(cell, there)
+        said = cells.verdicts(cell, there) if there else {}
+        if any(one["seeds"] for one in said.values()):
             counts = Counter(one["verdict"] for one in said.values())
             judged.append({**cell.options, "fitted_on": sorted(cell.fitted), "counts": counts, "claims": said})
     bounds = {str(margin): round(bound.split_delay_ms(margin=margin), 3) for margin in (1.0, 1.5, 2.0)}
