@@ -38,7 +38,7 @@ SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark clus
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
 SEED_LIMIT = 2**63
-SEED = 1  # of what is shown unless somebody asks for another
+SEED = 2  # of what is shown unless somebody asks for another; nobody had looked at it when the readings were fixed
 AsJson = Annotated[bool, typer.Option("--json", help="for machines")]
 
 

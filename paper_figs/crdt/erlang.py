@@ -12,9 +12,10 @@ from typing import NamedTuple
 import msgspec
 
 from analysis.spark import collect
+from core.defaults import CAPACITY
 from core.records import Options
 from harness.experiment import FEWER, Experiment, Reading, RunSpec, Scale
-from paper_figs.crdt.grids import CAPACITY, COUNTER, NODES, at, limited
+from paper_figs.crdt.grids import COUNTER, NODES, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds

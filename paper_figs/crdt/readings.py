@@ -11,6 +11,7 @@ PHASE = Reading(
     "phase", "when the nodes' rounds of gossip fall: all at once, or each at a phase of its own", "aligned",
     values=("aligned", "random"),
     source="5.4 counts rounds of all nodes at once; nodes are spawned in a loop with one interval (4.3.1, Table 4.1)",
+    after=True,
 )  # fmt: skip
 CHOICE = Reading(
     "choice", "whom a round may choose: neighbours that lack something, or all, with wasted rounds", "pending",
@@ -31,6 +32,7 @@ IDENTITY = Reading(
     "identity", "which elements the sender of a message is not sent back: of equal birth, equal, or not later", "birth",
     values=("birth", "exact", "not-later"),
     source='4.1.2: elements with the same timestamp are treated as one; 4.2.1: "duplicates" are removed',
+    after=True,
 )  # fmt: skip
 MEMORY = Reading(
     "memory", "a node's memory: an Erlang process, its live terms, or columns that share nothing", "process",
