@@ -14,9 +14,11 @@ import msgspec
 from analysis.spark import collect
 from core.defaults import CAPACITY
 from core.records import Options
-from harness.experiment import FEWER, Experiment, Reading, RunSpec, Scale
+from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import COUNTER, NODES, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS
+from paper_figs.crdt.readings import BIRTHS, GARBAGE, IDENTITY, OWN_WORDS
+from paper_figs.crdt.readings import MEMORY as MEMORY_MODEL
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
 from paper_figs.drawing import beside, categories, interval_points, log_axis, panels, published, rule
@@ -29,14 +31,6 @@ from paper_figs.style import Style, series
 
 WORDS = "word_bytes"  # area: messages as words of memory
 FACTOR = {"births": "study.births"}  # only runs in Erlang have it
-GARBAGE = Reading(
-    "garbage", "a process is weighed with its garbage collected, or as it lies", "collected",
-    values=("collected", "left"), source="4.3.1: a module monitors the processes; 5.1.3: memory usage, not how",
-)  # fmt: skip
-OWN_WORDS = Reading(
-    "own-words", "words of memory that a process has beside the state of Fig. 4.3", 0, int, values=(0, 40),
-    source="Fig. 4.3 says what a replica stores, not what its process is made of", after=True,
-)  # fmt: skip
 
 
 class CostMeasure(NamedTuple):
@@ -83,7 +77,7 @@ def skip_reason(options: Options) -> str:
 def in_erlang(spec: RunSpec, options: Options) -> RunSpec:
     """The same point with its nodes in Erlang, as the listings print them."""
     listed = {"phase": "aligned", **({"literal_priorities": True} if spec.system_options.get("linf") else {})}
-    study: dict[str, object] = {"births": options.get("births", "ms"), "identity": options.get("identity", "birth")}
+    study: dict[str, object] = {"births": BIRTHS.of(options), "identity": IDENTITY.of(options)}
     if GARBAGE.of(options) == "left":
         study["collected"] = False
     if OWN_WORDS.of(options):
@@ -99,7 +93,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     capacities = scale.pick(quick=[CAPACITY], paper=[CAPACITY, 450])
     loads = scale.pick(tiny=["B-substantial"], quick=list(LOADS))
     specs = [
-        limited(variant, load, capacity=capacity)
+        limited(variant, load, options, capacity=capacity)
         for capacity, load in product(capacities, loads)
         for variant in (COUNTER, QUEUES[load])
     ]
@@ -172,7 +166,7 @@ EXPERIMENT = Experiment(
     "Counter and queue as Erlang processes, beside our model",
     "ours; CRDT thesis, 4.3.1 and 5.2",
     points,
-    (GARBAGE, OWN_WORDS),
+    (BIRTHS, IDENTITY, MEMORY_MODEL, GARBAGE, OWN_WORDS),
     skip_reason,
     repetitions=FEWER,
 )

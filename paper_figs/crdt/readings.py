@@ -62,6 +62,14 @@ USERS_C = Reading(
     source="4.3.4: 5,000 users, limited as often as in production; how often, and how much they send, is secret",
     after=True,
 )  # fmt: skip
+GARBAGE = Reading(
+    "garbage", "a process is weighed with its garbage collected, or as it lies", "collected",
+    values=("collected", "left"), source="4.3.1: a module monitors the processes; 5.1.3: memory usage, not how",
+)  # fmt: skip
+OWN_WORDS = Reading(
+    "own-words", "words of memory that a process has beside the state of Fig. 4.3", 0, int, values=(0, 40),
+    source="Fig. 4.3 says what a replica stores, not what its process is made of", after=True,
+)  # fmt: skip
 OF_RUNS = (PHASE, CHOICE, CAPACITY, BIRTHS, IDENTITY)  # of every experiment with nodes that gossip
 OF_USAGE = (*OF_RUNS, MEMORY)
 FEW_EACH = 4  # requests of a user of data set C who sends few

@@ -185,7 +185,7 @@ def test_the_queue_decides_as_ours_does(
         literal_priorities=linf,
         implementation="lists",
     )
-    ours = replace(config, literal_echo=identity == "birth")
+    ours = replace(config, identity=identity)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LiteralQueueNode, "_refill_delta", refilled_as_listed)
         expect_twins(crdt_queue.SYSTEM, config, load, ours, births="unique", identity=identity)
