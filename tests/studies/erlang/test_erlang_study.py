@@ -65,10 +65,12 @@ def test_without_erlang_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["crdt-queue", "crdt-counter"])
 def test_a_run_has_the_tables_of_the_limiters(system: str, tmp_path: Path) -> None:
-    spec = changed(system=system, system_options=SPEC.system_options if system == "crdt-queue" else {})
+    load = {**SPEC.workload_options, "barely": "1.1c"}
+    own = SPEC.system_options if system == "crdt-queue" else {}
+    spec = changed(system=system, system_options=own, workload_options=load)
     execute(spec, id_of(spec), tmp_path / "run")
     tables = {path.stem: pq.read_table(path).to_pylist() for path in (tmp_path / "run").glob("*.parquet")}
-    assert len(tables["requests"]) == 319  # floor(1.06 c) + 1
+    assert len(tables["requests"]) == 330
     assert {row["decision"] for row in tables["requests"]} == {"admit", "reject"}
     metrics = {row["metric"] for row in tables["samples"]}
     assert metrics == {"load_end_ns", "convergence_ns", "flat_state_bytes", "sent_word_bytes"}
