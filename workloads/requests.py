@@ -63,7 +63,7 @@ class RequestsConfig:
 
     users: UserCount = 20  # ours
     rate_rps: Rps = 10.0  # ours: requests a second of each user
-    highest_rps: Rps = 0.0  # ours: users' rates go from rate_rps up to this; 0: all are alike
+    highest_rps: float = 0.0  # ours: users' rates go from rate_rps up to this; 0: all are alike
     sticky: bool = True  # ours: a user always asks the same node
     uneven: bool = False  # ours, where not sticky: a user asks some nodes more often than others, by Zipf's law
     cost: int = 1  # tokens that a request takes

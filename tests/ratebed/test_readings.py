@@ -77,7 +77,7 @@ def test_every_cell_is_judged_and_only_that_of_record_counts(
     }
     page = (tmp_path / "report" / "index.html").read_text()
     assert "it holds under 2 of 4 readings" in page and "thought of after results were seen" in page
-    assert "in the cell of record (slo-text 5ms, split 1" in page and page.count("<figure>") == 1
+    assert "slo-text 5ms, split 1" in page and page.count("<figure>") == 1
     assert "[read otherwise: reproduced with slo-text 9ms (thought of after" in capsys.readouterr().out
 
 

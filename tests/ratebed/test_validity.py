@@ -16,7 +16,7 @@ from harness.campaign import Campaign
 from harness.experiment import RunSpec
 from harness.matrix import ad_hoc
 from ratebed.app import app
-from ratebed.options import make_request
+from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
 from ratebed.validity import LINES_MOST, Standing, are_invalid, told, worst
 from studies.distribution.calibrate import Measures
@@ -70,7 +70,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 def points(repetitions: int) -> list[RunSpec]:
-    return ad_hoc("crdt-counter", "requests", "full-mesh", ["study.duration=2s"], repetitions, 1)
+    return ad_hoc("crdt-counter", "requests", "full-mesh", ["study.duration=2s"], repetitions, SEED)
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_of_two_points_one_may_be_invalid(tmp_path: Path, make: Make) -> None:
 @pytest.mark.slow
 def test_figures_their_report_and_claims(tmp_path: Path, make: Make) -> None:
     figure, words = "srtm-fig4", ("--scale", "tiny", "--out", str(tmp_path))
-    plan = make_plan(make_request([figure], False, "tiny", 1, 1, tmp_path, ()))
+    plan = make_plan(make_request([figure], False, "tiny", SEED, 1, tmp_path, ()))
     specs = [plan.campaign.wanted[run_id] for run_id in plan.run_ids[figure]]
     ids = make(plan.campaign, specs, [INVALID] * len(specs))
     done = ratebed("run", figure, *words, "--json")
