@@ -17,7 +17,7 @@ NEAR = 1e-9  # numbers differ by less between two orders of one sum
 
 def write_record(path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json) -> None:
     """``made``: machine, commit and date; seed, scale and command are those of the figures' sections."""
-    sections = list(sections)
+    sections = [section for section in sections if not section["skipped"]]
     of_figures = {name: sorted({str(section[name]) for section in sections}) for name in ("scale", "seed", "testbed")}
     content = {MADE: {**made, **of_figures}, CLAIMS: claims_json(results)}
     replace_file(path, json.dumps(content, indent=2).encode() + b"\n")
