@@ -28,7 +28,7 @@ def test_all_limiters_run_on_the_real_log(tmp_path: Path) -> None:
     facts = pd.read_parquet(folder / "facts.parquet").iloc[0]
     assert facts.log == NASA.name and facts.spread and 0 < facts.rejected_share < 0.15
     runs = pd.read_parquet(folder / "runs.parquet")
-    assert runs.name.nunique() == 11 and (runs.offered_count == facts.requests).all()
+    assert runs.name.nunique() == 9 and (runs.offered_count == facts.requests).all()
     svg = (out / "figures" / "limiters-plane.svg").read_text()
     assert NASA.name in svg and "SYNTHETIC" not in svg and f"c = {facts.capacity} tokens" in svg
 
