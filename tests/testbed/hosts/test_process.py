@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core.errors import MachineError, SpecError
@@ -137,6 +138,8 @@ def test_a_stopped_agent_blocks_nobody(site):
     agent.ready()
     agent.process.send_signal(signal.SIGSTOP)
     began = time.monotonic()
+    while psutil.Process(agent.pid).status() != psutil.STATUS_STOPPED:  # until then one of its threads may read
+        assert time.monotonic() - began < 5
     with pytest.raises(MachineError, match="in time"):
         agent.post("echo", 0.2, text="x" * 1_000_000)  # more than the pipe holds
     assert agent.stop(0.2) == -signal.SIGKILL
