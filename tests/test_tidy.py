@@ -54,6 +54,18 @@ def test_no_file_names_a_registry_or_a_build_machine() -> None:
     expect_none(complaints)
 
 
+def test_scripts_go_to_the_head_of_the_checkout() -> None:
+    """A script that is moved to a deeper folder would else work on another one."""
+    gone = {
+        path: (path.parent / match[1]).resolve()
+        for path in tracked_files()
+        if path.suffix == ".sh" or path.parent.name == ".ci"
+        for match in [re.search(r'^cd "\$\(dirname "\$\{BASH_SOURCE\[0\]\}"\)/?(.*)"$', path.read_text(), re.MULTILINE)]
+        if match
+    }
+    assert len(gone) >= 3 and set(gone.values()) == {ROOT}, gone
+
+
 def test_the_rules_read_this_very_tree() -> None:
     paths = {source.path for source in SOURCES}
     assert {"core/units.py", "systems/api.py", "tests/test_tidy.py"} <= paths

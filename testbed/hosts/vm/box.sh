@@ -8,7 +8,7 @@
 # times as long.  Mounts are in a namespace of their own, so that none is left, whatever happens.
 set -euo pipefail
 [ "${IN_NAMESPACE:-}" = yes ] || IN_NAMESPACE=yes exec unshare --mount --pid --fork --kill-child "$0" "$@"
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 release=bookworm # that of Vagrant's box in the Vagrantfile
 home=/home/vagrant/ratebed
@@ -114,7 +114,7 @@ make_ratebed() {
     rsync --archive .git "$root$home/"
     inside "$home/bootstrap.sh" machine
     inside "$home/.venv/bin/python" -m compileall -q -j 0 "$home/.venv/lib" >/dev/null || true # of some packages' templates
-    inside "$home/.venv/bin/python" -m compileall -q "$home"/{analysis,collectors,core,harness,paper_figs,ratebed,systems,testbed,workloads}
+    inside "$home/.venv/bin/python" -m compileall -q -x /[.]venv/ "$home"
     inside chown -R vagrant: "$home"
     inside apt-get -qq clean
     rm -rf "$root"/var/lib/apt/lists/* "$root"/root/{.cache,go}
