@@ -4,18 +4,24 @@ The prototype's ratios of collected memory are means of 1 to 3 seeds on traces o
 that few words more or less in every process move a mean: see ``MISSES``.
 """
 
+from itertools import product
 from statistics import fmean
+from types import ModuleType
 
 import pytest
 
 from core.seeds import child_seed
-from harness.experiment import SCALES, repeated
+from core.units import SECOND_NS
+from harness.experiment import SCALES, RunSpec, repeated
 from harness.run import check_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import erlang
 from paper_figs.crdt.grids import COUNTER, limited
+from studies.erlang import study as erlang_study
 from studies.erlang import virtual
 from studies.erlang.study import STUDY, Config
+from studies.limiting import study as limiting_study
+from studies.limiting import virtual as limiting_virtual
 from tests.live import needs
 
 PROTOTYPE = {  # capacity -> data set -> queue over counter, births in ms
@@ -26,6 +32,7 @@ TOLERANCE = 0.15
 # Beyond it: processes here are some 40 words lighter than the prototype's, which the counter's small ones feel.
 MISSES = {(450, "B-extreme"): 0.25, (450, "B-barely"): 0.21}
 SEEDS = 5
+LOAD_NS = 60 * SECOND_NS  # of data set B
 
 
 def collected_memory(variant: str, data_set: str, capacity: int, seed: int, own_words: int = 0) -> float:
@@ -35,6 +42,16 @@ def collected_memory(variant: str, data_set: str, capacity: int, seed: int, own_
     point = resolve(spec)
     shown = virtual.run(STUDY.asked(point, Config(**point.spec.study_options)))
     return sum(value for _, _, metric, value in shown.journal.samples if metric == "allocated_bytes") / 30
+
+
+def mean_live_bytes(body: ModuleType, study: ModuleType, spec: RunSpec, seed: int) -> float:
+    """The terms that live in a node during the load, mean over nodes and seconds."""
+    (seeded,) = repeated([resolve(spec).spec], 1, seed)
+    point = resolve(seeded)
+    shown = body.run(study.STUDY.asked(point, study.Config(**point.spec.study_options)))
+    return fmean(
+        value for at_ns, _, metric, value in shown.journal.samples if metric == "state_bytes" and at_ns <= LOAD_NS
+    )
 
 
 def ratio(data_set: str, queue: str, capacity: int, seeds: int, own_words: int = 0) -> float:
@@ -54,6 +71,19 @@ def test_collected_memory_is_as_in_the_prototype(capacity: int, load: str) -> No
     wanted = PROTOTYPE[capacity][load]
     tolerance = MISSES.get((capacity, load), TOLERANCE)
     assert ratio(load, erlang.QUEUES[load], capacity, SEEDS) == pytest.approx(wanted, rel=tolerance)
+
+
+@needs("erlang")
+@pytest.mark.long
+@pytest.mark.parametrize("load", erlang.LOADS)
+@pytest.mark.parametrize("capacity", PROTOTYPE)
+def test_shared_terms_weigh_what_erlang_counts(capacity: int, load: str) -> None:
+    for variant, seed in product((COUNTER, erlang.QUEUES[load]), range(2)):
+        in_python = limited(variant, load, {"memory": "shared"}, capacity=capacity)
+        in_erlang = erlang.in_erlang(limited(variant, load, capacity=capacity), {})
+        ours = mean_live_bytes(limiting_virtual, limiting_study, in_python, child_seed(3, seed))
+        theirs = mean_live_bytes(virtual, erlang_study, in_erlang, child_seed(3, seed))
+        assert ours == pytest.approx(theirs, rel=TOLERANCE), (variant, seed)
 
 
 @needs("erlang")
