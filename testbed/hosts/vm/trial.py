@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from collectors.integrity import read_manifest
+from collectors.schema import MANIFEST
 from core.errors import HarnessError, MachineError
 from core.records import Json
 from testbed.hosts.capabilities import CHECKOUT, require, tool
@@ -110,9 +112,18 @@ class MachineTrial:
                 if not self.result["round_trips"]:
                     raise MachineError("no run came from the machine", f"see {self.log}")
             with self._step("run from outside, ssh"):
-                self._ratebed([*OUTSIDE, "--inventory", str(inventory)], INSIDE_S)
+                self._run_outside(inventory)
             with self._step("figure of both"):
                 self._ratebed([*FIGURE, "--delays", "netem,user-space"], INSIDE_S)
+
+    def _run_outside(self, inventory: Path) -> None:
+        """A run that comes home whole has done what is tried: an emulated processor may be too slow for a valid one."""
+        try:
+            self._ratebed([*OUTSIDE, "--inventory", str(inventory)], INSIDE_S)
+        except MachineError:
+            if not validities(self.results, "ssh"):
+                raise
+        self.result["outside"] = validities(self.results, "ssh")
 
     def _destroy(self) -> None:
         with self._step("destroy"):
@@ -178,6 +189,16 @@ def round_trips(results: Path) -> list[Json]:
                 lost = {"jitter_ms": jitter, "loss_probability": there["requested_loss_probability"]}
                 trips.append({"run": path.parent.name, "source": a, "target": b, **sums, **lost})
     return trips
+
+
+def validities(results: Path, testbed: str) -> dict[str, list[str]]:
+    """Run -> how valid it calls itself, and why, of the finished runs on a testbed."""
+    manifests = [read_manifest(path.parent) for path in sorted(results.glob(f"runs/*/{MANIFEST}"))]
+    return {
+        its["run_id"]: [its["validity"], *its["validity_reasons"]]
+        for its in manifests
+        if its["spec"]["testbed"] == testbed
+    }
 
 
 def _is_current(box: Path) -> bool:

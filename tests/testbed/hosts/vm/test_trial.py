@@ -1,10 +1,13 @@
 """What the trial of virtual machines makes of runs, and that it notices what is left."""
 
+import json
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from collectors.schema import TABLES
+from collectors.schema import MANIFEST, TABLES
+from core.digests import sealed
 from core.errors import MachineError
 from core.units import MILLISECOND_NS
 from testbed.hosts.private import host_settings
@@ -34,6 +37,23 @@ def test_what_becomes_of_each_step_is_written_at_once(tmp_path):
         raise MachineError("no disk", "free some")
     text = its.file.read_text()
     assert '"up"' in text and "no disk; free some" in text
+
+
+def test_a_run_on_the_machine_may_call_itself_invalid_but_has_to_come_home(tmp_path, monkeypatch):
+    its = trial.MachineTrial(tmp_path)
+
+    def fails(words, timeout_s):
+        raise MachineError("invalid: half of the load was sent 4 ms late", "see log")
+
+    monkeypatch.setattr(its, "_ratebed", fails)
+    with pytest.raises(MachineError, match="half of the load"):
+        its._run_outside(tmp_path / "hosts.toml")
+    run = its.results / "runs" / "a1"
+    run.mkdir(parents=True)
+    told = {"run_id": "a1", "validity": "invalid", "validity_reasons": ["late"], "spec": {"testbed": "ssh"}}
+    (run / MANIFEST).write_text(json.dumps(sealed(told)))
+    its._run_outside(tmp_path / "hosts.toml")
+    assert its.result["outside"] == {"a1": ["invalid", "late"]}
 
 
 def test_a_changed_host_is_noticed(tmp_path):
