@@ -3,7 +3,7 @@
 import argparse
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import msgspec
 from core.records import Json, Row
 from harness.code_version import commit, id_of
 from harness.experiment import repeated
+from paper_figs import load_figure
 from paper_figs.srtm import readings
 from paper_figs.srtm.consistency import bound, cells, fitting
 from paper_figs.srtm.consistency.runs import carried_out, row_of
@@ -59,7 +60,7 @@ def make(specs: Iterable[RunSpec], rows: Known, path: Path, jobs: int) -> None:
 def fill(arguments: argparse.Namespace) -> None:
     """The map: seed by seed, all cells, so that an interrupted one has as many seeds everywhere."""
     rows = known(arguments.rows)
-    grids = {cell: cells.points(cell) for cell in cells.cells()}
+    grids = {cell: cells.points(cell, arguments.figures) for cell in cells.cells()}
     chosen = list(grids)[slice(*arguments.cells)]
     for repetition in range(arguments.seeds):
         specs = [spec for cell in chosen for spec in repeated(grids[cell], repetition + 1, arguments.seed)]
@@ -69,26 +70,47 @@ def fill(arguments: argparse.Namespace) -> None:
 
 
 def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argparse.Namespace) -> None:
-    """The result, of all runs that there are: each verdict says on how many seeds it is."""
+    """The result, of all runs that there are: each verdict says on how many seeds it is, and of which commit.
+
+    What the file has on more seeds stays.
+    """
+    before = {_place(cell): cell["claims"] for cell in _result(arguments.result).get("cells", ())}
     judged = []
     for cell, specs in grids.items():
         there = [
             rows[name] for spec in repeated(specs, arguments.seeds, arguments.seed) if (name := id_of(spec)) in rows
         ]
-        said = cells.verdicts(cell, there) if there else {}
+        new = cells.verdicts(cell, there) if there else {}
+        said = merged(
+            before.get(_place(cell.options), {}), {name: {**one, "commit": commit()} for name, one in new.items()}
+        )
         if any(one["seeds"] for one in said.values()):
             counts = Counter(one["verdict"] for one in said.values())
             judged.append({**cell.options, "fitted_on": sorted(cell.fitted), "counts": counts, "claims": said})
     bounds = {str(margin): round(bound.split_delay_ms(margin=margin), 3) for margin in (1.0, 1.5, 2.0)}
     result = {
         "command": f"python -m paper_figs.srtm.consistency map --seeds {arguments.seeds} --seed {arguments.seed}",
-        "commit": commit(),
         "left_out": cells.LEFT_OUT,
         "second_broker_ms": {"publishers": bound.PUBLISHERS, "batch": BATCH, "p99_by_margin": bounds},
         "exclusion": bound.EXCLUSION,
         "cells": judged,
     }
     arguments.result.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+
+
+def merged(old: Json, new: Json) -> Json:
+    """Claim -> what is said of it on more seeds, in the order of the figures."""
+    every = {**old, **{name: one for name, one in new.items() if one["seeds"] >= old.get(name, one)["seeds"]}}
+    order = [claim.id for key in cells.KEYS for claim in load_figure(key).claims]
+    return {name: every[name] for name in order if name in every}
+
+
+def _place(options: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(options[name] for name in ("margin", "mcap", "costs", "pump"))
+
+
+def _result(path: Path) -> Json:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -137,6 +159,7 @@ def main() -> None:
     maps.add_argument("--seed", type=int, default=7, help="root of all randomness; not the one of judgement")
     maps.add_argument("--jobs", type=int, default=1)
     maps.add_argument("--cells", type=int, nargs=2, default=(0, None), help="make runs of these alone: from, to")
+    maps.add_argument("--figures", nargs="+", choices=cells.KEYS, default=cells.KEYS, help="and of these figures")
     maps.add_argument("--rows", type=Path, default=ROWS)
     maps.add_argument("--result", type=Path, default=RESULT)
     find = verbs.add_parser("search", help="find the calibration of a reading")
@@ -146,7 +169,7 @@ def main() -> None:
     verbs.add_parser("show", help="print the map")
     arguments = parser.parse_args()
     if arguments.verb == "show":
-        print("\n".join(shown(json.loads(RESULT.read_text(encoding="utf-8")))))
+        print("\n".join(shown(_result(RESULT))))
     else:
         {"map": fill, "search": search}[arguments.verb](arguments)
 

@@ -64,10 +64,10 @@ def cells() -> list[Cell]:
     return [Cell(float(str(margin)), str(mcap), *costs) for costs, margin, mcap in every]
 
 
-def points(cell: Cell) -> list[RunSpec]:
+def points(cell: Cell, figures: Sequence[str] = KEYS) -> list[RunSpec]:
     """The quick grids of the figures, but for what is ``LEFT_OUT``; each point once."""
     specs: dict[bytes, RunSpec] = {}
-    for key in KEYS:
+    for key in figures:
         for spec in load_figure(key).experiment.points(SCALES["quick"], cell.options):
             if _is_wanted(key, spec):
                 one = canonical(spec)

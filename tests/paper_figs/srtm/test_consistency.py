@@ -147,6 +147,19 @@ def test_a_map_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     assert len(again) == 3 and command.known(file) == again and len(file.read_text().splitlines()) == 4
 
 
+def test_a_map_of_some_figures_keeps_the_others_and_what_has_more_seeds() -> None:
+    old = {"R4": {"seeds": 20, "verdict": "undecided"}, "R5": {"seeds": 0, "verdict": "not run"}}
+    new = {
+        "R5": {"seeds": 3, "verdict": "reproduced"},
+        "R4": {"seeds": 3, "verdict": "reproduced"},
+        "R3": {"seeds": 3, "verdict": "undecided"},
+    }
+    both = command.merged(old, new)
+    assert list(both) == ["R3", "R4", "R5"]
+    assert (both["R3"], both["R4"], both["R5"]) == (new["R3"], old["R4"], new["R5"])
+    assert {spec.workload_options["publishers"] for spec in cells.points(CELL, ["srtm-fig4-1000"])} == {1_000}
+
+
 # --- calibrations ----------------------------------------------------------------------------------
 
 
