@@ -240,7 +240,7 @@ COUNTERS = {
         ("state_bytes", WHOLE, "memory that the node's state takes, by its model"),
         ("allocated_bytes", WHOLE, "the same as Python allocates it"),
         ("sent_count", WHOLE, "messages sent since the row before that has any"),
-        ("sent_bytes", WHOLE, "of these messages"),
+        ("sent_bytes", WHOLE, "of these messages, encoded, or in the unit that the system was asked for"),
     ),
     "deliveries": table(
         "what became of messages: of a window (node empty), or of what a client sent or got, or of a topic's",

@@ -129,6 +129,8 @@ class Node(Protocol):
     * ``idle() -> bool``: nothing is left to send; all nodes idle and nothing under way = converged;
     * ``state_bytes() -> int``: what its state weighs in the model of its source;
     * ``allocated_bytes() -> int``: what it really takes in memory;
+    * ``message_bytes(message, encoded_bytes) -> int``: what counts in ``sent_bytes`` for a message, a snapshot or a
+      request that it hands on, if not the ``encoded_bytes`` that travel;
     * ``snapshot() -> Message``: its state, for ``Start(snapshot)`` of a node that re-joins by copying it;
     * ``holds() -> Mapping[str, int]``: by name, its part of what all nodes together hold a fixed amount of.
     """

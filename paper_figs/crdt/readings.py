@@ -40,6 +40,12 @@ MEMORY = Reading(
     source="4.3.1: a module monitors the node processes; terms are shared within one, as Erlang's are",
     after=True,
 )  # fmt: skip
+UNIT = Reading(
+    "unit", "bytes of a message: of our encoding, of Erlang's external format, or of its words of memory", "encoded",
+    values=("encoded", "external", "words"),
+    source="4.3.1: a module monitors the processes; 5.1.3: bandwidth in percent of the counter's peak, not of what",
+    after=True,
+)  # fmt: skip
 BARELY = Reading(
     "barely", 'requests of the user "barely" limited: one above c and a minute\'s refill, or 1.1 c', "1.06c",
     values=("1.06c", "1.1c"),
@@ -71,7 +77,7 @@ OWN_WORDS = Reading(
     source="Fig. 4.3 says what a replica stores, not what its process is made of", after=True,
 )  # fmt: skip
 OF_RUNS = (PHASE, CHOICE, CAPACITY, BIRTHS, IDENTITY)  # of every experiment with nodes that gossip
-OF_USAGE = (*OF_RUNS, MEMORY)
+OF_USAGE = (*OF_RUNS, MEMORY, UNIT)
 FEW_EACH = 4  # requests of a user of data set C who sends few
 # The systems' own rules, for experiments that compare rules: sound ones, whatever the thesis did.
 SOUND: Options = {"phase": "random", "births": "unique", "identity": "not-later", "memory": "columns"}
@@ -82,11 +88,10 @@ def of_system(system: str, options: Options) -> Options:
     told: dict[str, object] = {}
     if system not in ("crdt-counter", "crdt-queue", "sliding-log"):
         return told
-    for reading, own in ((PHASE, "random"), (CHOICE, "pending")):
-        if reading.of(options) != own:
-            told[reading.name] = reading.of(options)
-    if system != "sliding-log" and MEMORY.of(options) != "columns":
-        told["memory"] = MEMORY.of(options)
+    own = {PHASE: "random", CHOICE: "pending"}
+    if system != "sliding-log":
+        own |= {MEMORY: "columns", UNIT: "encoded"}
+    told |= {reading.name: reading.of(options) for reading, value in own.items() if reading.of(options) != value}
     if system == "crdt-queue":
         if BIRTHS.of(options) == "ms":
             told |= {"resolution": "1ms", "births": "clock"}

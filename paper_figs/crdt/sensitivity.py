@@ -116,6 +116,6 @@ NOTES = (
     "dashed line is the last request. The refill rate is 0.001 c throughout, the frequency threshold 2.4 s."
 )
 TITLE = "What the thesis leaves open: capacity, choice of neighbour"
-READINGS = (readings.PHASE, readings.BIRTHS, readings.IDENTITY, readings.MEMORY)
+READINGS = (readings.PHASE, readings.BIRTHS, readings.IDENTITY, readings.MEMORY, readings.UNIT)
 EXPERIMENT = Experiment("crdt-sensitivity", TITLE, "ours; CRDT 4.3.3, 3.1", points, READINGS, repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, (), NOTES)

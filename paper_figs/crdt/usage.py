@@ -26,9 +26,9 @@ AREAS = {MEMORY: "memory\n(model)", MEASURED: "memory\n(measured)", BANDWIDTH: "
 HIGH = 10  # counter's peaks: axes above it are logarithmic
 USAGE_NOTE = (
     "Memory is that of a model of Erlang processes, in which delta states share terms with the local state, and what "
-    "our nodes allocate beside it; the thesis measured real processes. Bandwidth is "
-    'encoded bytes. "798 % more" (5.2.1) is a ratio of 7.98, so that other percentages may be read both ways: both are '
-    "marked, the nearer one counts."
+    "our nodes allocate beside it; the thesis measured real processes. Bandwidth is bytes as we encode them, "
+    'or as Erlang counts them (unit). "798 % more" (5.2.1) is a ratio of 7.98, so that other percentages may be read '
+    "both ways: both are marked, the nearer one counts."
 )
 Ratios = Mapping[str, Mapping[str, PrintedNumber]]  # variant -> area -> its ratio to the counter's
 REST, LAST = neutral("at rest"), neutral("last message", "|")

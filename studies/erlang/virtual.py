@@ -29,6 +29,7 @@ _OF_COUNTER = {*_COMMON, "refill_cap", "whole_tokens", "body"}
 _OF_QUEUE = {*_COMMON, "frequency", "linf", "window", "threshold", "literal_priorities", "implementation"}
 _OF_BODY = {
     "memory",
+    "unit",
     "births",
     "identity",
     "resolution",

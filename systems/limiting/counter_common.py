@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from core.defaults import CAPACITY, RATE
 from systems.api import Message
+from systems.parts.erlang_terms import counter_message_bytes
+
+_SMALL = 255  # the largest number of one byte
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Config:
     window: int = 0  # push = "urgent", thesis 4.3.3: tokens not yet sent; 0: c / n, at least 1
     threshold: str = "2400ms"  # push = "urgent", thesis 4.3.3: mean gap between them
     memory: str = "columns"  # by which model the state is weighed, see parts.erlang_terms
+    unit: str = "encoded"  # in which what is sent is counted, see parts.erlang_terms
     body: str = "auto"  # ours: arrays where they know the switches, or "fast", or "literal"; the answers are the same
 
 
@@ -58,3 +64,16 @@ class TaggedDelta(Message):
 
     delta: Delta
     incarnations: bytes
+
+
+def message_bytes(unit: str, message: Delta | TaggedDelta, encoded_bytes: int) -> int:
+    """What a message counts as sent, in a unit of ``parts.erlang_terms.UNITS``.
+
+    ``encoded_bytes``: what it takes on our wire.  Erlang's units leave out lives of nodes, which are ours.
+    """
+    if unit == "encoded":
+        return encoded_bytes
+    delta = message.delta if isinstance(message, TaggedDelta) else message
+    large = np.count_nonzero(np.frombuffer(delta.nodes, "<u2") >= _SMALL)  # Erlang's nodes are numbered from 1
+    large += np.count_nonzero(np.frombuffer(delta.counts, "<u4") > _SMALL)
+    return counter_message_bytes(unit, np.frombuffer(delta.sizes, "<u2").tolist(), int(large))

@@ -17,7 +17,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.counter_common import Config, Delta, TaggedDelta
+from systems.limiting.counter_common import Config, Delta, TaggedDelta, message_bytes
 from systems.parts.erlang_terms import node_words, weight_bytes
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
@@ -92,6 +92,10 @@ class CounterNode:
     def idle(self) -> bool:
         """Nothing is queued for anybody."""
         return not any(self.queued_counts())
+
+    def message_bytes(self, message: Delta | TaggedDelta, encoded_bytes: int) -> int:
+        """See ``systems.api.Node``."""
+        return message_bytes(self.config.unit, message, encoded_bytes)
 
     # --- what a body does ------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.counter_fast import FastNode
 from systems.limiting.counter_invariants import COUNTER_INVARIANTS
 from systems.limiting.crdt_counter_literal import LiteralCounterNode, unpacked
-from systems.parts.erlang_terms import MEMORIES
+from systems.parts.erlang_terms import MEMORIES, UNITS
 from systems.parts.limit import limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.overlay import overlay
@@ -27,6 +27,7 @@ CHOICES = {
     "slots": ("node", "incarnation"),
     "push": ("none", "urgent", "broadcast"),
     "memory": MEMORIES,
+    "unit": UNITS,
     "body": ("auto", "fast", "literal"),
 }
 

@@ -40,7 +40,7 @@ from systems.limiting.crdt_queue_literal import LiteralQueueNode
 from systems.limiting.queue_arrays import ArrayNode, workspace
 from systems.limiting.queue_common import Elements, FineElements, Gossiping, Rule, living, rule_of
 from systems.limiting.queue_invariants import queue_invariants
-from systems.parts.erlang_terms import MEMORIES
+from systems.parts.erlang_terms import MEMORIES, UNITS
 from systems.parts.gossip import Rounds
 from systems.parts.limit import limit_of
 from systems.parts.options import choice
@@ -76,6 +76,7 @@ class Config:
     literal_merge: bool = False  # Listing 4.2: delta states keep equal births and chain them: elements breed endlessly
     literal_priorities: bool = False  # Listings 4.6-4.8: LINF's counters, which purges and duplicates mislead
     memory: str = "columns"  # by which model the state is weighed, see parts.erlang_terms
+    unit: str = "encoded"  # in which what is sent is counted, see parts.erlang_terms
     implementation: str = "arrays"  # ours: "lists" is the slow twin, serves every literal option, and very fine rates
 
 
@@ -91,6 +92,7 @@ def rule(config: Config, node_count: int) -> Rule:
     choice("crdt-queue", "key", config.key, KEYS)
     choice("crdt-queue", "implementation", config.implementation, IMPLEMENTATIONS)
     choice("crdt-queue", "memory", config.memory, MEMORIES)
+    choice("crdt-queue", "unit", config.unit, UNITS)
     limit = limit_of(config.capacity, config.rate)
     return rule_of(
         "crdt-queue",
@@ -107,6 +109,7 @@ def rule(config: Config, node_count: int) -> Rule:
         identity=config.identity,
         true_gaps=config.true_gaps,
         memory=config.memory,
+        unit=config.unit,
         literal=literal_rules(config),
     )
 

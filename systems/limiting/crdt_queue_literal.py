@@ -29,6 +29,7 @@ from systems.limiting.queue_common import (
     Elements,
     FineElements,
     Rule,
+    message_bytes,
     pack,
     queue_bytes,
     too_late,
@@ -186,6 +187,10 @@ class LiteralQueueNode:
             maps = len(self.neighbours), local_users, delta_users, keys
             return queue_bytes(self.rule.memory, maps, elements, len(terms))
         return MODEL_BYTES * sum(len(state) for state in states) + ELEMENT_BYTES * elements
+
+    def message_bytes(self, message: Elements | FineElements, encoded_bytes: int) -> int:
+        """See ``systems.api.Node``."""
+        return message_bytes(self.rule.unit, message, encoded_bytes)
 
     def allocated_bytes(self) -> int:
         """Dicts, lists and elements, without their integers, which delta states share."""

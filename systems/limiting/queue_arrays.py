@@ -22,7 +22,16 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.limiting.queue_common import ELEMENT_BYTES, IDENTITIES, TIMER, Elements, Rule, queue_bytes, too_late
+from systems.limiting.queue_common import (
+    ELEMENT_BYTES,
+    IDENTITIES,
+    TIMER,
+    Elements,
+    Rule,
+    message_bytes,
+    queue_bytes,
+    too_late,
+)
 from systems.parts.gossip import Rounds
 from systems.parts.user_key import MODEL_BYTES, user_key
 
@@ -111,6 +120,10 @@ class ArrayNode:
             return queue_bytes(self.rule.memory, maps, int(listed), int(elements))
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
         return MODEL_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
+
+    def message_bytes(self, message: Elements, encoded_bytes: int) -> int:
+        """See ``systems.api.Node``."""
+        return message_bytes(self.rule.unit, message, encoded_bytes)
 
     def allocated_bytes(self) -> int:
         """The arrays, and an estimate for the texts of users that asked here."""

@@ -10,12 +10,13 @@ import numpy as np
 from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.api import Message
-from systems.parts.erlang_terms import CONS_WORDS, ELEMENT_WORDS, node_words, weight_bytes
+from systems.parts.erlang_terms import CONS_WORDS, ELEMENT_WORDS, node_words, queue_message_bytes, weight_bytes
 from systems.parts.limit import Limit, limit_of
 from systems.parts.options import choice, span_ns
 from systems.parts.user_key import KEY_BYTES
 
-ELEMENT_BYTES = 16  # birth and death
+INSTANT_BYTES = 8
+ELEMENT_BYTES = 2 * INSTANT_BYTES  # birth and death
 TIMER = "gossip"
 _LATEST = 2**62  # instants as they are sent, in ticks or ns: what is added to them still fits in 64 bits
 BIRTHS = {"unique": 1, "clock": 0}  # option births -> ns that births of one node and user are apart, at least
@@ -43,6 +44,7 @@ class Rule:
     apart_ns: int  # between births of one node and user: 1, or 0 where equal readings of the clock are equal births
     identity: str  # of IDENTITIES
     memory: str = "columns"  # of parts.erlang_terms.MEMORIES
+    unit: str = "encoded"  # of parts.erlang_terms.UNITS
     literal: frozenset[str] = frozenset()
 
     @property
@@ -169,6 +171,17 @@ def queue_bytes(memory: str, maps: tuple[int, int, list[int], int], listed: int,
     return weight_bytes(memory, words)
 
 
+def message_bytes(unit: str, message: Elements | FineElements, encoded_bytes: int) -> int:
+    """What a message counts as sent, in a unit of ``parts.erlang_terms.UNITS``.
+
+    ``encoded_bytes``: what it takes on our wire.  Erlang's units leave out origins and ticks, which are ours.
+    """
+    if unit == "encoded":
+        return encoded_bytes
+    columns = message.elements if isinstance(message, FineElements) else message
+    return queue_message_bytes(unit, len(columns.users) // KEY_BYTES, len(columns.births) // INSTANT_BYTES)
+
+
 class Limited(Protocol):
     """The options that say what the limit is."""
 
@@ -217,6 +230,7 @@ def rule_of(
     identity: str = "not-later",
     true_gaps: bool = False,
     memory: str = "columns",
+    unit: str = "encoded",
     literal: frozenset[str] = frozenset(),
 ) -> Rule:
     """The rule that a config's options make; SpecError for one that is out of range, named with its ``system``.
@@ -237,4 +251,6 @@ def rule_of(
     gap_count = window - 1 if true_gaps else window
     urgent_ns = span_ns(system, "threshold", threshold) * gap_count
     extensions = frequency, window, urgent_ns, keep_last
-    return Rule(limit, life_ticks, step_ticks, *extensions, resolution_ns, BIRTHS[births], identity, memory, literal)
+    return Rule(
+        limit, life_ticks, step_ticks, *extensions, resolution_ns, BIRTHS[births], identity, memory, unit, literal
+    )

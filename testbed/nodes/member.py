@@ -97,6 +97,7 @@ class Member:
     def _settle(self, node: Node) -> None:
         self.node = node
         self._weighs = [(metric, getattr(node, metric)) for metric in WEIGHTS if hasattr(node, metric)]
+        self._message_bytes = getattr(node, "message_bytes", _as_encoded)
         self._referee = Referee(self.name, self._group.names, self._group.messages)
 
     def handle(self, event: Event) -> list[Effect]:
@@ -161,7 +162,7 @@ class Member:
         if len(content) > DATAGRAM_BYTES_MAXIMUM and self._group.transport is Transport.DATAGRAM:
             what = f"{self.name} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
             raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
-        self.count_sent(content)
+        self._count_message(message, content)
         self._body.send(self.name, target, content)
 
     def crash(self) -> None:
@@ -186,7 +187,7 @@ class Member:
             return None
         content = self._group.codec.encode(state)
         if counted:
-            self.count_sent(content)
+            self._count_message(state, content)
         return content
 
     def idle(self) -> bool | None:
@@ -195,10 +196,16 @@ class Member:
         return None if idle is None else bool(idle())
 
     def count_sent(self, content: bytes) -> None:
-        """The node, or its data plane, sends these bytes."""
+        """The node's data plane sends these bytes."""
+        self._count(len(content))
+
+    def _count_message(self, message: object, content: bytes) -> None:
+        self._count(self._message_bytes(message, len(content)))
+
+    def _count(self, size_bytes: int) -> None:
         self.last_traffic_ns = self._body.now_ns
         self._sent_count += 1
-        self._sent_bytes += len(content)
+        self._sent_bytes += size_bytes
 
     def tell_traffic(self, lost_count: int) -> None:
         """Sample what was sent and lost since the last time, and how late the latest timer rang; nothing where 0."""
@@ -218,6 +225,11 @@ class Member:
         if self.alive:
             for metric, weigh in self._weighs:
                 self._body.sample(self.name, metric, float(weigh()))
+
+
+def _as_encoded(message: object, encoded_bytes: int) -> int:
+    """What a message counts where its node does not say."""
+    return encoded_bytes
 
 
 def node_seed(seed: int, restart: int) -> int:

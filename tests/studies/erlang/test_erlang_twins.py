@@ -1,14 +1,15 @@
 """The thesis' nodes in Erlang beside ours in Python: with births unique, the same verdict on every request.
 
 Erlang draws its neighbours as it likes; ours are made to choose the same.  Then they must send at the same instants
-to the same nodes, decide alike, and come to rest at the same instant.  In two corners ours keep a sounder rule than the
-listings; there they are given the listings' (``as_listed``, ``refilled_as_listed``).  Instants of lives are whole
-milliseconds here, and tokens a millisecond halves of halves, so that no rounding tells the two apart.
+to the same nodes, by Erlang's units as much, decide alike, and come to rest at the same instant.  In two corners ours
+keep a sounder rule than the listings; there they are given the listings' (``as_listed``, ``refilled_as_listed``).
+Instants of lives are whole milliseconds here, and tokens a millisecond halves of halves, so that no rounding tells the
+two apart.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,7 @@ class Twin:
 
     nodes: Mapping[str, Any]
     sent: list[tuple[int, str, str, bool]]
+    sent_bytes: Counter[str] = field(default_factory=Counter)  # by node, in the unit asked for
     now_ms: int = 0
 
     def handle(self, name: str, event: Any) -> list[Effect]:
@@ -87,6 +89,7 @@ class Twin:
     def deliver(self, name: str, effects: list[Effect], urgent: bool) -> None:
         for send in (effect for effect in effects if isinstance(effect, Send)):
             self.sent.append((self.now_ms, name, send.target, urgent))
+            self.sent_bytes[name] += self.nodes[name].message_bytes(send.message, encoded_bytes=0)
             self.handle(send.target, Delivery(name, send.message))
 
     def ask(self, name: str, request: Request) -> bool:
@@ -142,14 +145,18 @@ def in_python(request: ErlangLimiting, load: Load, answer: ErlangAnswer) -> tupl
     return verdicts, twin, None
 
 
-def expect_twins(system: System, config: Any, load: Load, ours: Any = None, **more: Any) -> None:
+def expect_twins(system: System, config: Any, load: Load, ours: Any, **more: Any) -> None:
     request = asked(system, config, load, **more)
     answer = in_erlang(request, load)
-    verdicts, twin, quiet_ms = in_python(replace(request, config=ours or config), load, answer)
+    verdicts, twin, quiet_ms = in_python(replace(request, config=ours), load, answer)
     names = request.topology.node_names()
     assert answer.accepted == verdicts
     assert [(at, names[a - 1], names[b - 1], urgent) for at, a, b, urgent in answer.messages] == twin.sent
     assert answer.converged_at_ms == quiet_ms
+    weights = Counter[str]()
+    for weight in answer.weights:
+        weights[names[weight.node - 1]] += {"external": weight.external_bytes, "words": weight.word_bytes}[ours.unit]
+    assert twin.sent_bytes == weights
 
 
 def refilled_as_listed(self: LiteralQueueNode, queue: Queue, user: bytes, now_ticks: int) -> Queue:
@@ -185,7 +192,7 @@ def test_the_queue_decides_as_ours_does(
         literal_priorities=linf,
         implementation="lists",
     )
-    ours = replace(config, identity=identity)
+    ours = replace(config, identity=identity, unit="words")  # births, here finer than ms, are longer in the other
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LiteralQueueNode, "_refill_delta", refilled_as_listed)
         expect_twins(crdt_queue.SYSTEM, config, load, ours, births="unique", identity=identity)
@@ -207,8 +214,11 @@ def as_listed(self: CounterBucket, other: CounterBucket) -> CounterBucket:
     rate=st.sampled_from(["125", "62.5", "15.625"]),
     cap=st.sampled_from(["bucket", "literal"]),
     whole=st.booleans(),
+    unit=st.sampled_from(["external", "words"]),
 )
-def test_the_counter_decides_as_ours_does(load: Load, capacity: int, rate: str, cap: str, whole: bool) -> None:
+def test_the_counter_decides_as_ours_does(
+    load: Load, capacity: int, rate: str, cap: str, whole: bool, unit: str
+) -> None:
     config = CounterConfig(
         capacity=capacity,
         rate=rate,
@@ -220,4 +230,4 @@ def test_the_counter_decides_as_ours_does(load: Load, capacity: int, rate: str, 
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CounterBucket, "merged", as_listed)
-        expect_twins(crdt_counter.SYSTEM, config, load, replace(config, queued="literal"))
+        expect_twins(crdt_counter.SYSTEM, config, load, replace(config, queued="literal", unit=unit))

@@ -99,7 +99,7 @@ class World:
 
     def _note(self, now_ns: int, name: str, node: Any, effects: list[Effect]) -> None:
         shown = [
-            (effect.target, self._content(effect.message), len(_elements(effect.message).users))
+            (effect.target, self._content(effect.message), _count(node, effect.message))
             if isinstance(effect, Send)
             else effect
             for effect in effects
@@ -110,5 +110,7 @@ class World:
         return content(message, limit_of(self.config.capacity, self.config.rate).ticks_per_ns)
 
 
-def _elements(message: Elements | FineElements) -> Elements:
-    return message.elements if isinstance(message, FineElements) else message
+def _count(node: Any, message: Elements | FineElements) -> tuple[int, int]:
+    """Bytes of users, and of the message in the node's unit, less those that travel."""
+    columns = message.elements if isinstance(message, FineElements) else message
+    return len(columns.users), node.message_bytes(message, encoded_bytes=0)

@@ -57,7 +57,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"overlay": "ring", "choice": "all", "rate": "0.333333"},
     {"push": "broadcast", "rate": "2.5"},
     {"memory": "shared"},
-    {"memory": "process", "phase": "aligned"},
+    {"memory": "process", "phase": "aligned", "unit": "words"},
+    {"overlay": "ring", "unit": "external"},
 ]
 
 

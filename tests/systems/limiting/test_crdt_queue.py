@@ -37,6 +37,7 @@ CONFIGS = st.builds(
     births=st.sampled_from(["unique", "clock"]),
     identity=st.sampled_from(["exact", "birth", "not-later"]),
     memory=st.sampled_from(["columns", "shared", "process"]),
+    unit=st.sampled_from(["encoded", "external", "words"]),
 )
 
 
@@ -121,6 +122,7 @@ def test_it_conforms(options: dict[str, Any]) -> None:
         ({"resolution": "0ns"}, "resolution"),
         ({"key": "death"}, "key"),
         ({"implementation": "rust"}, "implementation"),
+        ({"unit": "furlongs"}, "unit"),
         ({"overlay": "cube"}, "overlay"),
         ({"gossip": "-1s"}, "gossip"),
     ],

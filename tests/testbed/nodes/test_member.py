@@ -64,6 +64,14 @@ class Telling(Plain):
         return 34
 
 
+class Measuring(Telling):
+    """One that counts its messages in a unit of its own."""
+
+    def message_bytes(self, message: object, encoded_bytes: int) -> int:
+        assert isinstance(message, Note) and message.text in ("x", "all I know")
+        return 1_000 + encoded_bytes
+
+
 class Body:
     """Rings nothing by itself."""
 
@@ -189,6 +197,20 @@ def test_what_is_sent_is_counted_until_it_is_told() -> None:
         ("sent_count", 3.0),
     ]
     assert member.last_traffic_ns == 100
+
+
+def test_a_message_counts_what_its_node_says_and_travels_as_it_is() -> None:
+    node = Measuring()
+    member, body = member_of(node)
+    node.answers = [Send("n2", Note("x"))]
+    member.handle(Start(None))
+    content, encoded = member.state_content(), GROUP.codec.encode(Note("x"))
+    assert content is not None and body.told == [("send", "n1", "n2", Note("x"))]
+    member.count_sent(b"of the data plane")
+    body.told.clear()
+    member.tell_traffic(lost_count=0)
+    own_bytes = 2 * 1_000 + len(encoded) + len(content)
+    assert body.told[0][2:] == ("sent_bytes", float(own_bytes + len(b"of the data plane")))
 
 
 def test_what_a_node_says_of_itself_is_asked_for_and_nothing_else() -> None:
