@@ -100,7 +100,10 @@ def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argpar
 
 def merged(old: Json, new: Json) -> Json:
     """Claim -> what is said of it on more seeds, in the order of the figures."""
-    every = {**old, **{name: one for name, one in new.items() if one["seeds"] >= old.get(name, one)["seeds"]}}
+    every = dict(old)
+    for name, one in new.items():
+        if name not in old or one["seeds"] >= old[name]["seeds"]:
+            every[name] = one
     order = [claim.id for key in cells.KEYS for claim in load_figure(key).claims]
     return {name: every[name] for name in order if name in every}
 
