@@ -41,7 +41,8 @@ def test_publishers_whose_clocks_are_ahead() -> None:
         live.close()
     assert 0 <= late_ns < 100 * MILLISECOND_NS
     ahead_ns = OFFSETS_NS["publishers1"]
-    assert ahead_ns < took_ns < ahead_ns + 200 * MILLISECOND_NS
+    # Clocks are set while a test runs: what two processes make of one instant is some tens of microseconds apart.
+    assert ahead_ns - MILLISECOND_NS < took_ns < ahead_ns + 200 * MILLISECOND_NS
 
 
 @pytest.mark.parametrize("offset_ns", [0, 5_000, -7])
