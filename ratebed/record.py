@@ -12,7 +12,7 @@ from core.records import Json
 from core.writing import replace_file
 
 MADE, CLAIMS = "made", "claims"  # what a file holds
-NEAR = 1e-9  # numbers differ by less between two orders of one sum
+NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
 
 def write_record(path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json) -> None:
@@ -52,11 +52,14 @@ def _by_claim(claims: Sequence[Json]) -> dict[str, Json]:
 
 
 def _moved(old: Json, new: Json) -> list[str]:
-    """The checks whose mean is another one, at most three."""
-    means = {(check["kind"], check["label"]): check["mean"] for check in old["measured"]}
+    """The checks whose mean is another one, at most three; checks of one label are paired in their order."""
+    means: dict[tuple[str, str], list[float | None]] = {}
+    for check in old["measured"]:
+        means.setdefault((check["kind"], check["label"]), []).append(check["mean"])
     texts = []
     for check in new["measured"]:
-        mean = means.get((check["kind"], check["label"]))
+        known = means.get((check["kind"], check["label"]))
+        mean = known.pop(0) if known else None
         if not _alike(mean, check["mean"]):
             texts.append(f"{check['label']} {_text(mean)}, now {_text(check['mean'])}")
     return texts[:3] + [f"and {len(texts) - 3} more"] * (len(texts) > 3)
@@ -65,7 +68,7 @@ def _moved(old: Json, new: Json) -> list[str]:
 def _alike(one: float | None, other: float | None) -> bool:
     if one is None or other is None:
         return one == other
-    return abs(one - other) <= NEAR * max(abs(one), abs(other))
+    return abs(one - other) <= NEAR * max(1.0, abs(one), abs(other))
 
 
 def _text(value: float | None) -> str:
