@@ -9,7 +9,7 @@ import pytest
 from analysis.verdicts import Check, Claim, Evidence, Judgement, Result, judge
 from core.errors import SpecError
 from paper_figs import all_claims
-from ratebed.judging import counts_line
+from ratebed.judging import counts_line, readings_of
 from ratebed.record import differences, read_record, verdict_counts, write_record
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +49,15 @@ def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:
     ]
 
 
+def test_checks_of_one_label_are_paired_in_their_order(tmp_path: Path) -> None:
+    checks = Evidence(tuple(Check("rise", (at,) * 5, 0.0) for at in (1.0, 2.0, 1e-16)))
+    several = judge(replace(result().claim, measure=lambda tables: checks), {})
+    record = read_record(kept(tmp_path / "a.json", several))
+    assert differences(record, [several]) == []
+    fewer = replace(several, evidence=Evidence(checks.exact[1:]))
+    assert differences(record, [fewer])[0].endswith("rise 1, now 2; rise 2, now 1e-16")
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"made": {}}', "\xff"])
 def test_what_is_no_record_is_refused_in_a_line(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
@@ -65,6 +74,23 @@ def test_every_claim_is_in_the_record() -> None:
             f"make reference: {path.name} is older than the claims"
         )
         assert record["made"].keys() == {*MADE, "scale", "seed", "testbed"}
+
+
+def test_what_is_contradicted_was_judged_under_every_reading() -> None:
+    """S20b has none: a formula, and a graph for which it is false."""
+    claims = {claim.id: claim for claim in all_claims()}
+    for found in read_record(ROOT / "results" / "claims-quick.json")["claims"]:
+        if found["verdict"] != Judgement.CONTRADICTED.value:
+            continue
+        wanted = {
+            (reading.name, str(value))
+            for reading in readings_of(claims[found["id"]])
+            for value in reading.values
+            if value != reading.default
+        }
+        tried = {(name, str(value)) for cell in found["tried"] for name, value in cell["readings"].items()}
+        assert wanted <= tried, f"{found['id']}: make readings, for {wanted - tried}"
+        assert wanted or found["id"] == "S20b"
 
 
 def test_the_readme_shows_the_record_s_count() -> None:
