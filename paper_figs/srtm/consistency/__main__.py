@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from core.records import Json, Row
+from core.writing import replace_file
 from harness.code_version import commit, id_of
 from harness.experiment import repeated
 from paper_figs import load_figure
@@ -75,15 +76,13 @@ def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argpar
     What the file has on more seeds stays.
     """
     before = {_place(cell): cell["claims"] for cell in _result(arguments.result).get("cells", ())}
-    judged = []
+    judged, now = [], {"commit": commit()}
     for cell, specs in grids.items():
         there = [
             rows[name] for spec in repeated(specs, arguments.seeds, arguments.seed) if (name := id_of(spec)) in rows
         ]
         new = cells.verdicts(cell, there) if there else {}
-        said = merged(
-            before.get(_place(cell.options), {}), {name: {**one, "commit": commit()} for name, one in new.items()}
-        )
+        said = merged(before.get(_place(cell.options), {}), {name: {**one, **now} for name, one in new.items()})
         if any(one["seeds"] for one in said.values()):
             counts = Counter(one["verdict"] for one in said.values())
             judged.append({**cell.options, "fitted_on": sorted(cell.fitted), "counts": counts, "claims": said})
@@ -95,7 +94,7 @@ def write(grids: dict[cells.Cell, list[RunSpec]], rows: Known, arguments: argpar
         "exclusion": bound.EXCLUSION,
         "cells": judged,
     }
-    arguments.result.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    replace_file(arguments.result, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
 
 
 def merged(old: Json, new: Json) -> Json:
