@@ -27,7 +27,7 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record =
 
     results = in_order(results_by_setting(out))
     if against:
-        return _compared(against, results)
+        return _compared(against, results, out)
     if record:
         _keep(record, results, out)
     elif as_json:
@@ -62,14 +62,26 @@ def _keep(record: str, results: "list[Result]", out: Path) -> None:
     from ratebed.record import write_record
     from ratebed.reporting import this_machine
 
+    here = _asked_for(results, out)
     made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
-    write_record(Path(record), results, sections(out).values(), made)
-    print(f"{record}: {counts_line(results)}")
+    write_record(Path(record), here, sections(out).values(), made)
+    print(f"{record}: {counts_line(here)}")
 
 
-def _compared(against: str, results: "list[Result]") -> int:
-    from ratebed.record import differences, read_record
+def _compared(against: str, results: "list[Result]", out: Path) -> int:
+    from ratebed.record import CLAIMS, differences, read_record
 
-    lines = differences(read_record(Path(against)), results)
+    record = read_record(Path(against))
+    known = {claim["id"] for claim in record[CLAIMS]}
+    asked = _asked_for(results, out)
+    lines = differences(record, [result for result in results if result in asked or result.claim.id in known])
     print("\n".join(lines) or f"every verdict and number is as in {against}")
     return int(any("as then" not in line for line in lines))
+
+
+def _asked_for(results: "list[Result]", out: Path) -> "list[Result]":
+    """Without the claims of whose figures none was asked for."""
+    from ratebed.pipeline import sections
+
+    keys = {section["key"] for section in sections(out).values()}
+    return [result for result in results if not result.claim.figures or keys & {*result.claim.figures}]

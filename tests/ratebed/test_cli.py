@@ -113,6 +113,16 @@ def test_claims_without_results_are_undecided(tmp_path):
     assert {claim["verdict"] for claim in found} <= {"undecided", "not run"}
 
 
+def test_a_record_has_the_claims_of_the_figures_that_were_asked_for(tmp_path):
+    out, record = ["--out", str(tmp_path / "out")], tmp_path / "record.json"
+    assert ratebed("run", "dst-table4", "--scale", "tiny", *out).returncode == 0
+    ratebed("claims", "--record", str(record), *out)
+    kept = {claim["id"] for claim in json.loads(record.read_text())["claims"]}
+    assert kept == {claim.id for claim in all_claims() if not claim.figures or "dst-table4" in claim.figures}
+    again = ratebed("claims", "--against", str(record), *out)
+    assert again.returncode == 0 and "every verdict and number is as in" in again.stdout
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
     out = tmp_path / "out"

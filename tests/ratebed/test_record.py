@@ -68,12 +68,20 @@ def test_what_is_no_record_is_refused_in_a_line(content: str, tmp_path: Path) ->
 
 def test_every_claim_is_in_the_record() -> None:
     names = {claim.id for claim in all_claims()}
-    for path in [ROOT / "results" / "claims-quick.json", *(ROOT / "results").glob("claims-paper.json")]:
+    for scale in ("quick", "paper"):
+        path = ROOT / "results" / f"claims-{scale}.json"
         record = read_record(path)
         assert {claim["id"] for claim in record["claims"]} == names, (
             f"make reference: {path.name} is older than the claims"
         )
         assert record["made"].keys() == {*MADE, "scale", "seed", "testbed"}
+
+
+def test_what_takes_real_processes_is_judged_in_the_live_record() -> None:
+    record = read_record(ROOT / "results" / "claims-live.json")
+    judged = {claim["id"] for claim in record["claims"] if claim["verdict"] != Judgement.NOT_RUN.value}
+    assert {claim.id for claim in all_claims() if claim.needs} <= judged, "make reference-live"
+    assert set(record["made"]["testbed"]) >= {"mininet"}
 
 
 def test_what_is_contradicted_was_judged_under_every_reading() -> None:
@@ -93,8 +101,9 @@ def test_what_is_contradicted_was_judged_under_every_reading() -> None:
         assert wanted or found["id"] == "S20b"
 
 
-def test_the_readme_shows_the_record_s_count() -> None:
-    counted = verdict_counts(read_record(ROOT / "results" / "claims-quick.json"))
+@pytest.mark.parametrize("scale", ["quick", "paper", "live"])
+def test_the_readme_shows_the_record_s_count(scale: str) -> None:
+    counted = verdict_counts(read_record(ROOT / "results" / f"claims-{scale}.json"))
     text = ", ".join(f"{counted[each.value]} {each.value}" for each in Judgement if each.value in counted)
     assert text in " ".join((ROOT / "README.md").read_text().split())
 
