@@ -155,6 +155,15 @@ def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
     return Finished(spec, run_id, seconds)
 
 
+def _give_way() -> None:
+    """What a worker begins with: the parent, which draws figures while further runs are played, goes first.
+
+    Else it would be left with them when all runs are done, alone, on one core.
+    """
+    os.nice(5)
+    live_with_the_parent()
+
+
 def live_with_the_parent() -> None:
     """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -220,7 +229,7 @@ class LocalExecutor:
                 yield work(*item)
             return
         _start_tracker()
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=live_with_the_parent)
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_give_way)
         try:
             with _deaf_children():
                 futures = [pool.submit(work, *item) for item in work_list]
