@@ -1,6 +1,7 @@
 """``ratebed claims``: what of the papers was reproduced."""
 
 import json
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,16 +73,15 @@ def _compared(against: str, results: "list[Result]", out: Path) -> int:
     from ratebed.record import CLAIMS, differences, read_record
 
     record = read_record(Path(against))
-    known = {claim["id"] for claim in record[CLAIMS]}
-    asked = _asked_for(results, out)
-    lines = differences(record, [result for result in results if result in asked or result.claim.id in known])
+    lines = differences(record, _asked_for(results, out, {claim["id"] for claim in record[CLAIMS]}))
     print("\n".join(lines) or f"every verdict and number is as in {against}")
     return int(any("as then" not in line for line in lines))
 
 
-def _asked_for(results: "list[Result]", out: Path) -> "list[Result]":
-    """Without the claims of whose figures none was asked for."""
+def _asked_for(results: "list[Result]", out: Path, known: Set[str] = frozenset()) -> "list[Result]":
+    """Without the claims of whose figures none was asked for, but for those that are ``known``."""
     from ratebed.pipeline import sections
 
     keys = {section["key"] for section in sections(out).values()}
-    return [result for result in results if not result.claim.figures or keys & {*result.claim.figures}]
+    of_claims = ((each, each.claim) for each in results)
+    return [each for each, claim in of_claims if not claim.figures or keys & {*claim.figures} or claim.id in known]
