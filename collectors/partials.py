@@ -25,7 +25,7 @@ def partial_of(folder: Path) -> Path:
 def own_mark() -> str:
     """How the name of a folder that this process writes ends."""
     pid = os.getpid()
-    return f"{PARTIAL}{platform.node()}-{_boot()}-{_namespace()}-{pid}-{_start(pid)}"
+    return f"{PARTIAL}{platform.node()}-{_boot()}-{_namespace()}-{pid}-{_own_start(pid)}"
 
 
 def is_partial(folder: Path) -> bool:
@@ -75,6 +75,12 @@ def _namespace() -> int:
         return os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         return 0
+
+
+@cache
+def _own_start(pid: int) -> int:
+    """``_start`` of this process, by the id that it has: a forked one asks anew."""
+    return _start(pid)
 
 
 def _start(pid: int) -> int:

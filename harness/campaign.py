@@ -19,6 +19,7 @@ from collectors.integrity import Damage, verified
 from collectors.partials import remove_partials
 from collectors.writer import is_whole, record_failure, set_aside
 from core.errors import MachineError, described
+from core.garbage import collect_rarely
 from harness.code_version import id_of
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
@@ -109,9 +110,10 @@ def finished_runs(out: Path) -> list[Path]:
 
 
 def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) -> list[str]:
-    """The ids of runs in the order to execute them: group by group, the longest first, of groups and in each.
+    """The ids of runs in the order to execute them: group by group, the shortest group first, in each the longest run.
 
-    So a group can be worked on while others still run.  But before all others comes one run of each system: its
+    So a group can be worked on while others still run, and when all have run only the last group's work is left;
+    short runs at the very end keep all workers busy.  But before all others comes one run of each system: its
     kernels, which take seconds to compile, are compiled by one worker and not by all.  Systems of one study
     share kernels, so these runs take turns between studies.
     """
@@ -125,7 +127,7 @@ def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) 
     totals: defaultdict[int, float] = defaultdict(float)
     for run_id in runs:
         totals[group_of.get(run_id, -1)] += seconds[run_id]
-    grouped = sorted(longest_first, key=lambda run_id: -totals[group_of.get(run_id, -1)])
+    grouped = sorted(longest_first, key=lambda run_id: totals[group_of.get(run_id, -1)])
     return list(dict.fromkeys([*(run_id for turn in turns for run_id in turn if run_id), *grouped]))
 
 
@@ -161,6 +163,7 @@ def _give_way() -> None:
     Else it would be left with them when all runs are done, alone, on one core.
     """
     os.nice(5)
+    collect_rarely()
     live_with_the_parent()
 
 

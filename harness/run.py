@@ -4,6 +4,7 @@ import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -129,13 +130,19 @@ def execute(
         "platform": platform.platform(),
         "code_hash": code_hash(spec),
         "commit": commit(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        "versions": _versions(),
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),
     }
     write_run(folder, tables, manifest, journal.evidence.logs)
     return seconds
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Of Python and of the libraries that results may depend on: a process keeps those that it began with."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:

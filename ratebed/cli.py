@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from core.errors import HarnessError, MachineError, SpecError, described
+from core.garbage import collect_rarely
 from ratebed import interrupts
 
 DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, interrupts.INTERRUPTED
@@ -24,6 +25,7 @@ def main() -> NoReturn:
     from ratebed.app import app
 
     interrupts.take_down_first()
+    collect_rarely()
     logging.getLogger().addHandler(logging.NullHandler())  # libraries log what they also raise, with tracebacks
     try:
         code = app(standalone_mode=False)

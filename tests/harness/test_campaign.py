@@ -228,7 +228,7 @@ def test_those_runs_take_turns_between_studies():
     assert studies[0] != studies[1] and studies[2] != studies[3]
 
 
-def test_groups_follow_each_other_the_longest_first():
+def test_groups_follow_each_other_the_shortest_first():
     longer = {"workload_options": {"publishers": 3000, "batch": 10}}
     runs = {"a": small(), "b": small(1, **longer), "c": small(1), "d": small(2), "e": small(3, **longer)}
-    assert in_order(runs, [["a", "c"], ["d", "e"], ["b", "e"], []]) == ["b", "e", "a", "c", "d"]
+    assert in_order(runs, [["a", "c"], ["d", "e"], ["b", "e"], []]) == ["b", "d", "a", "c", "e"]
