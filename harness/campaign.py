@@ -123,12 +123,9 @@ def in_order(runs: Mapping[str, RunSpec], groups: Sequence[Sequence[str]] = ()) 
     for run_id in longest_first:
         ahead[runs[run_id].study].setdefault(runs[run_id].system, run_id)
     turns = zip_longest(*(of.values() for of in ahead.values()))
-    group_of = {run_id: number for number, group in enumerate(groups) for run_id in group}
-    totals: defaultdict[int, float] = defaultdict(float)
-    for run_id in runs:
-        totals[group_of.get(run_id, -1)] += seconds[run_id]
-    grouped = sorted(longest_first, key=lambda run_id: totals[group_of.get(run_id, -1)])
-    return list(dict.fromkeys([*(run_id for turn in turns for run_id in turn if run_id), *grouped]))
+    shortest_first = sorted(groups, key=lambda group: sum(seconds.get(run_id, 0.0) for run_id in group))
+    grouped = [run_id for group in map(frozenset, shortest_first) for run_id in longest_first if run_id in group]
+    return list(dict.fromkeys([*(run_id for turn in turns for run_id in turn if run_id), *grouped, *longest_first]))
 
 
 def prepare_folder(folder: Path) -> None:

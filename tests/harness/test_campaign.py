@@ -231,4 +231,4 @@ def test_those_runs_take_turns_between_studies():
 def test_groups_follow_each_other_the_shortest_first():
     longer = {"workload_options": {"publishers": 3000, "batch": 10}}
     runs = {"a": small(), "b": small(1, **longer), "c": small(1), "d": small(2), "e": small(3, **longer)}
-    assert in_order(runs, [["a", "c"], ["d", "e"], ["b", "e"], []]) == ["b", "d", "a", "c", "e"]
+    assert in_order(runs, [["a", "c"], ["d", "e"], ["b", "e"], []]) == ["b", "a", "c", "e", "d"]
