@@ -27,6 +27,9 @@ TICK_MS = 500  # ours: a session lives for 2 to 20 ticks without its client (the
 HEAP_MB = 64, 256  # at the start, and at most
 LOG_FILE_KB = 1024  # made at once for a transaction log; 64 MB by default
 START_S = 30.0  # half a second on an idle machine
+# Who comes while ZooKeeper starts may never be answered.  kazoo waits for that as long as a session lives, divided by
+# how many servers it knows: one that it knows several times is tried again before the session is lost.
+TRIES_COUNT = 3
 COMMANDS = "ruok, srvr, mntr, cons, dump, wchs"  # four-letter words that it answers
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -104,7 +107,7 @@ def kazoo_client(at: ServerAt, session_s: float) -> "KazooClient":
     quiet.addHandler(logging.NullHandler())
     again = KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=0.5)
     return KazooClient(
-        f"{at.address}:{at.port}",
+        ",".join([f"{at.address}:{at.port}"] * TRIES_COUNT),
         timeout=session_s,
         connection_retry=again,
         logger=quiet,

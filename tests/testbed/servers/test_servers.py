@@ -24,6 +24,7 @@ from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
+from testbed.nodes.planes import ServerAt
 from testbed.servers.redis import SERVER, packed
 from testbed.servers.serf import SerfCluster, SerfServer
 from testbed.servers.serf_rpc import SerfRpc
@@ -144,6 +145,23 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
         wait_until(lambda: client.exists("/theirs") is None, 5)
         client.stop(), client.close(), other.close()
     assert not server.process.alive and [name for name, _ in far.processes if "zoo" in name] == []
+
+
+def test_a_client_that_nobody_answers_tries_again_while_its_session_lives() -> None:
+    session_s = 6.0
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as starting:  # as ZooKeeper before it serves: it accepts, and that is all
+        client = kazoo_client(ServerAt("127.0.0.1", starting.getsockname()[1], ""), session_s)
+        client.start_async()
+        try:
+            first, _ = starting.accept()
+            starting.settimeout(session_s)
+            second, _ = starting.accept()
+        finally:
+            client.stop(), client.close()
+        first.close()
+        second.close()
 
 
 _CLIENT = """
