@@ -9,6 +9,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import count, islice
+from secrets import randbelow
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -22,6 +24,10 @@ from testbed.nodes.planes import ServerAt
 from testbed.servers import SERVERS
 
 ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
+# Below those that Linux lends to whoever connects (ip_local_port_range): one of these is not taken by somebody's
+# connection, a waiting client's of that very server even, between its being found free and its server's start.
+_SERVERS_PORTS = range(16_384, 32_768)
+_turns = count(randbelow(len(_SERVERS_PORTS)))  # none twice in a process
 
 
 class Server(ABC):
@@ -216,10 +222,13 @@ def listening_address(address: str) -> str:
 
 
 def port_on(address: str, usual: int) -> int:
-    """The usual port, or on the loopback that all hosts share a free one."""
+    """The usual port, or on the loopback that all hosts share a free one; MachineError where none is."""
     if address != LOOPBACK:
         return usual
-    with socket.socket() as sock:
-        sock.bind((address, 0))
-        port: int = sock.getsockname()[1]
-        return port
+    for turn in islice(_turns, len(_SERVERS_PORTS)):
+        port = _SERVERS_PORTS[turn % len(_SERVERS_PORTS)]
+        with suppress(OSError), socket.socket() as sock:
+            sock.bind((address, port))
+            return port
+    span = f"{_SERVERS_PORTS[0]} to {_SERVERS_PORTS[-1]}"
+    raise MachineError(f"no port from {span} of {address} is free", "end what listens there")

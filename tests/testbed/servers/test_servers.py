@@ -28,6 +28,7 @@ from testbed.nodes.planes import ServerAt
 from testbed.servers.redis import SERVER, packed
 from testbed.servers.serf import SerfCluster, SerfServer
 from testbed.servers.serf_rpc import SerfRpc
+from testbed.servers.server import port_on
 from testbed.servers.zookeeper import ZooKeeperServer, kazoo_client
 from testbed.topologies.topology import Link, Topology, mesh
 from tests.live import needs
@@ -98,6 +99,13 @@ def test_agents_on_the_loopback_take_free_ports_and_long_names_pass(near: Site) 
         assert cluster.servers["n2"].rpc.stats()["serf"]["members"] == "3"
         assert cluster.servers["n2"].rpc.coordinate("n" * 40) is None, "text from 32 bytes on has another type byte"
         assert cluster.servers["n1"].rpc.alive() == NAMES
+
+
+def test_a_free_port_is_none_that_a_connection_may_take() -> None:
+    with socket.create_server(("127.0.0.1", port_on("127.0.0.1", 1))) as taken:
+        ports = [port_on("127.0.0.1", 1) for _ in range(200)]
+        assert len({taken.getsockname()[1], *ports}) == 201 and max(ports) < 32_768
+    assert port_on("192.0.2.1", 7946) == 7946
 
 
 @needs("serf")
