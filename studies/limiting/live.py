@@ -103,7 +103,7 @@ class _Run:
     def carry_out(self, last_request_ns: int) -> None:
         """From the epoch until all is still, or the drain is over."""
         asked = self._asked
-        epoch_ns = self._site.epoch_ns = self._play.begin()
+        epoch_ns = self._site.epoch_ns = self._play.begin(align_ns=asked.align_ns)
         self._fleet.go(epoch_ns, clock_offsets_ns(asked.seed, self._fleet.names, asked.clock_skew_ns))
         self._users.go(epoch_ns)
         self._play.until(asked.duration_ns)
