@@ -149,9 +149,12 @@ def redraw_mutations(out: Path, count: int, seed: int = 0) -> list[str]:
     """So many mutations, each followed by the user's command; returns those after which not all was as before."""
     before, wrong = tables_in(out), []
     for number in range(seed, seed + count):
-        folder, what = mutated(random.Random(number), finished_runs(out))
+        runs = finished_runs(out)
+        states = {folder: state_of(folder) for folder in runs}
+        folder, what = mutated(random.Random(number), runs)
+        is_changed = state_of(folder) != states[folder]  # a value may have been the very one that it got
         code, said = draw_figure(out)
-        if code or tables_in(out) != before or folder.name not in said:
+        if code or tables_in(out) != before or (folder.name in said) != is_changed:
             wrong.append(f"{number}: {what}: exit code {code}, {said[-300:]!r}")
         for aside in (out / "runs").glob("*.damaged*"):
             shutil.rmtree(aside)
