@@ -46,13 +46,13 @@ def freeze(monkeypatch: pytest.MonkeyPatch) -> Freeze:
     def frozen(**at_s: int) -> None:
         names = {name.replace("_", "-"): second for name, second in at_s.items()}
 
-        def begun(self: Play, lead_ns: int = LEAD_NS) -> int:
+        def begun(self: Play, lead_ns: int = LEAD_NS, align_ns: int = 0) -> int:
             while names:
                 name, second = names.popitem()
                 for at_ns, number in ((0, signal.SIGSTOP), (STOP_NS, signal.SIGCONT)):
                     send = agents[name].process.send_signal  # type: ignore[attr-defined]
                     self.plan(second * SECOND_NS + at_ns, lambda send=send, number=number: send(number))
-            return begin(self, lead_ns)
+            return begin(self, lead_ns, align_ns)
 
         monkeypatch.setattr(Play, "begin", begun)
 
