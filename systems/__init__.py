@@ -13,7 +13,7 @@ SYSTEMS = {
     "static-split": "systems.limiting.static_split:SYSTEM",
     "leases": "systems.limiting.leases:SYSTEM",
     "throttler": "systems.limiting.throttler:SYSTEM",
-    "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
+    "redis-gcra": "systems.limiting.drivers.redis_gcra:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
     "pulsar": "systems.placement.pulsar:SYSTEM",
     "all-pairs": "systems.placement.all_pairs:SYSTEM",

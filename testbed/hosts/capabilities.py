@@ -166,8 +166,9 @@ def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
     if name in CAPABILITIES:
         return CAPABILITIES[name]
-    needed: Capability = lookup("server", SERVERS, name).capability
-    return needed
+    from testbed.servers.server import load_server
+
+    return load_server(name).capability
 
 
 @cache

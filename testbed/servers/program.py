@@ -1,9 +1,7 @@
 """Any server program that is told by a file, or by words, where to listen, and that answers bytes with bytes."""
 
-import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +9,10 @@ from core.errors import MachineError
 from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
-from testbed.servers.server import LOOPBACK, RunningServer, Server, ServerProcess, port_on
+from testbed.servers.server import LOOPBACK, RunningServer, ServerProcess, SingleServer, ask_over, port_on
 
 START_S = 10.0
-ASK_S = 1.0
 _PORTS = 5  # tried one after another, where somebody else has the first
-_PART_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class ServerProgram(Server):
+class ServerProgram(SingleServer):
     """A server as text and bytes.
 
     It is up when it answers ``question`` with what contains ``expected``.
@@ -99,12 +95,7 @@ class RunningProgram(RunningServer):
 
     def ask(self, question: bytes, expected: bytes) -> bytes:
         """What it answers, until that contains ``expected`` or nothing more comes."""
-        content = b""
-        with self._site.connect(self._host, self._port, ASK_S) as connection, suppress(socket.timeout):
-            connection.sendall(question)
-            while expected not in content and (part := connection.recv(_PART_BYTES)):
-                content += part
-        return content
+        return ask_over(self._site, self._host, self._port, question, expected)
 
     def _answers(self) -> bool:
         program = self.program
