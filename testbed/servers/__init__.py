@@ -9,6 +9,7 @@ from core.errors import SpecError
 from systems.api import System
 
 SERVERS = {
+    "haproxy": "systems.limiting.drivers.haproxy:DRIVER",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:DRIVER",
     "serf": "testbed.servers.serf:SERVER",
     "zookeeper": "testbed.servers.zookeeper:SERVER",

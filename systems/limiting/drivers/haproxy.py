@@ -1,0 +1,84 @@
+"""haproxy: a load balancer a node, whose stick tables tell each other every change (HAProxy's peers).
+
+The community edition's way to limit over instances: an entry that comes from a peer *overwrites* the local one, it is
+not added to it (HAProxy's documentation, "Global Profiling Engine": summing is the paid edition's).  Rates are those of
+its sliding approximation: the current period's count and the previous one's, weighted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from core.errors import SpecError
+from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+from systems.parts.options import choice
+
+COUNTERS = {  # what is counted -> what is stored and fetched, and the rules in their order
+    "admitted": ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n"),
+    "all": ("http_req_rate", "http_req_rate", ""),
+}
+HTTP, PEERS, STATS = 8080, 10_000, 9_999  # ports
+LEAST_EXPIRY_S = 10  # of an entry that nobody touches; at least two periods
+
+
+@dataclass(frozen=True)
+class Config(DeployedConfig):
+    """Options of haproxy."""
+
+    counter: str = "admitted"  # gpc0_rate counts admitted requests alone; "all": http_req_rate, rejected ones too
+
+
+class HAProxy(Driver):
+    """See ``Driver``."""
+
+    key, summary, config = "haproxy", "stick tables that overwrite each other", Config
+    programs, contract = {"haproxy": "apt-get install haproxy"}, "sliding-window"
+
+    def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
+        choice(self.key, "counter", config.counter, COUNTERS)
+        if (quota.period * 1000).denominator != 1:
+            fix = f"the nearest that it can: rate = {quota.count / max(1, round(quota.period * 1000)) * 1000:g}"
+            raise SpecError(f"{self.key} cannot say {quota}: it counts by whole milliseconds", fix)
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        return [self._process(cluster, node, quota, config) for node in cluster.nodes]
+
+    def _process(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
+        (kept, rate, rule), ms = COUNTERS[config.counter], int(quota.period * 1000)
+        kept = kept.replace("_rate", f"_rate({ms})")
+        expiry_s = max(LEAST_EXPIRY_S, -(-2 * ms // 1000))
+        operator = "ge" if config.counter == "admitted" else "gt"  # the request itself is counted before it is asked
+        peers = "".join(f"  peer {each} {cluster.at(each, self.key, PEERS)}\n" for each in cluster.nodes)
+        stats, port = cluster.port_of(node, self.key, STATS), cluster.port_of(node, self.key, HTTP)
+        text = (
+            f"global\n  nbthread 1\n  stats socket ipv4@{LOOPBACK}:{stats} level operator\n"
+            "defaults\n  mode http\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n"
+            f"  timeout http-keep-alive 60s\npeers nodes\n{peers}"
+            f"backend users\n  stick-table type string len 64 size 2m expire {expiry_s}s peers nodes store {kept}\n"
+            f"frontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 url_param(u) table users\n"
+            f"    http-request return status 429 if {{ sc_{rate}(0) {operator} {quota.count} }}\n"
+            f"{rule}    http-request return status 200\n"
+        )
+        command = ("haproxy", "-db", "-L", node, "-f", f"{cluster.folder_of(node, self.key)}/haproxy.cfg")
+        return Process(node, self.key, command, stats, b"show peers\n", b"\n\n", {"haproxy.cfg": text})
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return Entry(LOOPBACK, cluster.port_of(node, self.key, HTTP), (http("/?u=ratebed:warm"),) * 4)
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        for node in cluster.nodes:
+            seen = answers[f"{node}/{self.key}"].count(b"status:ESTA")
+            if seen < len(cluster.nodes) - 1:
+                return f"{node} is connected to {seen} of {len(cluster.nodes) - 1} peers"
+        return ""
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}.get(answer.status)
+
+
+DRIVER = HAProxy()
+SYSTEM = deployed(DRIVER)

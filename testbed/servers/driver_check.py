@@ -1,0 +1,230 @@
+"""Whether a driver keeps its word, with the real servers of a site: the conformance suite of deployed limiters.
+
+What it finds first is a SystemFault.  A figure of a limiter whose processes never met, or whose errors were taken for
+verdicts, would look as good as any.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import hiredis
+import httptools
+
+from core.errors import MachineError, SystemFault
+from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, HttpAnswer, Process, Quota, quota_of
+from testbed.hosts.site import Site
+from testbed.nodes.planes import ServerAt
+from testbed.servers.driven import Driven
+from testbed.servers.server import Deployment, Placing
+
+NOBODY = "127.99.99.99"  # where nobody listens, on whatever machine
+GARBAGE = (b"", b"{}", b"null", b"\x00\xff", b"UNDER_LIMIT", b'{"error": "deadline exceeded"}')
+ERRORS = (100, 301, 400, 401, 404, 408, 500, 502, 503, 504)  # which no limiter's verdict is
+_SECRET = "conformance"
+_ANSWER_S = 5.0
+_PART_BYTES = 1 << 16
+
+
+def check_driver(driver: Driver, site: Site, nodes: Sequence[str], config: DeployedConfig) -> None:
+    """Raise SystemFault at the first rule that ``driver`` breaks on ``site``; at least three ``nodes``.
+
+    ``config``: a limit whose period is short, for it is waited for.  MachineError where the machine lacks a program.
+    """
+    check_errors(driver)
+    trial = _Trial(driver, site, nodes, config)
+    with trial.running(driver) as servers:
+        trial.admits_its_limit(servers)
+        if driver.coordinates:
+            trial.tells_others(servers)
+        trial.survives(servers)
+    if driver.coordinates:
+        trial.refuses_strangers()
+    left = [agent.name for agent in site.agents.values() if agent.alive]
+    if left:
+        raise SystemFault(f"{driver.key}: still running: {', '.join(left)}", "its programs must end by SIGTERM")
+
+
+def check_errors(driver: Driver) -> None:
+    """SystemFault where an error is taken for a verdict, however it is dressed."""
+    if driver.wire == "http":
+        wrong: list[Any] = [HttpAnswer(status, body) for status in ERRORS for body in (*GARBAGE, b"OK")]
+    else:
+        wrong = [hiredis.ReplyError("ERR"), hiredis.ReplyError("NOSCRIPT"), b"OK", b"", 2, -1, None, [1], [0]]
+    for answer in wrong:
+        try:
+            verdict = driver.verdict(answer)
+        except Exception as error:
+            raise SystemFault(f"{driver.key}: verdict({answer!r}) raises {error!r}", "return None") from error
+        if verdict is not None:
+            raise SystemFault(f"{driver.key}: verdict({answer!r}) is {verdict}", "return None for what is no verdict")
+
+
+class _Mistold(Driver):
+    """A driver whose first node has wrong addresses of all others."""
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self.key, self.programs, self.config, self.wire = driver.key, driver.programs, driver.config, driver.wire
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        first, *others = cluster.nodes
+        seen = replace(cluster, addresses={first: cluster.addresses[first], **dict.fromkeys(others, NOBODY)})
+        right, wrong = (self._driver.servers(each, quota, config) for each in (cluster, seen))
+        return [two if one.node == first else one for one, two in zip(right, wrong, strict=True)]
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return self._driver.entry(cluster, node, quota, config)
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        return self._driver.ready(cluster, answers)
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return self._driver.ask(user, cost, quota, config)
+
+    def verdict(self, answer: Any) -> bool | None:
+        return self._driver.verdict(answer)
+
+
+class _Trial:
+    def __init__(self, driver: Driver, site: Site, nodes: Sequence[str], config: DeployedConfig):
+        self.driver, self.site, self.nodes, self.config = driver, site, list(nodes), config
+        self.quota = quota_of(config)
+
+    @contextmanager
+    def running(self, driver: Driver) -> Iterator[Deployment]:
+        """Its processes, up and ready."""
+        main = self.config.server or self.nodes[0]
+        servers = Driven(driver).deploy(self.site, Placing(self.nodes, main, _SECRET, self.config))
+        try:
+            servers.start(self.nodes)
+            servers.wait()
+            yield servers
+        finally:
+            servers.stop()
+
+    def admits_its_limit(self, servers: Deployment) -> None:
+        """N of 2N at once at one node, and N again a period later."""
+        count = self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
+        with self._asker(servers, self.nodes[0]) as ask:
+            self._align()
+            for turn in ("at once", "a period later"):
+                begun_s = time.monotonic()
+                admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
+                took_s = time.monotonic() - begun_s
+                if admitted != count:
+                    what = f"{self.driver.key} admits {admitted} of {2 * count} {turn} (in {took_s:.3f} s)"
+                    raise SystemFault(what, f"its limit is {self.quota}")
+                time.sleep(2.05 * float(self.quota.period))  # the window after the next: nothing of these counts there
+
+    def tells_others(self, servers: Deployment) -> None:
+        """What one node admits, another knows, and bytes have flowed between hosts that have links."""
+        first, second, before = self.nodes[0], self.nodes[1], self._sent_bytes()
+        with self._asker(servers, first) as ask, self._asker(servers, second) as ask_other:
+            self._align()
+            for _ in range(self.quota.count):
+                self._verdict(ask, "shared")
+            time.sleep(min(0.5, 0.4 * float(self.quota.period)))
+            if all(self._verdict(ask_other, "shared") for _ in range(self.quota.count)):
+                raise SystemFault(f"{self.driver.key}: {second} knows nothing of {first}", "its processes must meet")
+        after = self._sent_bytes()
+        if before and not sum(after.values()) > sum(before.values()):
+            raise SystemFault(f"{self.driver.key}: no byte has left a host", "its processes must meet")
+
+    def survives(self, servers: Deployment) -> None:
+        """After the crash of the last node's processes, the first ones answer in time, be it by an error."""
+        with self._asker(servers, self.nodes[0]) as ask:
+            servers.kill(self.nodes[-1])
+            begun_s = time.monotonic()
+            ask(self.driver.ask("survivor", 1, self.quota, self.config))
+            took_s = time.monotonic() - begun_s
+        if took_s > 1.0:
+            raise SystemFault(f"{self.driver.key}: after a crash elsewhere an answer took {took_s:.1f} s", "see its log")
+
+    def refuses_strangers(self) -> None:
+        """A node that was told wrong addresses is found before the load."""
+        try:
+            with self.running(_Mistold(self.driver)):
+                pass
+        except MachineError:
+            return
+        raise SystemFault(
+            f"{self.driver.key}: {self.nodes[0]} knows nobody, and all call themselves ready",
+            "ask in ready() for what only those know who have met",
+        )
+
+    def _verdict(self, ask: Callable[[bytes], Any], user: str) -> bool:
+        answer = ask(self.driver.ask(user, 1, self.quota, self.config))
+        verdict = self.driver.verdict(answer)
+        if verdict is None:
+            raise SystemFault(f"{self.driver.key} answers {answer!r}", "that is no verdict")
+        return verdict
+
+    def _align(self) -> None:
+        """Into a window that has just begun, by the wall clock, for those that count in such."""
+        period_s = float(self.quota.period)
+        time.sleep(period_s - time.time() % period_s + 0.01)
+
+    def _sent_bytes(self) -> Mapping[str, float]:
+        counted = self.site.counters()
+        return {f"{host}/{metric}": value for host, metric, value in counted if "sent_bytes" in metric}
+
+    @contextmanager
+    def _asker(self, servers: Deployment, node: str) -> Iterator[Callable[[bytes], Any]]:
+        """Asks as a node does, from the node's own host."""
+        at = servers.reached_from(node)
+        with self._connected(at, node) as sock:
+            read = _http_answer if self.driver.wire == "http" else _resp_answers()
+
+            def ask(content: bytes) -> Any:
+                sock.sendall(content)
+                return read(sock)
+
+            if self.driver.wire == "resp":
+                for greeting in at.greeting:
+                    ask(greeting)
+            yield ask
+
+    def _connected(self, at: ServerAt, host: str) -> socket.socket:
+        owners = [node for node in self.nodes if self.site.address(node) == at.address]
+        return self.site.connect(owners[0] if owners else host, at.port, _ANSWER_S)
+
+
+class _Message:
+    def __init__(self) -> None:
+        self.body, self.is_whole = b"", False
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.is_whole = True
+
+
+def _http_answer(sock: socket.socket) -> HttpAnswer:
+    message = _Message()
+    parser: Any = httptools.HttpResponseParser(message)
+    while not message.is_whole:
+        parser.feed_data(_received(sock))
+    return HttpAnswer(parser.get_status_code(), message.body)
+
+
+def _resp_answers() -> Callable[[socket.socket], Any]:
+    reader = hiredis.Reader()
+
+    def answer(sock: socket.socket) -> Any:
+        while (said := reader.gets()) is False:
+            reader.feed(_received(sock))
+        return said
+
+    return answer
+
+
+def _received(sock: socket.socket) -> bytes:
+    part = sock.recv(_PART_BYTES)
+    if not part:
+        raise MachineError("a limiter hangs up instead of answering", "see its log")
+    return part
