@@ -23,7 +23,7 @@ from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
-from testbed.faults import ClockSkew, Crash, Fault, Restart
+from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
@@ -156,6 +156,8 @@ class _Run:
         match fault:
             case Crash(_, node):
                 self._fleet.crash(node)
+            case ServerCrash(_, node):
+                self._fleet.crash_servers(node)
             case Restart():
                 self._fleet.restart(fault)
             case ClockSkew(_, node, offset_ns):
@@ -209,7 +211,10 @@ def check(testbed: Testbed, asked: Limiting) -> None:
         fix = "bring it into systems/, or use another testbed"
         raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
     check_servers(asked.system, testbed.name)
-    links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
+    of_servers = [fault for fault in asked.faults if isinstance(fault, ServerCrash)]
+    if of_servers and not asked.system.servers:
+        raise SpecError(f"{of_servers[0]}: system {asked.system.key} asks no server", "crash the node")
+    links = [fault for fault in asked.faults if not isinstance(fault, Crash | ServerCrash | Restart | ClockSkew)]
     if links and not testbed.has_links:
         raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")
 

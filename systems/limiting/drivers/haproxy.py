@@ -68,7 +68,7 @@ class HAProxy(Driver):
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
         for node in cluster.nodes:
-            seen = answers[f"{node}/{self.key}"].count(b"status:ESTA")
+            seen = answers[f"{node}/{self.key}"].count(b"state=EST")
             if seen < len(cluster.nodes) - 1:
                 return f"{node} is connected to {seen} of {len(cluster.nodes) - 1} peers"
         return ""
