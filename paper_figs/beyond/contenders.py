@@ -1,0 +1,193 @@
+"""Deployed limiters and ours, side by side: who, in which of two regimes, under which loads; and how each looks.
+
+Limits are said as deployed limiters say them, N requests in a period, so that c = N and r = N over the period.  Four
+keys are offered 0.5, 1, 2 and 5 or 10 times that, in each of three shapes: an even spread alone makes a limit that is
+split among the nodes look perfect.  Keys have nothing to do with each other, so that one run holds all of them.
+
+Five cities, a node each; what has one server has it in New York.  Who gossips or refreshes does so ten times a period,
+at least every second.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from types import MappingProxyType
+from typing import NamedTuple
+
+from core.records import Json, Options
+from core.units import SECOND_NS, duration_ns
+from harness.experiment import RunSpec, Scale
+from paper_figs.beyond.wan import CITIES, LIVE, VIRTUAL
+from paper_figs.light import Data, Frame
+from paper_figs.style import Style
+
+NODES = len(CITIES)
+OVERWRITE, OVERWRITE_ALL, FIXED, FIXED_CACHE = "overwrite", "overwrite, all", "fixed-window", "fixed-window, cache"
+ORACLE = "oracle"
+
+
+class Regime(NamedTuple):
+    """A limit and what is offered: ``count`` requests in ``period``, keys at ``factors`` of it, ``keys`` of each."""
+
+    said: str
+    count: int
+    period: str
+    factors: tuple[float, ...]
+    keys: int
+    duration: str
+
+    @property
+    def limit(self) -> Options:
+        """As options of a limiter."""
+        rate = Fraction(self.count * SECOND_NS, duration_ns(self.period))
+        return {"capacity": self.count, "rate": str(rate)}
+
+    @property
+    def period_s(self) -> float:
+        """The period, in s."""
+        return duration_ns(self.period) / SECOND_NS
+
+    @property
+    def between(self) -> str:
+        """How often who speaks periodically does so."""
+        return f"{round(min(1.0, self.period_s / 10) * 1000)}ms"
+
+    @property
+    def highest(self) -> float:
+        """The largest factor."""
+        return max(self.factors)
+
+
+FAST = Regime("20 a second", 20, "1s", (0.5, 1, 2, 5), 1, "20s")
+SLOW = Regime("30 a minute", 30, "60s", (0.5, 1, 2, 10), 4, "130s")
+
+
+class Contender(NamedTuple):
+    """A system with its options; ``contract``: what it promises itself, of ``analysis.deployed.CONTRACTS``."""
+
+    system: str
+    look: Style
+    options: Options = MappingProxyType({})
+    contract: str = "bucket"
+    period: str = ""  # the option that is how often it speaks
+    is_windowed: bool = False  # by the wall clock: such a run begins with a window
+
+
+PRODUCTS = {
+    "nginx": Contender("nginx", Style("nginx limit_req, N / n a node", "#999999", "X", "-"), contract="split"),
+    "redis-gcra": Contender("redis-gcra", Style("Redis, GCRA in a script", "#D55E00", "^", "-")),
+    "ratelimit": Contender(
+        "ratelimit", Style("envoyproxy/ratelimit", "#0072B2", "o", "-"), {}, "fixed-window", is_windowed=True
+    ),
+    "ratelimit, cache": Contender(
+        "ratelimit", Style("the same, local cache", "#56B4E9", "v", "-"), {"cache": True}, "fixed-window",
+        is_windowed=True,
+    ),
+    "bucket4j": Contender("bucket4j", Style("Bucket4j on Hazelcast", "#882255", "p", "-")),
+    "haproxy": Contender("haproxy", Style("HAProxy peers, gpc0_rate", "#E69F00", "s", "-"), {}, "sliding-window"),
+    "haproxy, all": Contender(
+        "haproxy", Style("HAProxy peers, http_req_rate", "#997700", "D", "-"), {"counter": "all"}, "sliding-window"
+    ),
+}  # fmt: skip
+OURS = {
+    "static-split": Contender("static-split", Style("static split", "#999999", "X", ":", True), contract="split"),
+    "centralised": Contender("centralised", Style("centralised", "#000000", "s", ":", True)),
+    "leases": Contender("leases", Style("leases", "#661100", "p", "--", True), {"lease": "20s"}, period="refresh"),
+    "counter": Contender("crdt-counter", Style("CRDT counter", "#CC79A7", "o", "--", True), period="gossip"),
+}
+TWINS = {
+    FIXED: Contender(FIXED, Style("twin: fixed windows", "#0072B2", "o", "--", True), {}, "fixed-window"),
+    FIXED_CACHE: Contender(
+        FIXED, Style("twin: the same, cache", "#56B4E9", "v", "--", True), {"cache": True}, "fixed-window"
+    ),
+    OVERWRITE: Contender(OVERWRITE, Style("twin: overwrite", "#E69F00", "s", "--", True), {}, "sliding-window"),
+    OVERWRITE_ALL: Contender(
+        OVERWRITE, Style("twin: overwrite, all", "#997700", "D", "--", True), {"counter": "all"}, "sliding-window"
+    ),
+    "owner-global": Contender("owner-global", Style("owner, global (unchecked)", "#009E73", "P", "-.", True)),
+}
+TWIN_OF = {"ratelimit": FIXED, "ratelimit, cache": FIXED_CACHE, "haproxy": OVERWRITE, "haproxy, all": OVERWRITE_ALL}
+CONTENDERS: Mapping[str, Contender] = {**PRODUCTS, **OURS, **TWINS}
+TINY = ("redis-gcra", "static-split")
+
+
+def names_of(scale: Scale, names: Sequence[str]) -> list[str]:
+    """Those that a scale runs: tiny, two that every machine has."""
+    return [name for name in names if scale.name != "tiny" or name in TINY]
+
+
+def point(
+    name: str, regime: Regime, scale: Scale, place: Options | None = None, testbed: str = LIVE, **study: object
+) -> RunSpec:
+    """A contender on the five cities, or on a full mesh with the options of ``place``."""
+    who = CONTENDERS[name]
+    options = {**regime.limit, **who.options, **({who.period: regime.between} if who.period else {})}
+    if who.system == "leases":
+        options["window"] = f"{max(1, round(regime.period_s))}s"
+    if who.is_windowed and testbed != VIRTUAL:
+        study["align"] = regime.period
+    return _spec(who.system, options, regime, scale, place, testbed, study)
+
+
+def oracle(regime: Regime, scale: Scale) -> RunSpec:
+    """A token bucket in the middle without delay, in virtual time."""
+    return _spec("centralised", dict(regime.limit), regime, scale, {"delay": "0ms"}, VIRTUAL, {})
+
+
+def _spec(
+    system: str, options: Options, regime: Regime, scale: Scale, place: Options | None, testbed: str, study: Json
+) -> RunSpec:
+    nodes, duration = (3, "4s") if scale.name == "tiny" else (NODES, regime.duration)
+    where: Options = {"cities": ", ".join(CITIES)} if place is None else place
+    return RunSpec(
+        system=system,
+        system_options=options,
+        workload="hot-keys",
+        workload_options={
+            "count": regime.count,
+            "period": regime.period,
+            "factors": ",".join(f"{factor:g}" for factor in regime.factors),
+            "keys": regime.keys,
+            "duration": duration,
+        },
+        topology="wan" if place is None else "full-mesh",
+        topology_options={"nodes": nodes, **where},
+        testbed=testbed,
+        study="limiting",
+        study_options={"duration": duration, **study},
+    )
+
+
+def runs_of(data: Data) -> Frame:
+    """One row a run: run_id, name (of ``CONTENDERS``, or ``ORACLE``), testbed, validity, repetition, delay, faults."""
+    from analysis.spark import collect
+    from paper_figs.series import frame_of, value_of
+
+    rows = []
+    for run in collect(data.runs, ["run_id"]).itertuples():
+        options = {key: value_of(text) for key, text in dict(run.factors).items()}
+        name = _name(run.system, options)
+        delay, faults = str(options.get("topology.delay", "")), options.get("study.faults", [])
+        is_oracle = name == "centralised" and run.testbed == VIRTUAL and delay == "0ms" and not faults
+        rows.append(
+            (run.run_id, ORACLE if is_oracle else name, run.testbed, run.validity, run.repetition, delay, faults)
+        )
+    return frame_of(rows, ["run_id", "name", "testbed", "validity", "repetition", "delay", "faults"])
+
+
+def _name(system: str, options: Mapping[str, object]) -> str:
+    told = {key.removeprefix("system."): value for key, value in options.items() if key.startswith("system.")}
+    fitting = [
+        (len(who.options), name)
+        for name, who in CONTENDERS.items()
+        if who.system == system and all(told.get(key) == value for key, value in who.options.items())
+    ]
+    return max(fitting)[1]
+
+
+def groups_of(regime: Regime) -> list[tuple[str, str, float]]:
+    """user, shape, factor: of all keys of the regime."""
+    from workloads.hot_keys import HotKeysConfig, keys_of
+
+    factors = ",".join(f"{factor:g}" for factor in regime.factors)
+    config = HotKeysConfig(count=regime.count, period=regime.period, factors=factors, keys=regime.keys)
+    return [(key.user, key.shape, float(key.factor)) for key in keys_of(config)]
