@@ -12,6 +12,7 @@ list of lists::
     study_options = { envelope = "conformant" }
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -26,6 +27,7 @@ from core.registry import hint
 from harness.experiment import RUNS_MAXIMUM, RunSpec, check_runs, repeated
 from studies import STUDIES, load_study
 from systems.loader import is_file, load_system
+from systems.parts.limit import per_period
 from workloads import load as load_workload
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
@@ -150,10 +152,24 @@ def _study(system: str, workload: str) -> str:
     return next((name for name in STUDIES if load_study(name).fits(chosen)), "limiting")
 
 
-def _spec(fields: Json, where: str) -> RunSpec:
+def _said_per_period(system: str, options: Json) -> Json:
+    """The options of a limiter whose limit is said as ``limit = "20/1s"``, as its capacity and its rate."""
+    known = {option.name for option in dataclasses.fields(load_system(system).config)}
+    if "limit" not in options or "limit" in known or not {"capacity", "rate"} <= known:
+        return options
+    if twice := {"capacity", "rate"} & set(options):
+        raise SpecError(f"system {system}: limit and {' and '.join(sorted(twice))}", "say a limit in one way")
+    capacity, rate = per_period(str(options["limit"]))
+    return {"capacity": capacity, "rate": rate, **{name: of for name, of in options.items() if name != "limit"}}
+
+
+def _spec(values: Json, where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import check_all
 
+    with reading(where):
+        options = _said_per_period(str(values["system"]), values["system_options"])
+    fields = {**values, "system_options": options}
     named = (str(fields["system"]), str(fields.get("study", "")))
     inputs = [name.partition(":")[0] for name in named if is_file(name)]
     for axis, name in _INPUT_FILES:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from core.errors import SpecError
-from core.units import SECOND_NS, rational
+from core.units import SECOND_NS, duration_ns, rational
 
 _FINEST_RATE = 10**6  # p at most
 _LONGEST_LIFE = 2**61  # c tokens' worth of ticks, at most
+PERIODS = {"second": "1s", "minute": "60s", "hour": "3600s", "day": "86400s"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,21 @@ def limit_of(capacity: int, rate: str) -> Limit:
     if not 0 < per_ns.numerator <= _FINEST_RATE or capacity * per_ns.denominator > _LONGEST_LIFE:
         raise SpecError(f"rate = {rate!r}", "give a positive rate of fewer digits, and a smaller capacity")
     return Limit(capacity, per_ns.numerator, per_ns.denominator)
+
+
+def per_period(text: str) -> tuple[int, str]:
+    """Capacity and rate of a limit that is said as N per period, ``"20/1s"`` or ``"100/minute"``: c = N, r = N / period.
+
+    SpecError for what says no limit.
+    """
+    count, _, period = text.replace(" ", "").partition("/")
+    try:
+        span = Fraction(duration_ns(PERIODS.get(period, period)), SECOND_NS)
+        rate = int(count) / span
+    except (ValueError, ZeroDivisionError):
+        raise SpecError(f"limit {text!r}", 'say N per period, as in "20/1s" or "100/minute"') from None
+    limit_of(int(count), str(rate))
+    return int(count), str(rate)
 
 
 def gcra(arrival_ticks: int, full_at_ticks: int, limit: Limit, cost: int = 1) -> int | None:

@@ -133,6 +133,20 @@ def test_ad_hoc_points_take_their_study_from_the_system():
         ad_hoc("srtm", "poisson", "srtm-lan", ["publishers=5"], 1, 1)
 
 
+def test_a_limit_may_be_said_per_period():
+    def options(*settings, system="leases"):
+        return ad_hoc(system, "requests", "full-mesh", [f"system.{word}" for word in settings], 1, 1)[0].system_options
+
+    assert options("limit=20/1s") == {"capacity": 20, "rate": "20"}
+    assert options("limit=100/minute", "refresh=1s") == {"capacity": 100, "rate": "5/3", "refresh": "1s"}
+    assert options("limit=100/60s") == options("capacity=100", "rate=5/3")
+    for text in ("20", "20/", "/1s", "x/1s", "1.5/1s", "20/0s", "0/1s", "-3/1s", "20/week"):
+        with pytest.raises(SpecError):
+            options(f"limit={text}")
+    with pytest.raises(SpecError, match="limit and rate"):
+        options("limit=20/1s", "rate=3")
+
+
 _BROKEN = """
 import numpy as np
 from dataclasses import dataclass
