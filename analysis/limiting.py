@@ -181,49 +181,17 @@ def netted(requests: DataFrame, oracles: DataFrame, runs: DataFrame) -> DataFram
 def worst_excess(requests: DataFrame, runs: DataFrame) -> DataFrame:
     """How far admitted work got above the envelope: run_id, excess_tokens, excess_share, user.
 
-    The largest value, over all users and all closed intervals [s, t], of the cost admitted in [s, t]
-    less c + r (t - s), in tokens and as a share of c; 0 and no user where nobody got above it.  Of
-    several such users, the first by name.  c and r are the run's ``system.capacity`` and ``system.rate``.
-
-    Instants are those of the decision: the envelope bounds what is let through, and a request is let
-    through when it is decided, whenever it was sent.  A cost of null is 1.  With P the cost admitted up
-    to and with a request, the excess of the interval from request i to j is
-    (P_j - r t_j) - (P_i - cost_i - r t_i) - c, so one running minimum finds all.  Only users that were
-    admitted more than c in all are sorted.  Rounded to a millionth of a token.
+    The largest of ``excess_by_user``, in tokens and as a share of c; 0 and no user where nobody got above it.  Of
+    several such users, the first by name.  Instants are those of the decision: the envelope bounds what is let through,
+    and a request is let through when it is decided, whenever it was sent.
     """
-    capacity, rate = _limit()
-    limits = runs.select("run_id", capacity.alias("capacity"), rate.alias("rate"))
-    cost = F.coalesce(F.col("cost"), F.lit(1)).cast("long").alias("cost")
-    admitted = requests.where(F.col("decision") == "admit").select(
-        "run_id", "user", "request_id", "decided_at_ns", cost
-    )
-    totals = admitted.groupBy("run_id", "user").agg(F.sum("cost").alias("total"))
-    suspects = totals.join(F.broadcast(limits), "run_id").where("total > capacity").drop("total")
-    refilled = F.col("decided_at_ns") * F.col("rate") / SECOND_NS
-    so_far = (
-        Window.partitionBy(F.xxhash64("run_id", "user"), "run_id", "user")  # sorting by a number first is faster
-        .orderBy("decided_at_ns", "request_id")
-        .rowsBetween(Window.unboundedPreceding, 0)
-    )
-    levels = admitted.join(F.broadcast(suspects), ["run_id", "user"]).withColumn(
-        "level", F.sum("cost").over(so_far) - refilled
-    )
-    lowest = F.min(F.col("level") - F.col("cost")).over(so_far)
-    above = F.col("level") - lowest - F.col("capacity")
-    excess = F.round(F.max("above"), _EXCESS_DIGITS).alias("excess")
-    worst = (
-        levels.select("run_id", "user", above.alias("above"))
-        .groupBy("run_id", "user")
-        .agg(excess)
-        .where("excess > 0")
-        .groupBy("run_id")
-        .agg(F.min(F.struct((-F.col("excess")).alias("below"), "user")).alias("worst"))
-    )
+    first = F.min(F.struct((-F.col("excess_tokens")).alias("below"), "user")).alias("worst")
+    worst = excess_by_user(requests, runs).groupBy("run_id").agg(first)
     tokens = F.coalesce(-F.col("worst.below"), F.lit(0.0))
     return (
         requests.select("run_id")
         .distinct()
-        .join(F.broadcast(limits), "run_id")
+        .join(F.broadcast(limits(runs)), "run_id")
         .join(worst, "run_id", "left")
         .select(
             "run_id",
@@ -232,6 +200,52 @@ def worst_excess(requests: DataFrame, runs: DataFrame) -> DataFrame:
             F.col("worst.user").alias("user"),
         )
     )
+
+
+def excess_by_user(requests: DataFrame, runs: DataFrame, instant: str = "decided_at_ns") -> DataFrame:
+    """How far each user's admitted work got above the envelope: run_id, user, excess_tokens; those above it alone.
+
+    The largest value, over all closed intervals [s, t], of the cost admitted in [s, t] less c + r (t - s).
+    c and r are the run's ``system.capacity`` and ``system.rate``; ``instant``: the column that says when.
+
+    A cost of null is 1.  With P the cost admitted up to and with a request, the excess of the interval from request i
+    to j is (P_j - r t_j) - (P_i - cost_i - r t_i) - c, so one running minimum finds all.  Only users that were
+    admitted more than c in all are sorted.  Rounded to a millionth of a token.
+    """
+    admitted = admissions(requests, instant)
+    totals = admitted.groupBy("run_id", "user").agg(F.sum("cost").alias("total"))
+    suspects = totals.join(F.broadcast(limits(runs)), "run_id").where("total > capacity").drop("total")
+    refilled = F.col("at_ns") * F.col("rate") / SECOND_NS
+    so_far = (
+        Window.partitionBy(F.xxhash64("run_id", "user"), "run_id", "user")  # sorting by a number first is faster
+        .orderBy("at_ns", "request_id")
+        .rowsBetween(Window.unboundedPreceding, 0)
+    )
+    levels = admitted.join(F.broadcast(suspects), ["run_id", "user"]).withColumn(
+        "level", F.sum("cost").over(so_far) - refilled
+    )
+    lowest = F.min(F.col("level") - F.col("cost")).over(so_far)
+    above = F.col("level") - lowest - F.col("capacity")
+    excess = F.round(F.max("above"), _EXCESS_DIGITS).alias("excess_tokens")
+    return (
+        levels.select("run_id", "user", above.alias("above"))
+        .groupBy("run_id", "user")
+        .agg(excess)
+        .where("excess_tokens > 0")
+    )
+
+
+def admissions(requests: DataFrame, instant: str) -> DataFrame:
+    """What was let through: run_id, user, request_id, at_ns (the column ``instant``), cost (1 where it is null)."""
+    cost = F.coalesce(F.col("cost"), F.lit(1)).cast("long").alias("cost")
+    admitted = requests.where(F.col("decision") == "admit")
+    return admitted.select("run_id", "user", "request_id", F.col(instant).alias("at_ns"), cost)
+
+
+def limits(runs: DataFrame) -> DataFrame:
+    """The limit of each run: run_id, capacity (tokens), rate (tokens a second)."""
+    capacity, rate = _limit()
+    return runs.select("run_id", capacity.alias("capacity"), rate.alias("rate"))
 
 
 # --- over time -----------------------------------------------------------------------------------

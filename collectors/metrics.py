@@ -25,6 +25,15 @@ METRICS: dict[str, Metric] = {
     # limiting and throttling
     "load_end_ns": Metric("ns", "the instant of the last request", _LIMITERS),
     "convergence_ns": Metric("ns", "the instant since which nothing was queued or under way", _LIMITERS),
+    "counted_from_ns": Metric(
+        "ns", "the instant at which counters of processes and networks were read, just before the load", _LIMITERS
+    ),
+    "counted_until_ns": Metric("ns", "the same when the last request may have its answer from anywhere", _LIMITERS),
+    "node_process_count": Metric("count", "1: the process is a node's", _LIMITERS),
+    "server_process_count": Metric("count", "1: the process is of a server that nodes ask", _LIMITERS),
+    "error_answer_count": Metric(
+        "count", "answers of a server that were errors, since the sample before; each is unanswered, too", _LIMITERS
+    ),
     "replica_count": Metric("count", "states compared at the end", _LIMITERS),
     "replica_entry_count": Metric("count", "entries (a counter, an element) that any replica holds", _LIMITERS),
     "replica_gap_count": Metric("count", "entries that not all replicas hold: 0 where all are equal", _LIMITERS),

@@ -44,9 +44,14 @@ class Play:
         """Let something happen at an instant; what is planned first for an instant happens first."""
         heapq.heappush(self._to_come, (at_ns, next(self._serial), action))
 
-    def begin(self, lead_ns: int = LEAD_NS) -> int:
-        """Agree on the epoch, so long from now; returns it."""
+    def begin(self, lead_ns: int = LEAD_NS, align_ns: int = 0) -> int:
+        """Agree on the epoch, so long from now; returns it.
+
+        ``align_ns`` above 0: the next whole multiple of that, so that windows of the wall clock begin with the run.
+        """
         self.epoch_ns = time.time_ns() + lead_ns
+        if align_ns:
+            self.epoch_ns = -(-self.epoch_ns // align_ns) * align_ns
         self._clock = Clock(self.epoch_ns)
         return self.epoch_ns
 

@@ -18,6 +18,7 @@ WORKLOADS = {
     "load-curve": "workloads.load_curve:WORKLOAD",
     "instants": "workloads.instants:WORKLOAD",
     "probes": "workloads.probes:WORKLOAD",
+    "hot-keys": "workloads.hot_keys:WORKLOAD",
     "uav-swarms": "workloads.uav_swarms:WORKLOAD",
     "mmog": "workloads.mmog:WORKLOAD",
     "static-topics": "workloads.static_topics:WORKLOAD",

@@ -89,6 +89,22 @@ def place(rule: str, seed: int, nodes: Sequence[str], columns: Columns) -> Int32
     )
 
 
+def before(columns: Columns, end_ns: int) -> Columns:
+    """The requests before an instant."""
+    end = int(np.searchsorted(columns.at_ns, end_ns))
+    return Columns(columns.at_ns[:end], columns.user[:end], columns.cost[:end], columns.names)
+
+
+def at_nodes(nodes: Sequence[str], columns: Columns, places: Int32) -> dict[str, list[Request]]:
+    """Requests of each node in order of time; a request's row is its id.  ``places``: the index of its node."""
+    requests: dict[str, list[Request]] = {name: [] for name in nodes}
+    append = [requests[name].append for name in nodes]
+    rows = zip(places.tolist(), columns.at_ns.tolist(), columns.user.tolist(), columns.cost.tolist(), strict=True)
+    for number, (node, instant, index, tokens) in enumerate(rows):
+        append[node](Request(number, columns.names[index], instant, tokens))
+    return requests
+
+
 class PlacedRequests:
     """What a limiter is offered: requests in columns, placed on whatever nodes there are.
 
@@ -106,13 +122,5 @@ class PlacedRequests:
 
     def requests(self, nodes: Sequence[str], duration_ns: int) -> dict[str, list[Request]]:
         """Requests of each node in order of time, before ``duration_ns``; ids count up over all nodes."""
-        at_ns, user, cost, names = self._columns
-        end = int(np.searchsorted(at_ns, duration_ns))
-        part = Columns(at_ns[:end], user[:end], cost[:end], names)
-        places = place(self._rule, self._seed, nodes, part).tolist()
-        requests: dict[str, list[Request]] = {name: [] for name in nodes}
-        append = [requests[name].append for name in nodes]
-        rows = zip(places, part.at_ns.tolist(), part.user.tolist(), part.cost.tolist(), strict=True)
-        for number, (node, instant, index, tokens) in enumerate(rows):
-            append[node](Request(number, names[index], instant, tokens))
-        return requests
+        part = before(self._columns, duration_ns)
+        return at_nodes(nodes, part, place(self._rule, self._seed, nodes, part))

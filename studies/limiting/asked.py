@@ -31,7 +31,10 @@ class RequestSchedule(Protocol):
 
 @dataclass(frozen=True)
 class Limiting:
-    """One run: the requests of ``schedule`` up to ``duration_ns``, at the nodes of ``topology``, one a node."""
+    """One run: the requests of ``schedule`` up to ``duration_ns``, at the nodes of ``topology``, one a node.
+
+    ``align_ns``: live, time 0 is a whole multiple of this on the real-time clock; 0: at any instant.
+    """
 
     system: System
     config: object  # of the system's class
@@ -43,6 +46,7 @@ class Limiting:
     drain_ns: int = 0
     clock_skew_ns: int = 0
     compare_replicas: bool = False
+    align_ns: int = 0
 
     def requests(self) -> Mapping[str, Sequence[Request]]:
         """The load: node -> requests in order of time; SpecError for a node that the topology lacks."""

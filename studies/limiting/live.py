@@ -5,8 +5,9 @@ loaded and warm, for their instant.  While the load runs, nodes and users are to
 """
 
 import sys
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,7 @@ from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
 _STILL_NS = 250 * MILLISECOND_NS  # beyond the longest way there and back: nothing came, so nothing is under way
+_BEFORE_NS = 100 * MILLISECOND_NS  # reading counters takes the processor for some milliseconds, which the load wants
 _PRIORITY = 1  # users mostly sleep, and must not wait for the nodes that they load
 _COMMAND = (sys.executable, "-m", "studies.limiting.users")
 
@@ -81,22 +83,27 @@ class _Users(Crew):
 
 
 class _Run:
-    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting):
+    """``mark``: reads the counters of processes and networks, and returns when, on the real-time clock."""
+
+    def __init__(self, site: Site, fleet: NodeFleet, users: _Users, asked: Limiting, mark: Callable[[], int]):
         self.journal = NodeJournal()
-        self._site, self._fleet, self._users, self._asked = site, fleet, users, asked
+        self._site, self._fleet, self._users, self._asked, self._mark = site, fleet, users, asked, mark
 
         def look() -> None:
             fleet.check()
             users.check()
 
         self._play = Play(look)
+        self._play.plan(-_BEFORE_NS, partial(self._count, "counted_from_ns"))
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
+        answered_ns = asked.duration_ns + 2 * _longest_delay_ns(site.topology)
+        self._play.plan(answered_ns, partial(self._count, "counted_until_ns"))
 
     def carry_out(self, last_request_ns: int) -> None:
         """From the epoch until all is still, or the drain is over."""
         asked = self._asked
-        epoch_ns = self._site.epoch_ns = self._play.begin()
+        epoch_ns = self._site.epoch_ns = self._play.begin(align_ns=asked.align_ns)
         self._fleet.go(epoch_ns, clock_offsets_ns(asked.seed, self._fleet.names, asked.clock_skew_ns))
         self._users.go(epoch_ns)
         self._play.until(asked.duration_ns)
@@ -116,6 +123,8 @@ class _Run:
         if self._play.drain(progress, end_ns):
             latest_ns = max((status["last_traffic_ns"] for status in statuses), default=0)
             self.journal.samples.append((self._play.now_ns(), "", "convergence_ns", float(latest_ns)))
+        if all(metric != "counted_until_ns" for _, _, metric, _ in self.journal.samples):  # the drain was shorter
+            self._count("counted_until_ns")
 
     def take_home(self, requests: Mapping[str, Sequence[Request]]) -> RequestJournal:
         """What nodes and users have written down."""
@@ -152,6 +161,10 @@ class _Run:
         answers = account_of_answers(decided_at_ns, alone_then, fault_windows(journal.faults, timeout_ns))
         return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
 
+    def _count(self, metric: str) -> None:
+        at_ns = self._mark() - self._play.epoch_ns
+        self.journal.samples.append((at_ns, "", metric, float(at_ns)))
+
     def _apply(self, fault: Fault) -> None:
         match fault:
             case Crash(_, node):
@@ -176,7 +189,7 @@ def run(site: Site, asked: Limiting) -> RequestJournal:
     """
     observer = Observer(site, SCALE_NS)
     with observer.watch:
-        journal = played(site, asked)
+        journal = played(site, asked, observer.watch.mark)
     observer.findings.played(journal.epoch_ns, journal.epoch_ns + asked.duration_ns)
     observer.findings.late(journal.lateness_ns())
     observer.findings.disturbed(journal.epoch_ns, journal.journal.faults)
@@ -184,23 +197,30 @@ def run(site: Site, asked: Limiting) -> RequestJournal:
     return replace(journal, evidence=observer.evidence())
 
 
-def played(site: Site, asked: Limiting) -> RequestJournal:
-    """The run itself: nodes and users up, the load with its faults, the drain, the records."""
+def played(site: Site, asked: Limiting, mark: Callable[[], int] = time.time_ns) -> RequestJournal:
+    """The run itself: nodes and users up, the load with its faults, the drain, the records.
+
+    ``mark`` is called just before the load and just after it: ``collectors.probes.Probes.mark``.
+    """
     requests = {
         node: [request for request in load if request.at_ns <= asked.duration_ns]
         for node, load in asked.requests().items()
     }
     _check_requests(requests)
+    others = {name for name, _ in site.processes}  # the testbed's own
     with ExitStack() as stack:
         fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
+        servers = {name for name, _ in site.processes} - others - set(fleet.processes)
         users = _Users(site, fleet, requests)
         stack.callback(users.stop)
         with fleet.blamed():
             users.connect()
-        timeline = _Run(site, fleet, users, asked)
+        timeline = _Run(site, fleet, users, asked, mark)
+        timeline.journal.samples += [(0, name, "node_process_count", 1.0) for name in sorted(fleet.processes)]
+        timeline.journal.samples += [(0, name, "server_process_count", 1.0) for name in sorted(servers)]
         timeline.carry_out(max((load[-1].at_ns for load in requests.values() if load), default=0))
         return timeline.take_home(requests)
 

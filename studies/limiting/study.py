@@ -33,12 +33,15 @@ class Config:
     clock_skew: str = "0ms"  # each node's clock is off by a uniform draw from plus or minus this (thesis: none)
     compare_replicas: bool = False  # count what not all replicas hold at the end: samples replica_..._count
     draw: int = 0  # ours: one more name in the seed of nodes and network, for further runs on the same requests
+    # ours: live, time 0 is a whole multiple of this span on the wall clock, and so the begin of a server's windows of
+    # that length; empty = at any instant.  Virtual time has no other clock than its own.
+    align: str = ""
 
     def __post_init__(self) -> None:
         read_faults(self.faults)
         check_least("limiting", self, draw=0)
-        for name, least in (("duration", "1ns"), ("drain", "0"), ("clock_skew", "0")):
-            if getattr(self, name) or name != "duration":
+        for name, least in (("duration", "1ns"), ("drain", "0"), ("clock_skew", "0"), ("align", "1ns")):
+            if getattr(self, name) or name not in ("duration", "align"):
                 span_ns("study limiting", name, getattr(self, name), least)
 
 
@@ -57,6 +60,7 @@ def asked(point: Point, config: Config) -> Limiting:
         duration_ns(config.drain),
         duration_ns(config.clock_skew),
         config.compare_replicas,
+        duration_ns(config.align) if config.align else 0,
     )
     assert point.system.nodes is not None
     point.system.nodes(point.topology.node_names(), point.system_config, 0)  # an option that no node takes: now
@@ -94,7 +98,8 @@ def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     span_ns = duration_ns(str(told)) if told else size.span_ns or _TYPICAL.span_ns
     nodes = float(spec.topology_options.get("nodes", 10))
     if real_time:
-        return span_ns / SECOND_NS + nodes * SECONDS_PER_NODE
+        wait_ns = duration_ns(str(spec.study_options.get("align") or "0s")) / 2  # for the next multiple, on average
+        return (span_ns + wait_ns) / SECOND_NS + nodes * SECONDS_PER_NODE
     seconds = size.request_count * SECONDS_PER_REQUEST
     gossip = {field.name: field.default for field in fields(load_system(spec.system).config)}.get("gossip")
     if gossip:

@@ -158,6 +158,11 @@ class NodeFleet:
         """Where a node listens."""
         return self._site.address(name), self._places[name].port
 
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """The names of the nodes' processes, those that wait for a restart, too."""
+        return tuple(self._processes)
+
     def check(self) -> None:
         """Raise what ended a node that should run: its fault, or MachineError."""
         for name, agent in self._running():

@@ -52,15 +52,11 @@ def netted(rows, oracle_rows, capacity, rate):
     return tuple(sum(max(0, sign * more) for more in spans.values()) / len(rows) for sign in (1, -1))
 
 
-def worst_excess(rows, capacity, rate):
+def worst_excess(rows, capacity, rate, instant="decided_at_ns"):
     """(tokens, user): every pair of instants of every user is an interval."""
     worst = (Fraction(0), None)
     for user in sorted({row["user"] for row in rows}):
-        work = [
-            (row["decided_at_ns"], row["cost"] or 1)
-            for row in rows
-            if row["user"] == user and row["decision"] == "admit"
-        ]
+        work = [(row[instant], row["cost"] or 1) for row in rows if row["user"] == user and row["decision"] == "admit"]
         for start, _ in work:
             for end, _ in work:
                 inside = sum(cost for at_ns, cost in work if start <= at_ns <= end)

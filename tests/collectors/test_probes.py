@@ -153,6 +153,18 @@ def test_datagrams_that_find_no_room_are_counted():
     assert rows[-1][3] - rows[0][3] >= 150
 
 
+@needs("linux")
+def test_a_mark_reads_processes_once_more_at_an_instant_that_it_tells():
+    with Probes(lambda: [("own", os.getpid())]) as probes:
+        at_ns = probes.mark()
+    (_, first), (marked_ns, marked), (_, last) = [
+        (row[0], row[3]) for row in probes.samples(0) if row[1:3] == ("own", "cpu_ns")
+    ]
+    assert marked_ns == at_ns and first <= marked <= last
+    cores = [row for row in probes.samples(0) if row[1:3] == (MACHINE, "core_count")]
+    assert len(cores) == 2 and len(probes._cores) == 2, "shares of cores are of spans between looks of their own"
+
+
 @needs("namespaces", "ip")
 def test_a_namespace_has_counters_of_its_own():
     script = "ip link set lo up && echo up && cat"

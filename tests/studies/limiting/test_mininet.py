@@ -1,10 +1,12 @@
 """Limiters as real processes over real delays: verdicts take the path's time, partitions cut, streams catch up."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
+from studies.limiting import live
 from studies.limiting.asked import RequestJournal
 from systems.limiting.queue_common import unpack
 from systems.loader import load_system
@@ -13,6 +15,7 @@ from testbed.hosts.mininet.site import MininetSite
 from testbed.topologies.topology import load_topology
 from tests.live import needs
 from tests.studies.limiting.admissions import least_and_most
+from tests.studies.limiting.given import asked as asked_for
 from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
@@ -27,6 +30,7 @@ LOAD_NS = 2 * SECOND_NS
 REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 10.0, LOAD_NS, 1, sticky=False)
 CAPACITY = 8
 OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}
+SENT = "interface_sent_bytes"
 
 
 def test_limiters_over_delays(tmp_path: Path) -> None:
@@ -64,3 +68,38 @@ def test_limiters_over_delays(tmp_path: Path) -> None:
     _, apart = least_and_most(REQUESTS, CAPACITY)
     # The cut let users have more than their tokens, at most what three buckets of their own would have given.
     assert calm.requests()["decision"].count("admit") < admitted <= apart
+
+
+def test_bytes_on_the_wire_are_those_of_the_load_each_once(tmp_path: Path) -> None:
+    """Of a limiter that says nothing, none; of one that asks, its messages and the headers of their packets."""
+
+    def run(site: MininetSite, name: str) -> tuple[float, Counter[str], Counter[str]]:
+        """Bytes that hosts sent before the load; how much counters grew in it; what nodes say that they sent."""
+        system = load_system(name)
+        load = asked_for(system, system.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=SECOND_NS)
+        shown = live.run(site, load)
+        ends = [at_ns for at_ns, _, metric, _ in shown.journal.samples if metric.startswith("counted_")]
+        assert len(ends) == 2
+        sums: dict[int, Counter[str]] = {at_ns: Counter() for at_ns in ends}
+        for at_ns, host, metric, value in shown.evidence.samples:
+            if at_ns in sums and host in TOPOLOGY.node_names():
+                sums[at_ns][metric] += value
+        said: Counter[str] = Counter()
+        for _, _, metric, value in shown.journal.samples:
+            said[metric] += value
+        before, after = (sums[at_ns] for at_ns in sorted(ends))
+        return before[SENT], Counter({name: after[name] - before[name] for name in after}), said
+
+    with MininetSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        before, silent, _ = run(site, "static-split")
+        _, asking, said = run(site, "centralised")
+        _, at_redis, _ = run(site, "redis-gcra")
+    assert before > 10_000, "the check of the links, which is no load"
+    assert silent[SENT] == 0 < silent["loopback_sent_bytes"], "users ask their node over the loopback"
+    # Each message has its length before it, each packet 66 bytes of headers, be it an acknowledgement alone.  All
+    # of it once, and not again where the delayer takes it from the receiver's queue and puts it back.
+    wanted = said["sent_bytes"] + 4 * said["sent_count"] + 66 * asking["interface_sent_count"]
+    assert wanted <= asking[SENT] <= wanted + 1_000, "the rest is sent anew"
+    assert asking["interface_received_bytes"] == pytest.approx(asking[SENT], abs=1_000)
+    afar = sum(len(offered) for node, offered in REQUESTS.items() if node != TOPOLOGY.node_names()[0])
+    assert 2 * 66 * afar < at_redis[SENT] < 1_000 * afar
