@@ -20,13 +20,14 @@ from studies.spec import RunSpec
 from systems import SYSTEMS
 from systems.loader import is_file, load_system
 from testbed import TESTBEDS, load_testbed
-from testbed.servers import SERVERS
+from testbed.servers import BUILT, SERVERS
+from testbed.servers.server import servers_of
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness")
-_DATA = (".csv", ".toml", ".json", ".erl")
+_DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
 _NAME = re.compile(rf"({'|'.join(_OURS)})(\.\w+)+(:\w+)?")
@@ -80,6 +81,7 @@ def _roots(testbed: str, study: str, system: str, workload: str, topology: str) 
         stand_in = competes.stand_in
         declared = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
         roots += [SERVERS.get(name, name) for name in declared]
+        roots += [BUILT[program] for server in servers_of(competes) for program in server.programs if program in BUILT]
         roots += [text for text in vars(place).values() if isinstance(text, str)]
     for file in (name.partition(":")[0] for name in (study, system) if is_file(name)):
         roots += sorted(_read(Path(file).read_bytes(), "").names)  # the file itself is among the run's inputs

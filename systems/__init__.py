@@ -13,6 +13,8 @@ SYSTEMS = {
     "static-split": "systems.limiting.static_split:SYSTEM",
     "leases": "systems.limiting.leases:SYSTEM",
     "throttler": "systems.limiting.throttler:SYSTEM",
+    "nginx": "systems.limiting.drivers.nginx:SYSTEM",
+    "ratelimit": "systems.limiting.drivers.ratelimit:SYSTEM",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:SYSTEM",
     "haproxy": "systems.limiting.drivers.haproxy:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",

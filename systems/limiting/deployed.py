@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from core.defaults import CAPACITY, RATE
@@ -59,6 +60,7 @@ class Quota(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.count} in {float(self.period):g} s"
+
 
 def quota_of(config: DeployedConfig) -> Quota:
     """The config's limit; SpecError for what is none."""
@@ -146,7 +148,8 @@ def resp(*words: str | bytes | int) -> bytes:
 class Driver(ABC):
     """What is to be known of a deployed limiter.  Of texts and bytes alone: it has no I/O, and keeps nothing.
 
-    ``programs``: those that its processes need, each with the command that brings it.  ``wire``: how it is asked, of
+    ``programs``: those that its processes need, each with the command that brings it.  ``versions``: of these, the
+    word to which each answers with its version; of one in Go, the module that it is.  ``wire``: how it is asked, of
     ``PLANES``.  ``contract``: what it promises by its own documentation, as ``analysis.deployed`` knows it.
     ``coordinates``: whether its processes tell each other anything, so that bytes must flow.
     """
@@ -155,6 +158,7 @@ class Driver(ABC):
     summary: str
     config: type[DeployedConfig]  # in the driver's own file
     programs: Mapping[str, str]
+    versions: Mapping[str, str] = MappingProxyType({})
     wire: str = "http"
     contract: str = "bucket"
     coordinates: bool = True
@@ -194,7 +198,7 @@ def whole(driver: str, quota: Quota, periods: Mapping[str, int]) -> str:
     """The name of the quota's period, of those that a limiter knows in whole seconds; SpecError with the nearest."""
     names = {seconds: name for name, seconds in periods.items()}
     if quota.period not in names:
-        nearest = min(names, key=lambda seconds: abs(seconds - quota.period))
+        nearest = min(names, key=lambda seconds: max(seconds / quota.period, quota.period / seconds))
         fix = f"the nearest that it can: capacity = {quota.count}, rate = {Fraction(quota.count, nearest)}"
         raise SpecError(f"{driver} cannot say {quota}: it counts by {', '.join(periods)}", fix)
     return names[int(quota.period)]

@@ -12,6 +12,7 @@ from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.server import Deployment, Placing, Server, ServerProcess, ask_over, port_on
+from testbed.servers.versions import version_of
 
 START_S = 20.0  # five virtual machines of Java start at once, on few cores
 _LOOK_AGAIN_S = 0.05
@@ -34,7 +35,15 @@ class Driven(Server):
         programs = self.driver.programs
         missing = [name for name in programs if tool(name) is None]
         fix = programs[missing[0]] if missing else ""
-        return Capability(f"{self.name} ({', '.join(programs)})", lambda: not missing and tool(next(iter(programs))), fix)
+        return Capability(
+            f"{self.name} ({', '.join(programs)})", lambda: not missing and tool(next(iter(programs))), fix
+        )
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """See ``Server``."""
+        said = {name: version_of(name, word) for name, word in self.driver.versions.items()}
+        return {name: version for name, version in said.items() if version}
 
     def deploy(self, site: Site, placing: Placing) -> "DrivenServers":
         """See ``Server``."""
@@ -148,4 +157,3 @@ class DrivenServers(Deployment):
 
     def _answer(self, process: Process) -> bytes:
         return ask_over(self._site, process.node, process.port, process.question, process.until)
-

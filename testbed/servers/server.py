@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
+from pathlib import Path
 from secrets import randbelow
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -20,7 +22,7 @@ from systems.api import System
 from systems.limiting.deployed import Driver
 from systems.loader import declared
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Capability, find_capability, require, tool
+from testbed.hosts.capabilities import SBIN, Capability, find_capability, require, tool
 from testbed.hosts.site import Program, Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers import SERVERS
@@ -43,6 +45,11 @@ class Server(ABC):
     def programs(self) -> tuple[str, ...]:
         """What an image of this system must hold, so that it can be started there."""
         return ()
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Program -> its version on this machine, of those that are here and say it."""
+        return {}
 
     @property
     @abstractmethod
@@ -267,8 +274,11 @@ class ServerProcess:
         assert not self.alive, f"{self.name} runs"
         setpriv = tool("setpriv")  # the kernel ends it when the harness dies: it has no pipe that would tell it
         dying_with_us = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
-        # A shell that becomes the program: standard output is the log, and the process keeps its id.
-        words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *dying_with_us, *self._command()]
+        # A shell that becomes the program: standard output is the log, and the process keeps its id.  It looks first
+        # where the program is on this machine; on others there may be no such folder.
+        command = self._command()
+        folders = f"{quote(str(Path(tool(command[0]) or SBIN).parent))}:$PATH:{SBIN}"
+        words = ["/bin/sh", "-c", f'PATH={folders}; exec "$@" >&2', self.name, *dying_with_us, *command]
         self._agent = self.site.start(self.host, Program(self.name, words, self._environment))
 
     def terminate(self) -> None:

@@ -33,7 +33,8 @@ class HAProxy(Driver):
     """See ``Driver``."""
 
     key, summary, config = "haproxy", "stick tables that overwrite each other", Config
-    programs, contract = {"haproxy": "apt-get install haproxy"}, "sliding-window"
+    programs, versions = {"haproxy": "apt-get install haproxy"}, {"haproxy": "-v"}
+    contract = "sliding-window"
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         choice(self.key, "counter", config.counter, COUNTERS)

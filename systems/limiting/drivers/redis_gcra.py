@@ -13,7 +13,7 @@ from typing import Any
 from core.errors import SpecError
 from core.units import SECOND_NS
 from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, resp
-from systems.limiting.drivers.redis_server import PORT, PROGRAMS, PONG, redis
+from systems.limiting.drivers.redis_server import PONG, PORT, PROGRAMS, VERSIONS, redis
 from systems.parts.limit import limit_of
 
 EXACT = 2**53  # the integers that a Lua number, a double, holds exactly
@@ -58,7 +58,7 @@ class RedisGcra(Driver):
     """See ``Driver``."""
 
     key, summary, config = "redis-gcra", "a real Redis decides for all nodes", Config
-    programs, wire, contract = PROGRAMS, "resp", "bucket"
+    programs, versions, wire, contract = PROGRAMS, VERSIONS, "resp", "bucket"
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         script_limit(config.capacity, config.rate)

@@ -4,6 +4,7 @@ from systems.limiting.deployed import LOOPBACK, Cluster, Process, resp
 
 PORT = 6379
 PROGRAMS = {"redis-server": "apt-get install redis-server"}
+VERSIONS = {"redis-server": "--version"}
 PONG = b"+OK\r\n+PONG\r\n"
 
 
