@@ -107,7 +107,16 @@ class ClockSkew:
 
 
 Fault = (
-    Crash | ServerCrash | Restart | Partition | Heal | LinkLoss | LinkDuplication | LinkReordering | Handover | ClockSkew
+    Crash
+    | ServerCrash
+    | Restart
+    | Partition
+    | Heal
+    | LinkLoss
+    | LinkDuplication
+    | LinkReordering
+    | Handover
+    | ClockSkew
 )
 EVERY = "*"
 

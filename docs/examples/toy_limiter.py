@@ -7,7 +7,7 @@ docs/deployed.md builds it step by step.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
@@ -28,7 +28,7 @@ class Toy(Driver):
     """See ``Driver``."""
 
     key, summary, config = "toy", "thirty lines of Python that count", Config
-    programs = {"python3": "apt-get install python3"}
+    programs: ClassVar = {"python3": "apt-get install python3"}
     contract, coordinates = "fixed-window", False
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:

@@ -1,6 +1,6 @@
 """A toy rate limiter over HTTP: /USER is answered 200, or 429 after LIMIT requests of the user in a second (or so).
 
-    python3 toy_server.py PORT LIMIT SECONDS
+python3 toy_server.py PORT LIMIT SECONDS
 """
 
 import sys

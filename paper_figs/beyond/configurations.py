@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from shlex import join
 
 from core.registry import configure
-from paper_figs.beyond.contenders import CONTENDERS, NODES, PRODUCTS, Regime
+from paper_figs.beyond.contenders import NODES, PRODUCTS, Regime
+from systems import SYSTEMS
 from systems.limiting.deployed import Cluster, Driver, Process, quota_of
 from systems.loader import declared, load_system
 
@@ -16,11 +17,12 @@ def configurations(names: Iterable[str], regime: Regime) -> dict[str, str]:
 
     Of processes that are beside every node the first is shown.
     """
-    return {f"{CONTENDERS[name].look.label}: configuration": _said(name, regime) for name in names if name in PRODUCTS}
+    known = [name for name in names if name in PRODUCTS and PRODUCTS[name].system in SYSTEMS]
+    return {f"{PRODUCTS[name].look.label}: configuration": _said(name, regime) for name in known}
 
 
 def _said(name: str, regime: Regime) -> str:
-    who = CONTENDERS[name]
+    who = PRODUCTS[name]
     system = load_system(who.system)
     config = configure(f"system {who.system}", system.config, {**regime.limit, **who.options})
     addresses = {f"n{number}": f"10.0.0.{number}" for number in range(1, NODES + 1)}

@@ -9,6 +9,7 @@ at least every second.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,13 +20,15 @@ from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.wan import CITIES, LIVE, VIRTUAL
 from paper_figs.light import Data, Frame
 from paper_figs.style import Style
+from systems import SYSTEMS
 
 NODES = len(CITIES)
 OVERWRITE, OVERWRITE_ALL, FIXED, FIXED_CACHE = "overwrite", "overwrite, all", "fixed-window", "fixed-window, cache"
 ORACLE = "oracle"
 
 
-class Regime(NamedTuple):
+@dataclass(frozen=True)
+class Regime:
     """A limit and what is offered: ``count`` requests in ``period``, keys at ``factors`` of it, ``keys`` of each."""
 
     said: str
@@ -111,8 +114,9 @@ TINY = ("redis-gcra", "static-split")
 
 
 def names_of(scale: Scale, names: Sequence[str]) -> list[str]:
-    """Those that a scale runs: tiny, two that every machine has."""
-    return [name for name in names if scale.name != "tiny" or name in TINY]
+    """Those that there are and that a scale runs: tiny, two that every machine has."""
+    known = [name for name in names if CONTENDERS[name].system in SYSTEMS]
+    return [name for name in known if scale.name != "tiny" or name in TINY]
 
 
 def point(
@@ -123,7 +127,7 @@ def point(
     options = {**regime.limit, **who.options, **({who.period: regime.between} if who.period else {})}
     if who.system == "leases":
         options["window"] = f"{max(1, round(regime.period_s))}s"
-    if who.is_windowed and testbed != VIRTUAL:
+    if who.is_windowed:  # in virtual time, too, which has no other clock: live and virtual runs are pairs
         study["align"] = regime.period
     return _spec(who.system, options, regime, scale, place, testbed, study)
 
@@ -134,7 +138,7 @@ def oracle(regime: Regime, scale: Scale) -> RunSpec:
 
 
 def _spec(
-    system: str, options: Options, regime: Regime, scale: Scale, place: Options | None, testbed: str, study: Json
+    system: str, options: Json, regime: Regime, scale: Scale, place: Options | None, testbed: str, study: Json
 ) -> RunSpec:
     nodes, duration = (3, "4s") if scale.name == "tiny" else (NODES, regime.duration)
     where: Options = {"cities": ", ".join(CITIES)} if place is None else place

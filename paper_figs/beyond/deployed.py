@@ -13,8 +13,9 @@ from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import contenders
+from paper_figs.beyond.configurations import configurations
 from paper_figs.beyond.contenders import CONTENDERS, FAST, ORACLE, OURS, PRODUCTS, SLOW, Regime
-from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS, VIRTUAL
+from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
 from paper_figs.drawing import beside, categories, interval_points, log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -318,7 +319,7 @@ D5 = "A mean hides it: HAProxy's peers grant about the limit in total, and over 
 D6 = "Peers that count rejected requests as well grant less than half of the limit at twice the load."
 D7 = "HAProxy's peers send over 1.5 times the bytes that asking one store for every request takes."
 D8 = "Asking one store for every request costs half of the requests over 50 ms; peers and splits under 10 ms."
-D9 = "The sign turns with the regime: at 10 times 30 a minute HAProxy's peers withhold, and exceed by less than a bucket."
+D9 = "The sign turns with the regime: at 10 times 30 a minute HAProxy's peers withhold, within a bucket."
 CLAIMS = (
     Claim("D1", "Ratebed", D1, FIGURES, measure_d1, **LIVE_CLAIM),
     Claim("D2", "Ratebed", D2, FIGURES, _each(at_most, "deployed", "decided_excess_share", 1.0, *KEPT), **LIVE_CLAIM),
@@ -332,10 +333,11 @@ CLAIMS = (
 )
 NOTES = (
     "New York (single stores), London, Singapore, Sao Paulo, Sydney, 109 to 329 ms apart there and back; real servers "
-    "of their makers, unmodified, beside a process a node of our limiters. N = {said}: keys of 0.5, 1, 2 and {highest:g} "
-    "times that, Poisson. Granted: admitted over what one token bucket without delay admits of the same requests. Beyond "
-    "the limit: the most admitted above c + r t in any interval, by the instants at which nodes heard, in c = N. Bytes: "
-    "what the hosts put on their links, with all headers. Error bars: 95 % intervals over the repetitions."
+    "of their makers, unmodified, beside a process a node of our limiters. N = {said}: keys of 0.5, 1, 2 and "
+    "{highest:g} times that, Poisson. Granted: admitted over what one token bucket without delay admits of the same "
+    "requests. Beyond the limit: the most admitted above c + r t in any interval, by the instants at which nodes heard, "
+    "in c = N; ways that vary make a little of an exact bucket, too. Bytes: what the hosts put on their links, with all "
+    "headers. Error bars: 95 % intervals over the repetitions."
 )
 TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 
@@ -344,7 +346,8 @@ def _figure(key: str, regime: Regime, claims: tuple[Claim, ...]) -> Figure:
     title = TITLE.format(said=regime.said)
     experiment = Experiment(key, title, "ours", partial(points, regime), repetitions=REPETITIONS)
     notes = NOTES.format(said=regime.said, highest=regime.highest)
-    return Figure(experiment, partial(tables, regime), partial(draw, regime), claims, notes)
+    texts = partial(configurations, NAMES, regime)
+    return Figure(experiment, partial(tables, regime), partial(draw, regime), claims, notes, texts)
 
 
 FIGURE = _figure("deployed", FAST, CLAIMS)

@@ -52,7 +52,8 @@ class DeployedConfig:
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"
 
 
-class Quota(NamedTuple):
+@dataclass(frozen=True)
+class Quota:
     """A limit as deployed limiters say it: ``count`` requests of a user in ``period``, in seconds."""
 
     count: int
@@ -233,7 +234,7 @@ class AskingNode:
 
     def __init__(self, node_id: str, driver: Driver, config: DeployedConfig):
         self.node_id, self.driver, self.config = node_id, driver, config
-        self.quota, self.errors_count = quota_of(config), 0
+        self.quota = quota_of(config)
         self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -263,8 +264,7 @@ class AskingNode:
             return self.questions.answered(request_id, Verdict.ADMIT if admits else Verdict.REJECT)
         effects: list[Effect] = [*self.questions.refused(request_id)]
         if any(isinstance(effect, Decide) for effect in effects):
-            self.errors_count += 1
-            effects.append(Sample("error_answers_count", float(self.errors_count)))
+            effects.append(Sample("error_answer_count", 1.0))
         return effects
 
 

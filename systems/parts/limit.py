@@ -56,7 +56,7 @@ def limit_of(capacity: int, rate: str) -> Limit:
 
 
 def per_period(text: str) -> tuple[int, str]:
-    """Capacity and rate of a limit that is said as N per period, ``"20/1s"`` or ``"100/minute"``: c = N, r = N / period.
+    """Capacity and rate of a limit said as N per period, ``"20/1s"`` or ``"100/minute"``: c = N, r = N / period.
 
     SpecError for what says no limit.
     """

@@ -142,7 +142,9 @@ class _Trial:
             ask(self.driver.ask("survivor", 1, self.quota, self.config))
             took_s = time.monotonic() - begun_s
         if took_s > 1.0:
-            raise SystemFault(f"{self.driver.key}: after a crash elsewhere an answer took {took_s:.1f} s", "see its log")
+            raise SystemFault(
+                f"{self.driver.key}: after a crash elsewhere an answer took {took_s:.1f} s", "see its log"
+            )
 
     def refuses_strangers(self) -> None:
         """A node that was told wrong addresses is found before the load."""

@@ -127,7 +127,8 @@ def _served(thing: object) -> Server | None:
 
 class Placing(NamedTuple):
     """What a server is told of the run that wants it: its nodes, the one beside which single servers stand, the run's
-    secret, and the options of the system."""
+    secret, and the options of the system.
+    """
 
     nodes: Sequence[str]
     main: str
