@@ -18,10 +18,9 @@ from core.digests import digest_of
 from studies import STUDIES, load_study
 from studies.spec import RunSpec
 from systems import SYSTEMS
-from systems.loader import is_file, load_system
+from systems.loader import declared, is_file, load_system
 from testbed import TESTBEDS, load_testbed
 from testbed.servers import BUILT, SERVERS
-from testbed.servers.server import servers_of
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
@@ -79,9 +78,10 @@ def _roots(testbed: str, study: str, system: str, workload: str, topology: str) 
     roots.append(body if isinstance(body, str) else getattr(body, "__name__", ""))
     if place.real_time:
         stand_in = competes.stand_in
-        declared = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
-        roots += [SERVERS.get(name, name) for name in declared]
-        roots += [BUILT[program] for server in servers_of(competes) for program in server.programs if program in BUILT]
+        named = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
+        roots += [SERVERS.get(name, name) for name in named]
+        asks = [declared(competes, SERVERS.get(name, name)) for name in competes.servers]
+        roots += [BUILT[program] for server in asks for program in getattr(server, "programs", ()) if program in BUILT]
         roots += [text for text in vars(place).values() if isinstance(text, str)]
     for file in (name.partition(":")[0] for name in (study, system) if is_file(name)):
         roots += sorted(_read(Path(file).read_bytes(), "").names)  # the file itself is among the run's inputs

@@ -26,7 +26,6 @@ from systems import SYSTEMS
 from systems.loader import load_system
 from testbed import load_testbed
 from testbed.api import Testbed
-from testbed.servers.server import servers_of
 from testbed.topologies.topology import load_topology
 from workloads import WORKLOADS
 from workloads import load as load_workload
@@ -131,7 +130,7 @@ def execute(
         "platform": platform.platform(),
         "code_hash": code_hash(spec),
         "commit": commit(),
-        "versions": {**_versions(), **_server_versions(point)},
+        "versions": {**_versions(), **journal.evidence.versions},
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),
@@ -144,12 +143,6 @@ def execute(
 def _versions() -> dict[str, str]:
     """Of Python and of the libraries that results may depend on: a process keeps those that it began with."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
-
-
-def _server_versions(point: Point) -> dict[str, str]:
-    """Of the servers' programs, as this machine has them; where there are only models, none."""
-    servers = servers_of(point.system) if point.testbed.real_time else []
-    return {program: version for server in servers for program, version in server.versions.items()}
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:

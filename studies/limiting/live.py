@@ -29,7 +29,7 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
-from testbed.servers.server import check_servers
+from testbed.servers.server import check_servers, server_versions
 from testbed.topologies.topology import Topology
 from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
@@ -194,7 +194,8 @@ def run(site: Site, asked: Limiting) -> RequestJournal:
     observer.findings.late(journal.lateness_ns())
     observer.findings.disturbed(journal.epoch_ns, journal.journal.faults)
     observer.findings.answers, observer.findings.lost_agents = journal.answers, journal.lost_servers
-    return replace(journal, evidence=observer.evidence())
+    versions = server_versions(asked.system)
+    return replace(journal, evidence=replace(observer.evidence(), versions=versions))
 
 
 def played(site: Site, asked: Limiting, mark: Callable[[], int] = time.time_ns) -> RequestJournal:

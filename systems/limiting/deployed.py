@@ -1,26 +1,20 @@
 """A limiter that others have written and people deploy, unmodified: what its driver says, and the node that asks it.
 
-A driver is text and bytes, and starts nothing: which processes stand where with which settings, what they are asked
-before a run so that everybody is known to be ready, a question for a request, and what an answer means.  The testbed
-starts the processes (``testbed.servers.driven``) and carries questions and answers (``testbed.servers.asking``).
-
-One file makes such a limiter, in ``systems/limiting/drivers/`` or anywhere else: a config, a ``DRIVER``, and
-``SYSTEM = deployed(DRIVER)``.
+A driver is text and bytes.  The testbed starts the processes (``testbed.servers.driven``) and carries questions and
+answers (``testbed.servers.asking``).  One file makes such a limiter, in ``systems/limiting/drivers/`` or anywhere else:
+a config, a ``DRIVER``, and ``SYSTEM = deployed(DRIVER)``.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from core.defaults import CAPACITY, RATE
-from core.errors import SpecError
 from systems.api import (
     Actuate,
     Arrival,
-    Decide,
     Effect,
     Event,
     Node,
@@ -33,9 +27,14 @@ from systems.api import (
     Verdict,
 )
 from systems.limiting.centralised import ANSWERED, FAILURES
+from systems.parts.limit import Quota as Quota
 from systems.parts.limit import limit_of
+from systems.parts.limit import whole as whole
 from systems.parts.options import choice, span_ns
 from systems.parts.questions import TIMER, Questions
+from systems.parts.wires import HttpAnswer as HttpAnswer
+from systems.parts.wires import http as http
+from systems.parts.wires import resp as resp
 
 LOOPBACK = "127.0.0.1"  # of a process' own host
 PLANES = {"http": "testbed.servers.asking:http_plane", "resp": "testbed.servers.asking:resp_plane"}
@@ -52,23 +51,9 @@ class DeployedConfig:
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"
 
 
-@dataclass(frozen=True)
-class Quota:
-    """A limit as deployed limiters say it: ``count`` requests of a user in ``period``, in seconds."""
-
-    count: int
-    period: Fraction
-
-    def __str__(self) -> str:
-        return f"{self.count} in {float(self.period):g} s"
-
-
 def quota_of(config: DeployedConfig) -> Quota:
     """The config's limit; SpecError for what is none."""
     return Quota(config.capacity, config.capacity / limit_of(config.capacity, config.rate).rate_rps)
-
-
-# --- processes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -97,8 +82,7 @@ class Cluster:
         return f"{self.addresses[node]}:{self.port_of(node, name, usual)}"
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One process of a deployed limiter.
 
     ``command``: the program, as on the PATH, and its words.  ``files``: name -> text, in the process' folder.
@@ -112,8 +96,8 @@ class Process:
     port: int
     question: bytes
     until: bytes
-    files: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = MappingProxyType({})
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 class Entry(NamedTuple):
@@ -122,28 +106,6 @@ class Entry(NamedTuple):
     address: str
     port: int
     greeting: tuple[bytes, ...] = ()
-
-
-class HttpAnswer(NamedTuple):
-    """An answer by HTTP."""
-
-    status: int
-    body: bytes
-
-
-def http(path: str, body: str = "", kind: str = "application/json") -> bytes:
-    """A question by HTTP/1.1, on a connection that stays: GET, or POST of a text."""
-    if not body:
-        return f"GET {path} HTTP/1.1\r\nHost: ratebed\r\n\r\n".encode()
-    content = body.encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: ratebed\r\nContent-Type: {kind}\r\nContent-Length: {len(content)}\r\n\r\n"
-    return head.encode() + content
-
-
-def resp(*words: str | bytes | int) -> bytes:
-    """A command in Redis' protocol."""
-    parts = [word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogatepass") for word in words]
-    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
 
 
 class Driver(ABC):
@@ -195,56 +157,38 @@ class Driver(ABC):
         """
 
 
-def whole(driver: str, quota: Quota, periods: Mapping[str, int]) -> str:
-    """The name of the quota's period, of those that a limiter knows in whole seconds; SpecError with the nearest."""
-    names = {seconds: name for name, seconds in periods.items()}
-    if quota.period not in names:
-        nearest = min(names, key=lambda seconds: max(seconds / quota.period, quota.period / seconds))
-        fix = f"the nearest that it can: capacity = {quota.count}, rate = {Fraction(quota.count, nearest)}"
-        raise SpecError(f"{driver} cannot say {quota}: it counts by {', '.join(periods)}", fix)
-    return names[int(quota.period)]
-
-
-# --- the node that asks --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """A command: ask the limiter this."""
 
     request_id: int
     content: bytes
 
 
-@dataclass(frozen=True)
-class Answered:
+class Answered(NamedTuple):
     """A report: what it answered; None where its connection broke first."""
 
     request_id: int
     answer: Any
 
 
-def timeout_ns(config: DeployedConfig) -> int:
-    """How long a node waits; SpecError where that is no span."""
-    return span_ns("deployed", "timeout", config.timeout)
-
-
-class AskingNode:
-    """Asks for every request and waits at most ``timeout``; an answer that is an error is none."""
+class _Node:
+    """Asks for every request and waits at most ``timeout``; an answer that is an error is none.  See ``Node``."""
 
     def __init__(self, node_id: str, driver: Driver, config: DeployedConfig):
-        self.node_id, self.driver, self.config = node_id, driver, config
-        self.quota = quota_of(config)
-        self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
+        self.node_id, self.driver, self.config, self.quota = node_id, driver, config, quota_of(config)
+        self.questions = Questions(span_ns(driver.key, "timeout", config.timeout), FAILURES[config.on_failure])
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
-        """See ``systems.api.Node``."""
         match event:
             case Arrival(request):
                 content = self.driver.ask(request.user, request.cost, self.quota, self.config)
                 return [Actuate(Ask(request.id, content)), *self.questions.asked(request.id, now_ns)]
             case Report(Answered(request_id, answer)):
-                return self._told(request_id, None if answer is None else self.driver.verdict(answer))
+                admits = None if answer is None else self.driver.verdict(answer)
+                if admits is not None:
+                    return self.questions.answered(request_id, Verdict.ADMIT if admits else Verdict.REJECT)
+                decides = self.questions.refused(request_id)
+                return [*decides, Sample("error_answer_count", 1.0)] if decides else []
             case Timer(name, _) if name == TIMER:
                 return self.questions.rung(now_ns)
             case Start(_):
@@ -252,20 +196,10 @@ class AskingNode:
         raise UnexpectedEvent(self.node_id, event)
 
     def idle(self) -> bool:
-        """Nobody waits for an answer."""
         return not self.questions.waiting
 
     def state_bytes(self) -> int:
-        """The requests that wait; what is counted is the server's own."""
         return self.questions.state_bytes()
-
-    def _told(self, request_id: int, admits: bool | None) -> list[Effect]:
-        if admits is not None:
-            return self.questions.answered(request_id, Verdict.ADMIT if admits else Verdict.REJECT)
-        effects: list[Effect] = [*self.questions.refused(request_id)]
-        if any(isinstance(effect, Decide) for effect in effects):
-            effects.append(Sample("error_answer_count", 1.0))
-        return effects
 
 
 def deployed(driver: Driver) -> System:
@@ -277,17 +211,10 @@ def deployed(driver: Driver) -> System:
         choice(driver.key, "server", config.server or names[0], names)
         choice(driver.key, "on_failure", config.on_failure, FAILURES)
         driver.check(quota_of(config), config, names)
-        return {name: AskingNode(name, driver, config) for name in names}
+        return {name: _Node(name, driver, config) for name in names}
 
     return System(
-        driver.key,
-        f"{driver.summary}; live testbeds only",
-        config=driver.config,
-        nodes=nodes,
-        inputs=(Arrival, Answered),
-        servers=(":DRIVER",),
-        plane=PLANES[driver.wire],
-        beside=lambda config: str(config.server),
-        timeout_ns=timeout_ns,
-        invariants=(ANSWERED,),
-    )
+        driver.key, f"{driver.summary}; live testbeds only", config=driver.config, nodes=nodes,
+        inputs=(Arrival, Answered), servers=(":DRIVER",), plane=PLANES[driver.wire], invariants=(ANSWERED,),
+        beside=lambda of: str(of.server), timeout_ns=lambda of: span_ns(driver.key, "timeout", of.timeout),
+    )  # fmt: skip

@@ -11,11 +11,10 @@ from systems.limiting.deployed import Cluster, Driver, Process, quota_of
 from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
-from testbed.servers.server import Deployment, Placing, Server, ServerProcess, ask_over, port_on
+from testbed.servers.server import Placing, Server, ServerGroup, ServerProcess, ask_over, port_on, write_secretly
 from testbed.servers.versions import version_of
 
 START_S = 20.0  # five virtual machines of Java start at once, on few cores
-_LOOK_AGAIN_S = 0.05
 
 
 class Driven(Server):
@@ -32,32 +31,25 @@ class Driven(Server):
     @property
     def capability(self) -> Capability:
         """See ``Server``: all its programs, and how to get the first that is missing."""
-        programs = self.driver.programs
-        missing = [name for name in programs if tool(name) is None]
-        fix = programs[missing[0]] if missing else ""
-        return Capability(
-            f"{self.name} ({', '.join(programs)})", lambda: not missing and tool(next(iter(programs))), fix
-        )
+        wanted = next((name for name in self.programs if tool(name) is None), self.programs[-1])
+        return Capability(self.name, lambda: tool(wanted), self.driver.programs[wanted])
 
     @property
     def versions(self) -> Mapping[str, str]:
         """See ``Server``."""
-        said = {name: version_of(name, word) for name, word in self.driver.versions.items()}
-        return {name: version for name, version in said.items() if version}
+        return {name: said for name, word in self.driver.versions.items() if (said := version_of(name, word))}
 
-    def deploy(self, site: Site, placing: Placing) -> "DrivenServers":
+    def deploy(self, site: Site, placing: Placing) -> ServerGroup:
         """See ``Server``."""
-        return DrivenServers(self.driver, site, placing)
+        return _Processes(self.driver, site, placing)
 
 
-class DrivenServers(Deployment):
+class _Processes(ServerGroup):
     """They keep their ports and folders; what they are told is written anew at each start."""
 
     def __init__(self, driver: Driver, site: Site, placing: Placing):
-        self.name = driver.key
-        self._driver, self._site, self._config = driver, site, placing.config
-        self._ports: dict[tuple[str, str, int], int] = {}
-        self._down = set[str]()  # nodes
+        self.name, self._driver, self._site, self._config = driver.key, driver, site, placing.config
+        self._ports, self._down = dict[tuple[str, str, int], int](), set[str]()  # nodes whose processes were killed
         addresses = {node: site.address(node) for node in placing.nodes}
         self._cluster = Cluster(addresses, placing.main, placing.secret, self._port, self._folder)
         self._quota = quota_of(placing.config)
@@ -66,94 +58,58 @@ class DrivenServers(Deployment):
 
     @property
     def processes(self) -> list[tuple[str, ServerProcess]]:
-        """See ``Deployment``."""
         return [(process.node, running) for process, running in self._running]
 
     def start(self, nodes: Sequence[str]) -> None:
-        """See ``Deployment``: those of one name at once, and when they answer the next."""
+        """Those of one name at once, and when they answer the next."""
         self._down.difference_update(nodes)
-        for _, group in groupby(self._of(nodes), key=lambda pair: pair[0].name):
-            pairs = list(group)
+        there = [pair for pair in self._running if pair[0].node in nodes]
+        for pairs in (list(group) for _, group in groupby(there, key=lambda pair: pair[0].name)):
             for process, running in pairs:
-                self._write(process)
+                for name, text in process.files.items():
+                    write_secretly(self._site, process.node, self._site.folder / running.name / name, text)
                 running.start()
             for process, running in pairs:
-                self._wait_for(process, running)
+                running.wait_for(lambda of=process: of.until in self._answer(of), START_S)  # type: ignore[misc]
 
     def wait(self) -> None:
-        """Until the driver calls them ready; MachineError says what it misses.
-
-        While some are down, that those answer which were started is all that can be had.
-        """
-        if self._down:
-            return
+        """Until the driver calls them ready.  While some are down, there is no more to be had than answers."""
         until_s = time.monotonic() + START_S
-        while missing := self._driver.ready(self._cluster, self._answers()):
+        while not self._down and (missing := self._driver.ready(self._cluster, dict(self._answers()))):
             if time.monotonic() > until_s:
                 raise MachineError(f"{self.name} is not ready: {missing}", f"see {self._site.folder}/logs")
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(0.05)
 
     def kill(self, node: str) -> None:
-        """See ``Deployment``."""
-        self._down.add(node)
-        for _, running in self._of([node]):
-            running.kill()
-
-    def stop(self) -> None:
-        """See ``Deployment``: all are told before one is waited for."""
-        for _, running in self._running:
-            running.terminate()
-        for _, running in reversed(self._running):
-            running.stop()
+        self._down.update({node} & {beside for beside, _ in self.processes})
+        super().kill(node)
 
     def reached_from(self, node: str) -> ServerAt:
-        """See ``Deployment``."""
         entry = self._driver.entry(self._cluster, node, self._quota, self._config)
         return ServerAt(entry.address, entry.port, greeting=entry.greeting)
 
-    def _of(self, nodes: Sequence[str]) -> Iterator[tuple[Process, ServerProcess]]:
-        return (pair for pair in self._running if pair[0].node in nodes)
-
     def _made(self, process: Process) -> ServerProcess:
         host, name = self._site.topology.host_of(process.node), f"{process.name}-{process.node}"
-        return ServerProcess(self._site, host, name, lambda: process.command, process.environment)
+        fixes = self._driver.programs
+        return ServerProcess(self._site, host, name, lambda: process.command, process.environment, fixes)
 
     def _port(self, node: str, name: str, usual: int) -> int:
-        return self._ports.setdefault((node, name, usual), port_on(self._cluster.addresses[node], usual))
+        if (node, name, usual) not in self._ports:
+            self._ports[node, name, usual] = port_on(self._cluster.addresses[node], usual)
+        return self._ports[node, name, usual]
 
     def _folder(self, node: str, name: str) -> str:
         return str(Path(self._site.place(node, self._site.folder / f"{name}-{node}" / "settings")).parent)
 
-    def _write(self, process: Process) -> None:
-        """Its files, for its user alone: there may be the secret in them."""
-        for name, text in process.files.items():
-            file = self._site.folder / f"{process.name}-{process.node}" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.touch(mode=0o600)
-            file.write_text(text)
-            self._site.put(process.node, file)
-
-    def _wait_for(self, process: Process, running: ServerProcess) -> None:
-        try:
-            running.wait_for(lambda: process.until in self._answer(process), START_S)
-        except MachineError as error:
-            if running.exit_code == ServerProcess.NO_PROGRAM:
-                program = process.command[0]
-                fix = self._driver.programs.get(program, "install it")
-                raise MachineError(f"{running.host} has no {program}", fix) from error
-            raise
-
-    def _answers(self) -> Mapping[str, bytes]:
-        """Of each process; MachineError where one has ended."""
-        answers: dict[str, bytes] = {}
+    def _answers(self) -> Iterator[tuple[str, bytes]]:
+        """Of each process, by node and name; MachineError where one has ended."""
         for process, running in self._running:
             if not running.alive:
                 raise MachineError(f"{running.name} has ended (code {running.exit_code})", running.see_log)
-            key = f"{process.node}/{process.name}"
-            answers[key] = b""
+            answer = b""
             with suppress(OSError, MachineError):
-                answers[key] = self._answer(process)
-        return answers
+                answer = self._answer(process)
+            yield f"{process.node}/{process.name}", answer
 
     def _answer(self, process: Process) -> bytes:
         return ask_over(self._site, process.node, process.port, process.question, process.until)

@@ -19,7 +19,7 @@ from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, Ht
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.driven import Driven
-from testbed.servers.server import Deployment, Placing
+from testbed.servers.server import Placing, ServerGroup
 
 NOBODY = "127.99.99.99"  # where nobody listens, on whatever machine
 GARBAGE = (b"", b"{}", b"null", b"\x00\xff", b"UNDER_LIMIT", b'{"error": "deadline exceeded"}')
@@ -95,7 +95,7 @@ class _Trial:
         self.quota = quota_of(config)
 
     @contextmanager
-    def running(self, driver: Driver) -> Iterator[Deployment]:
+    def running(self, driver: Driver) -> Iterator[ServerGroup]:
         """Its processes, up and ready."""
         main = self.config.server or self.nodes[0]
         servers = Driven(driver).deploy(self.site, Placing(self.nodes, main, _SECRET, self.config))
@@ -106,7 +106,7 @@ class _Trial:
         finally:
             servers.stop()
 
-    def admits_its_limit(self, servers: Deployment) -> None:
+    def admits_its_limit(self, servers: ServerGroup) -> None:
         """N of 2N at once at one node, and N again a period later."""
         count = self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
         with self._asker(servers, self.nodes[0]) as ask:
@@ -120,7 +120,7 @@ class _Trial:
                     raise SystemFault(what, f"its limit is {self.quota}")
                 time.sleep(2.05 * float(self.quota.period))  # the window after the next: nothing of these counts there
 
-    def tells_others(self, servers: Deployment) -> None:
+    def tells_others(self, servers: ServerGroup) -> None:
         """What one node admits, another knows, and bytes have flowed between hosts that have links."""
         first, second, before = self.nodes[0], self.nodes[1], self._sent_bytes()
         with self._asker(servers, first) as ask, self._asker(servers, second) as ask_other:
@@ -134,7 +134,7 @@ class _Trial:
         if before and not sum(after.values()) > sum(before.values()):
             raise SystemFault(f"{self.driver.key}: no byte has left a host", "its processes must meet")
 
-    def survives(self, servers: Deployment) -> None:
+    def survives(self, servers: ServerGroup) -> None:
         """After the crash of the last node's processes, the first ones answer in time, be it by an error."""
         with self._asker(servers, self.nodes[0]) as ask:
             servers.kill(self.nodes[-1])
@@ -175,7 +175,7 @@ class _Trial:
         return {f"{host}/{metric}": value for host, metric, value in counted if "sent_bytes" in metric}
 
     @contextmanager
-    def _asker(self, servers: Deployment, node: str) -> Iterator[Callable[[bytes], Any]]:
+    def _asker(self, servers: ServerGroup, node: str) -> Iterator[Callable[[bytes], Any]]:
         """Asks as a node does, from the node's own host."""
         at = servers.reached_from(node)
         with self._connected(at, node) as sock:

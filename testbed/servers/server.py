@@ -57,7 +57,7 @@ class Server(ABC):
         """What a machine must have for it: what ``doctor`` lists, with the command that adds it."""
 
     @abstractmethod
-    def deploy(self, site: Site, placing: "Placing") -> "Deployment":
+    def deploy(self, site: Site, placing: "Placing") -> "ServerGroup":
         """Its processes for a run's nodes, not started yet."""
 
 
@@ -68,7 +68,7 @@ class SingleServer(Server):
     def beside(self, site: Site, node: str, secret: str) -> "RunningServer":
         """One on the host of ``node``, not started yet; ``secret``: a password, where it takes one."""
 
-    def deploy(self, site: Site, placing: "Placing") -> "Deployment":
+    def deploy(self, site: Site, placing: "Placing") -> "ServerGroup":
         """See ``Server``."""
         return _One(self.name, placing.main, self.beside(site, placing.main, placing.secret))
 
@@ -83,6 +83,11 @@ def load_server(name: str) -> Server:
 def servers_of(system: System) -> list[Server]:
     """The servers that the nodes of a system ask; SpecError, with the fix, for one that nobody has."""
     return [_declared_server(system, name) for name in system.servers]
+
+
+def server_versions(system: System) -> dict[str, str]:
+    """Program -> version, of the servers that the nodes of a system ask, as this machine has them."""
+    return {program: version for server in servers_of(system) for program, version in server.versions.items()}
 
 
 def check_servers(system: System, testbed: str, *, commands: bool = False) -> None:
@@ -136,7 +141,7 @@ class Placing(NamedTuple):
     config: Any
 
 
-class Deployment(ABC):
+class ServerGroup(ABC):
     """The processes of a server that a run has: one beside a node, or some beside each."""
 
     name: str  # by which nodes are told of it
@@ -154,20 +159,25 @@ class Deployment(ABC):
     def wait(self) -> None:
         """Until they answer, and know each other; MachineError where they do not."""
 
-    @abstractmethod
     def kill(self, node: str) -> None:
         """A crash of those beside a node."""
+        for beside, process in self.processes:
+            if beside == node:
+                process.kill()
 
-    @abstractmethod
     def stop(self) -> None:
-        """End all."""
+        """End all, in reverse; they are told before one is waited for."""
+        for _, process in self.processes:
+            process.terminate()
+        for _, process in reversed(self.processes):
+            process.stop()
 
     @abstractmethod
     def reached_from(self, node: str) -> ServerAt:
         """Where a node reaches what it is to ask, once that answers."""
 
 
-class _One(Deployment):
+class _One(ServerGroup):
     def __init__(self, name: str, node: str, server: "RunningServer"):
         self.name, self._node, self._server = name, node, server
 
@@ -230,7 +240,8 @@ class RunningServer(ABC):
 class ServerProcess:
     """One server: started, killed and started again under one name.
 
-    ``command`` is asked for at every start.  What the program prints goes to the log of that name.  The thread that
+    ``command`` is asked for at every start; ``fixes``: program -> what brings it, where the host has none.  What the
+    program prints goes to the log of that name.  The thread that
     starts it must live as long: to the kernel, that is the parent with which it dies.
     """
 
@@ -243,9 +254,11 @@ class ServerProcess:
         name: str,
         command: Callable[[], Sequence[str]],
         environment: Mapping[str, str] = MappingProxyType({}),
+        fixes: Mapping[str, str] = MappingProxyType({}),
     ):
         self.site, self.host, self.name = site, host, name
-        self._command, self._environment = command, environment
+        self._command, self._environment, self._fixes = command, environment, fixes
+        self._program = ""
         self._agent: Agent | None = None
 
     @property
@@ -278,7 +291,8 @@ class ServerProcess:
         # A shell that becomes the program: standard output is the log, and the process keeps its id.  It looks first
         # where the program is on this machine; on others there may be no such folder.
         command = self._command()
-        folders = f"{quote(str(Path(tool(command[0]) or SBIN).parent))}:$PATH:{SBIN}"
+        self._program = command[0]
+        folders = f"{quote(str(Path(tool(self._program) or SBIN).parent))}:$PATH:{SBIN}"
         words = ["/bin/sh", "-c", f'PATH={folders}; exec "$@" >&2', self.name, *dying_with_us, *command]
         self._agent = self.site.start(self.host, Program(self.name, words, self._environment))
 
@@ -307,6 +321,9 @@ class ServerProcess:
             with suppress(OSError, MachineError):
                 if answers():
                     return
+            if self.exit_code == self.NO_PROGRAM:
+                fix = self._fixes.get(self._program, "install it")
+                raise MachineError(f"{self.host} has no {self._program}", fix)
             if not self.alive:
                 raise MachineError(f"{self.name} has ended (code {self.exit_code}) before it answered", self.see_log)
             if time.monotonic() > until_s:
@@ -328,6 +345,14 @@ def ask_over(site: Site, host: str, port: int, question: bytes, until: bytes) ->
         while until not in content and (part := connection.recv(_PART_BYTES)):
             content += part
     return content
+
+
+def write_secretly(site: Site, node: str, file: Path, text: str) -> None:
+    """Bring a file to a node's host, for its user alone: there may be the run's secret in it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(text)
+    site.put(node, file)
 
 
 def program_of(capability: str) -> str:
