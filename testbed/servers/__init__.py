@@ -14,6 +14,7 @@ SERVERS = {
     "haproxy": "systems.limiting.drivers.haproxy:DRIVER",
     "nginx": "systems.limiting.drivers.nginx:DRIVER",
     "ratelimit": "systems.limiting.drivers.ratelimit:DRIVER",
+    "ratelimit-sentinel": "systems.limiting.drivers.ratelimit_sentinel:DRIVER",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:DRIVER",
     "serf": "testbed.servers.serf:SERVER",
     "zookeeper": "testbed.servers.zookeeper:SERVER",

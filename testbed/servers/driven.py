@@ -35,9 +35,7 @@ class Driven(Server):
         programs = self.driver.programs
         missing = [name for name in programs if tool(name) is None]
         fix = programs[missing[0]] if missing else ""
-        return Capability(
-            f"{self.name} ({', '.join(programs)})", lambda: not missing and tool(next(iter(programs))), fix
-        )
+        return Capability(self.name, lambda: not missing and tool([*programs][-1]), fix)
 
     @property
     def versions(self) -> Mapping[str, str]:
