@@ -14,6 +14,7 @@ SYSTEMS = {
     "leases": "systems.limiting.leases:SYSTEM",
     "throttler": "systems.limiting.throttler:SYSTEM",
     "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
+    "fixed-window": "systems.limiting.fixed_window:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
     "pulsar": "systems.placement.pulsar:SYSTEM",
     "all-pairs": "systems.placement.all_pairs:SYSTEM",

@@ -31,6 +31,7 @@ OURS = ("systems", "harness", "testbed", "studies")  # what an edited module is 
 TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/centralised.py": ("centralised",),
     f"{LIMITERS}/static_split.py": ("static-split",),
+    f"{LIMITERS}/fixed_window.py": ("fixed-window",),
     f"{LIMITERS}/counter_node.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_queue_literal.py": QUEUES,

@@ -74,6 +74,12 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
             *_variants(_STRICT, {}, {"learning": "lease"}, {"share": "fair"}, {"spare": False}, steps=False),
         ]
     ),
+    "fixed-window": tuple(
+        _variants(
+            {**_LIMIT, "capacity": 3},
+            {}, {"cache": True}, {"on_failure": "closed", "cache": True}, {"timeout": "300ms"},
+        )
+    ),
     "redis-gcra": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
     "throttler": tuple(
         [
