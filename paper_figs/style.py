@@ -50,6 +50,7 @@ STYLES = {
     "throttler": Style("throttler", "#CC79A7", "h", "-"),
     "redis-gcra": Style("Redis", "#D55E00", "^", "-"),
     "fixed-window": Style("fixed window", "#56B4E9", ">", "-."),
+    "overwrite": Style("overwrite", "#332288", "*", "--"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
     "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
     "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),

@@ -15,6 +15,7 @@ SYSTEMS = {
     "throttler": "systems.limiting.throttler:SYSTEM",
     "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
     "fixed-window": "systems.limiting.fixed_window:SYSTEM",
+    "overwrite": "systems.limiting.overwrite:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
     "pulsar": "systems.placement.pulsar:SYSTEM",
     "all-pairs": "systems.placement.all_pairs:SYSTEM",

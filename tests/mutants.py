@@ -32,6 +32,7 @@ TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/centralised.py": ("centralised",),
     f"{LIMITERS}/static_split.py": ("static-split",),
     f"{LIMITERS}/fixed_window.py": ("fixed-window",),
+    f"{LIMITERS}/overwrite.py": ("overwrite",),
     f"{LIMITERS}/counter_node.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_queue_literal.py": QUEUES,

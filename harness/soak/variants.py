@@ -80,6 +80,7 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
             {}, {"cache": True}, {"on_failure": "closed", "cache": True}, {"timeout": "300ms"},
         )
     ),
+    "overwrite": tuple(_variants({**_LIMIT, "capacity": 6, "rate": "2"}, {}, {"counter": "all"}, {"capacity": 2})),
     "redis-gcra": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
     "throttler": tuple(
         [
