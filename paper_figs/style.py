@@ -51,6 +51,7 @@ STYLES = {
     "redis-gcra": Style("Redis", "#D55E00", "^", "-"),
     "fixed-window": Style("fixed window", "#56B4E9", ">", "-."),
     "overwrite": Style("overwrite", "#332288", "*", "--"),
+    "owner-global": Style("owner, global", "#117733", "d", "-"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
     "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
     "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),

@@ -16,6 +16,7 @@ SYSTEMS = {
     "redis-gcra": "systems.limiting.redis_gcra:SYSTEM",
     "fixed-window": "systems.limiting.fixed_window:SYSTEM",
     "overwrite": "systems.limiting.overwrite:SYSTEM",
+    "owner-global": "systems.limiting.owner_global:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",
     "pulsar": "systems.placement.pulsar:SYSTEM",
     "all-pairs": "systems.placement.all_pairs:SYSTEM",
