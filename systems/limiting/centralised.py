@@ -233,7 +233,8 @@ def answered_or_alone(history: RunHistory, teller: Callable[[RunHistory], Told] 
                 continue
             waited_ns = step.at_ns - came_ns[effect.request_id][0]
             if effect.unanswered:
-                wrong = effect.verdict is not alone or waited_ns + history.clocks_apart_ns < wait_ns
+                wrong = effect.verdict is not alone or effect.request_id in heard
+                wrong = wrong or waited_ns + history.clocks_apart_ns < wait_ns
             else:
                 wrong = effect.verdict is not heard.get(effect.request_id)
             if wrong or step.true_ns - came_ns[effect.request_id][1] > wait_ns + history.clocks_apart_ns:

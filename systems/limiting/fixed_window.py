@@ -241,23 +241,27 @@ def _counted(history: RunHistory) -> Violation | None:
 
 
 def _teller(history: RunHistory) -> Callable[[Step], Iterator[tuple[int, Verdict]]]:
-    """What the store told of, or the cache held: the verdict on a request."""
+    """What the store told of in time, or the cache held: the verdict on a request."""
     server, limit = _server(history), config_limit(history)
-    windows: dict[int, Key] = {}
-    over: set[tuple[str, Key]] = set()
+    windows: dict[int, Key] = {}  # of the requests that are still open
+    held: dict[str, set[Key]] = {}  # node -> who is above c in the window of its last request
 
     def told(step: Step) -> Iterator[tuple[int, Verdict]]:
         match step.event:
             case Start():
-                over.difference_update([held for held in over if held[0] == step.node])
+                held.pop(step.node, None)
             case Arrival(request) if step.node != server:
-                windows[request.id] = request.user, window_of(limit, step.at_ns)
-                if history.config.cache and (step.node, windows[request.id]) in over:
+                key = windows[request.id] = request.user, window_of(limit, step.at_ns)
+                held[step.node] = {other for other in held.get(step.node, ()) if other[1] == key[1]}
+                if history.config.cache and key in held[step.node]:
                     yield request.id, Verdict.REJECT
             case Delivery(_, Total(request_id, count)) if request_id in windows:
                 if count > limit.capacity:
-                    over.add((step.node, windows[request_id]))
+                    held.setdefault(step.node, set()).add(windows[request_id])
                 yield request_id, Verdict.ADMIT if count <= limit.capacity else Verdict.REJECT
+        for effect in step.effects:
+            if isinstance(effect, Decide):
+                windows.pop(effect.request_id, None)
 
     return told
 

@@ -207,16 +207,22 @@ def period_of(capacity: int, rate: str) -> int:
     return int(period_ms)
 
 
+def expire_of(config: Config, period_ms: int) -> int:
+    """How long the table keeps what nobody touches, in milliseconds; SpecError where that is less than two periods."""
+    if not config.expire:
+        return max(SHORTEST_EXPIRE_MS, 2 * period_ms)
+    expire_ms = span_ns("overwrite", "expire", config.expire) // MILLISECOND_NS
+    if expire_ms < 2 * period_ms:
+        fix = f"give at least two periods, {2 * period_ms}ms, or counts are forgotten that still weigh"
+        raise SpecError(f"overwrite: expire = {config.expire!r}", fix)
+    return expire_ms
+
+
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     """A node on each host, each a peer of all others.  SpecError on options that make no sense."""
     period_ms = period_of(config.capacity, config.rate)
     counts_all = choice("overwrite", "counter", config.counter, COUNTERS) == "all"
-    expire_ms = max(SHORTEST_EXPIRE_MS, 2 * period_ms)
-    if config.expire:
-        expire_ms = span_ns("overwrite", "expire", config.expire) // MILLISECOND_NS
-    if expire_ms < 2 * period_ms:
-        fix = f"give at least two periods, {2 * period_ms}ms, or counts are forgotten that still weigh"
-        raise SpecError(f"overwrite: expire = {config.expire!r}", fix)
+    expire_ms = expire_of(config, period_ms)
     peers = {name: [other for other in names if other != name] for name in names}
     return {name: TableNode(name, peers[name], config.capacity, period_ms, expire_ms, counts_all) for name in names}
 
@@ -251,6 +257,68 @@ def _in_vain(history: RunHistory) -> Violation | None:
     return rejected_in_vain(history, all_asked=history.config.counter == "all")
 
 
+Known = tuple[int, int, int, int]  # of a user: begun and touched, in ms, counts of this period and the one before
+
+
+def _weighed(known: Known, now_ms: int, period_ms: int) -> int:
+    """The counter as what is left of a period, in fractions."""
+    begun_ms, _, count, before = known
+    left = 1 - Fraction(now_ms - begun_ms, period_ms)
+    if left >= 0:
+        return before if count == 0 and before <= 1 else int(count + before * left)
+    if left < -1:
+        return 0
+    return count if count <= 1 else int(count * (1 + left))
+
+
+def _counted(known: Known, cost: int, now_ms: int, period_ms: int) -> Known:
+    """What is known once ``cost`` more is counted."""
+    begun_ms, _, count, before = known
+    match (now_ms - begun_ms) // period_ms:
+        case 0:
+            return begun_ms, now_ms, count + cost, before
+        case 1:
+            return even(begun_ms + period_ms), now_ms, cost, count
+    return even(now_ms), now_ms, cost, 0
+
+
+def _by_its_table(history: RunHistory) -> Violation | None:
+    """A node decides by what it last heard or counted of a user, exactly, and that is what it tells."""
+    config, capacity = history.config, history.config.capacity
+    period_ms = period_of(capacity, config.rate)
+    expire_ms, tables = expire_of(config, period_ms), dict[str, dict[str, Known]]()
+    for step in history.steps:
+        now_ms = step.at_ns // MILLISECOND_NS
+        table = tables.setdefault(step.node, {})
+        match step.event:
+            case Start(snapshot):
+                table.clear()
+                for user, begun_ms, count, before in snapshot.rows if isinstance(snapshot, StickTable) else ():
+                    table[user] = begun_ms, now_ms, count, before
+            case Delivery(_, TableEntry(user, age_ms, count, before)):
+                table[user] = even(now_ms - age_ms), now_ms, count, before
+            case Arrival(request):
+                begun_ms, touched_ms, count, before = table.get(request.user, (0, now_ms - expire_ms, 0, 0))
+                if now_ms - touched_ms >= expire_ms:
+                    begun_ms, count, before = even(now_ms), 0, 0
+                known = min(begun_ms, even(now_ms)), now_ms, count, before
+                more = _counted(known, request.cost, now_ms, period_ms)
+                if config.counter == "all":
+                    known = more
+                    admitted = _weighed(known, now_ms, period_ms) <= capacity
+                else:
+                    admitted = _weighed(known, now_ms, period_ms) + request.cost <= capacity
+                    known = more if admitted else known
+                table[request.user] = known
+                told = TableEntry(request.user, now_ms - known[0], known[2], known[3])
+                verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
+                said = [effect.message for effect in step.effects if isinstance(effect, Send)]
+                if verdict not in step.effects or any(message != told for message in said):
+                    what = f"does not {verdict.verdict.value} {request.user} {request.cost} and tell {told}"
+                    return Violation(step.true_ns, step.node, what)
+    return None
+
+
 def _told_at_once(history: RunHistory) -> Violation | None:
     """Every request makes its node tell all others of its user, once."""
     for step in history.steps:
@@ -273,6 +341,7 @@ SYSTEM = System(
     invariants=(
         Invariant("no more than a counter's bound, alone", _alone),
         Invariant("no rejection below capacity", _in_vain),
+        Invariant("decides by its table", _by_its_table),
         Invariant("tells all at once", _told_at_once),
     ),
 )
