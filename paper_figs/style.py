@@ -49,6 +49,7 @@ STYLES = {
     "leases": Style("leases", "#661100", "p", "--"),
     "throttler": Style("throttler", "#CC79A7", "h", "-"),
     "redis-gcra": Style("Redis", "#D55E00", "^", "-"),
+    "bucket4j": Style("Bucket4j on Hazelcast", "#882255", "p", "-"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
     "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
     "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),

@@ -15,6 +15,7 @@ SYSTEMS = {
     "throttler": "systems.limiting.throttler:SYSTEM",
     "nginx": "systems.limiting.drivers.nginx:SYSTEM",
     "ratelimit": "systems.limiting.drivers.ratelimit:SYSTEM",
+    "bucket4j": "systems.limiting.drivers.bucket4j:SYSTEM",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:SYSTEM",
     "haproxy": "systems.limiting.drivers.haproxy:SYSTEM",
     "centralised-throttler": "systems.limiting.centralised_throttler:SYSTEM",

@@ -75,6 +75,7 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
         ]
     ),
     "redis-gcra": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
+    "bucket4j": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
     "throttler": tuple(
         [
             *_variants(
