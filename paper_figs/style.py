@@ -52,6 +52,7 @@ STYLES = {
     "fixed-window": Style("fixed window", "#56B4E9", ">", "-."),
     "overwrite": Style("overwrite", "#332288", "*", "--"),
     "owner-global": Style("owner, global", "#117733", "d", "-"),
+    "bucket4j": Style("Bucket4j on Hazelcast", "#882255", "p", "-"),
     "centralised-throttler": Style("centralised throttler", "#882255", "<", "-."),
     "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
     "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),

@@ -16,6 +16,7 @@ SYSTEMS = {
     "nginx": "systems.limiting.drivers.nginx:SYSTEM",
     "ratelimit": "systems.limiting.drivers.ratelimit:SYSTEM",
     "ratelimit-sentinel": "systems.limiting.drivers.ratelimit_sentinel:SYSTEM",
+    "bucket4j": "systems.limiting.drivers.bucket4j:SYSTEM",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:SYSTEM",
     "haproxy": "systems.limiting.drivers.haproxy:SYSTEM",
     "fixed-window": "systems.limiting.fixed_window:SYSTEM",

@@ -11,6 +11,7 @@ from core.errors import SpecError
 from systems.api import System
 
 SERVERS = {
+    "bucket4j": "systems.limiting.drivers.bucket4j:DRIVER",
     "haproxy": "systems.limiting.drivers.haproxy:DRIVER",
     "nginx": "systems.limiting.drivers.nginx:DRIVER",
     "ratelimit": "systems.limiting.drivers.ratelimit:DRIVER",
@@ -20,7 +21,10 @@ SERVERS = {
     "zookeeper": "testbed.servers.zookeeper:SERVER",
 }
 
-BUILT = {"ratelimit": "testbed.servers.ratelimit.build:BINARY"}
+BUILT = {
+    "bucket4j-member": "testbed.servers.bucket4j.build:BINARY",
+    "ratelimit": "testbed.servers.ratelimit.build:BINARY",
+}
 
 
 def refuse_servers(system: System, testbed: str) -> None:
