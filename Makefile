@@ -101,5 +101,5 @@ clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java, .go, .brokerd, .ratelimit, .erlang)
-	rm -rf .venv .java .java.partial .go .go.partial .brokerd .ratelimit .erlang
+distclean: clean ## and the environment (.venv, .java, .go, .brokerd, .bucket4j, .ratelimit, .erlang)
+	rm -rf .venv .java .java.partial .go .go.partial .brokerd .bucket4j .ratelimit .erlang

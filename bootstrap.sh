@@ -148,6 +148,7 @@ make_live() {
     go_is_ready || make_go || say "no Go, or an old one: live brokers or ratelimit cannot be built"
     make_program testbed.brokers.brokerd.build brokerd
     make_program testbed.servers.ratelimit.build ratelimit
+    make_bucket4j
 }
 
 # The rest of what a machine has that is for nothing but Ratebed: the one of `vagrant up`, an image.
@@ -221,6 +222,12 @@ make_go() {
 make_program() {
     local said
     said=$(.venv/bin/python -m "$1" 2>&1) || say "no $2: $(tail -n 1 <<<"$said")"
+}
+
+# The limiter bucket4j: our few lines of Java, and the jars that testbed/servers/bucket4j/jars.sha256 lists.
+make_bucket4j() {
+    install_missing javac default-jdk-headless  mvn maven
+    make_program testbed.servers.bucket4j.build bucket4j-member # in seven minutes at most
 }
 
 # --- in order, one at a time ------------------------------------------------------------------------

@@ -29,6 +29,7 @@ _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "ha
 _DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
+_JAVA = (".java", ".options", ".properties", ".sha256", "pom.xml")
 _NAME = re.compile(rf"({'|'.join(_OURS)})(\.\w+)+(:\w+)?")
 _BY_SPEC = {"virtual", "live", "plane", "stand_in", "servers"}  # options whose text counts for some specs only
 
@@ -162,7 +163,7 @@ def _read(source: bytes, module: str) -> _Source:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _NAME.fullmatch(node.value):
                 names.add(node.value)
-            elif node.value.endswith(_DATA) and "\n" not in node.value and "*" not in node.value:
+            elif node.value.endswith((*_DATA, *_JAVA)) and "\n" not in node.value and "*" not in node.value:
                 data.add(node.value)
         elif not (isinstance(node, ast.keyword) and node.arg in _BY_SPEC):
             waiting += ast.iter_child_nodes(node)

@@ -116,6 +116,7 @@ CANARIES = [
     ("docstrings", "core/a.py", '"""A."""\ndef public(): ...'),
     ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    x = 1'),
     ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    """B."""\n    def method(self): ...'),
+    ("docstrings", "core/a.py", '"""A."""\nclass Public(B):\n    """See ``B``, nearly."""\n    def method(self): ...'),
     ("docstrings", "core/a.py", '"""TODO."""'),
     ("docstrings", "tests/test_a.py", '"""todo"""'),
     ("docstrings", "core/a.py", '""""""'),
@@ -143,6 +144,11 @@ CANARIES = [
 @pytest.mark.parametrize(("name", "path", "text"), CANARIES)
 def test_a_canary_offends(name: str, path: str, text: str) -> None:
     assert RULES[name](Source(path, text))
+
+
+def test_methods_may_be_described_where_their_class_says() -> None:
+    source = Source("core/a.py", '"""A."""\nclass Public(B):\n    """See ``B``."""\n    def method(self): ...')
+    assert not RULES["docstrings"](source)
 
 
 def test_a_class_name_with_two_meanings_offends() -> None:

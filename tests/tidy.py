@@ -258,8 +258,13 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _documented(node: Documented) -> Iterator[Documented]:
-    """The module, its public functions and classes, and their public methods."""
+    """The module, its public functions and classes, and their public methods.
+
+    Of a class that says no more than "See ``Driver``.", methods are described there.
+    """
     yield node
+    if isinstance(node, ast.ClassDef) and re.fullmatch(r"See ``\w+``\.", ast.get_docstring(node) or ""):
+        return
     for child in node.body:
         if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
             yield from _documented(child)

@@ -11,15 +11,20 @@ from core.errors import SpecError
 from systems.api import System
 
 SERVERS = {
+    "bucket4j": "systems.limiting.drivers.bucket4j:DRIVER",
     "haproxy": "systems.limiting.drivers.haproxy:DRIVER",
     "nginx": "systems.limiting.drivers.nginx:DRIVER",
     "ratelimit": "systems.limiting.drivers.ratelimit:DRIVER",
+    "ratelimit-sentinel": "systems.limiting.drivers.ratelimit_sentinel:DRIVER",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:DRIVER",
     "serf": "testbed.servers.serf:SERVER",
     "zookeeper": "testbed.servers.zookeeper:SERVER",
 }
 
-BUILT = {"ratelimit": "testbed.servers.ratelimit.build:BINARY"}
+BUILT = {
+    "bucket4j-member": "testbed.servers.bucket4j.build:BINARY",
+    "ratelimit": "testbed.servers.ratelimit.build:BINARY",
+}
 
 
 def refuse_servers(system: System, testbed: str) -> None:

@@ -64,17 +64,20 @@ def check_errors(driver: Driver) -> None:
 
 
 class _Mistold(Driver):
-    """A driver whose first node has wrong addresses of all others."""
+    """A driver whose nodes have wrong addresses of all others: where one is told right, it may introduce itself."""
 
     def __init__(self, driver: Driver):
         self._driver = driver
         self.key, self.programs, self.config, self.wire = driver.key, driver.programs, driver.config, driver.wire
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
-        first, *others = cluster.nodes
-        seen = replace(cluster, addresses={first: cluster.addresses[first], **dict.fromkeys(others, NOBODY)})
-        right, wrong = (self._driver.servers(each, quota, config) for each in (cluster, seen))
-        return [two if one.node == first else one for one, two in zip(right, wrong, strict=True)]
+        nobody = dict.fromkeys(cluster.nodes, NOBODY)
+        alone = {
+            node: self._driver.servers(replace(cluster, addresses={**nobody, node: address}), quota, config)
+            for node, address in cluster.addresses.items()
+        }
+        right = self._driver.servers(cluster, quota, config)
+        return [alone[process.node][place] for place, process in enumerate(right)]
 
     def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
         return self._driver.entry(cluster, node, quota, config)
@@ -185,9 +188,8 @@ class _Trial:
                 sock.sendall(content)
                 return read(sock)
 
-            if self.driver.wire == "resp":
-                for greeting in at.greeting:
-                    ask(greeting)
+            for greeting in at.greeting:
+                ask(greeting)
             yield ask
 
     def _connected(self, at: ServerAt, host: str) -> socket.socket:

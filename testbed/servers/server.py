@@ -291,9 +291,9 @@ class ServerProcess:
         # A shell that becomes the program: standard output is the log, and the process keeps its id.  It looks first
         # where the program is on this machine; on others there may be no such folder.
         command = self._command()
-        self._program = command[0]
-        folders = f"{quote(str(Path(tool(self._program) or SBIN).parent))}:$PATH:{SBIN}"
-        words = ["/bin/sh", "-c", f'PATH={folders}; exec "$@" >&2', self.name, *dying_with_us, *command]
+        self._program, here = command[0], tool(command[0])
+        first = f"{quote(str(Path(here).parent))}:" if here else ""
+        words = ["/bin/sh", "-c", f'PATH={first}$PATH:{SBIN}; exec "$@" >&2', self.name, *dying_with_us, *command]
         self._agent = self.site.start(self.host, Program(self.name, words, self._environment))
 
     def terminate(self) -> None:

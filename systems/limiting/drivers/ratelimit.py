@@ -12,6 +12,7 @@ from systems.limiting import deployed
 from systems.limiting.deployed import LOOPBACK, Cluster, Driver, Entry, Process, Quota, http
 from systems.limiting.drivers import redis_server
 
+NAME = "ratelimit"
 DAY = 24 * 3600
 UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY, "month": 30 * DAY, "year": 365 * DAY}
 PORTS = {"PORT": 8080, "GRPC_PORT": 8081, "DEBUG_PORT": 6070}  # it listens at all three
@@ -19,7 +20,7 @@ SETTINGS = {
     **dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), LOOPBACK),
     **dict.fromkeys(("USE_STATSD", "RUNTIME_WATCH_ROOT"), "false"),
     **dict.fromkeys(("DISABLE_STATS", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"), "true"),
-    **{"RUNTIME_SUBDIRECTORY": "ratelimit", "REDIS_SOCKET_TYPE": "tcp"},
+    **{"RUNTIME_SUBDIRECTORY": NAME, "REDIS_SOCKET_TYPE": "tcp"},
 }
 LIMITS = "domain: d\ndescriptors:\n- key: u\n  rate_limit: {{unit: {unit}, requests_per_unit: {count}}}\n"
 CODES = {200: "OK", 429: "OVER_LIMIT"}
@@ -37,9 +38,9 @@ class Config(deployed.DeployedConfig):
 class Ratelimit(Driver):
     """See ``Driver``."""
 
-    key, summary, config = "ratelimit", "envoyproxy/ratelimit beside each node, with one Redis", Config
-    programs = redis_server.PROGRAMS | {"ratelimit": "make live (or python -m testbed.servers.ratelimit.build)"}
-    versions = redis_server.VERSIONS | {"ratelimit": "github.com/envoyproxy/ratelimit"}
+    key, summary, config = NAME, "envoyproxy/ratelimit beside each node, with one Redis", Config
+    programs = redis_server.PROGRAMS | {NAME: "make live (or python -m testbed.servers.ratelimit.build)"}
+    versions = redis_server.VERSIONS | {NAME: "github.com/envoyproxy/ratelimit"}
     contract = "fixed-window"
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
@@ -49,19 +50,19 @@ class Ratelimit(Driver):
         return [redis_server.redis(cluster), *(self._service(cluster, node, quota, config) for node in cluster.nodes)]
 
     def _service(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
-        ports = {name: cluster.port_of(node, self.key, usual) for name, usual in PORTS.items()}
+        ports = {name: cluster.port_of(node, NAME, usual) for name, usual in PORTS.items()}
         environment = SETTINGS | {name: str(port) for name, port in ports.items()}
-        environment["RUNTIME_ROOT"] = cluster.folder_of(node, self.key)
+        environment["RUNTIME_ROOT"] = cluster.folder_of(node, NAME)
         environment["LOCAL_CACHE_SIZE_IN_BYTES"] = str(2**20 if config.cache else 0)
         environment["REDIS_URL"] = cluster.at(cluster.main, "redis", redis_server.PORT)
         environment["REDIS_AUTH"], environment["REDIS_POOL_SIZE"] = cluster.secret, str(config.pool)
         limits = LIMITS.format(unit=deployed.whole(self.key, quota, UNITS), count=quota.count)
-        files, question = {"ratelimit/config/limits.yaml": limits}, http("/healthcheck")
-        return Process(node, self.key, (self.key,), ports["PORT"], question, HEALTHY, files, environment)
+        files, question = {f"{NAME}/config/limits.yaml": limits}, http("/healthcheck")
+        return Process(node, NAME, (NAME,), ports["PORT"], question, HEALTHY, files, environment)
 
     def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
         greeting = tuple(self.ask(f"ratebed:{node}:{i}", 1, quota, config) for i in range(config.pool))
-        return Entry(LOOPBACK, cluster.port_of(node, self.key, PORTS["PORT"]), greeting)
+        return Entry(LOOPBACK, cluster.port_of(node, NAME, PORTS["PORT"]), greeting)
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
         silent = [name for name, said in answers.items() if redis_server.PONG not in said and HEALTHY not in said]

@@ -18,7 +18,7 @@ from testbed.topologies.topology import mesh
 from tests.studies.limiting.given import run_requests_live
 
 NAMES = ["n1", "n2", "n3"]
-CRASH_NS = 500 * MILLISECOND_NS
+CRASH_NS, EVERY_NS = 500 * MILLISECOND_NS, 50 * MILLISECOND_NS
 
 
 def on_paper(*names: str) -> Cluster:
@@ -48,13 +48,15 @@ class Told:
     decision: str
 
 
-def around_a_crash(key: str, folder: Path, crashed: str, users: Sequence[str], **options: Any) -> list[Told]:
-    """Requests at n1 every 50 ms for 1 s; after half of it the servers beside ``crashed`` are killed."""
+def around_a_crash(
+    key: str, folder: Path, crashed: str, users: Sequence[str], seconds: int = 1, **options: Any
+) -> list[Told]:
+    """Requests at n1 every 50 ms, of one user after another; at ``CRASH_NS`` servers beside ``crashed`` are killed."""
     system, topology = load_system(key), mesh("three", NAMES, 0)
-    load = [Request(i, users[i % len(users)], i * 50 * MILLISECOND_NS) for i in range(20)]
+    load = [Request(i, users[i % len(users)], i * EVERY_NS) for i in range(seconds * SECOND_NS // EVERY_NS)]
     with LocalSite(topology, folder, folder) as site:
         journal = run_requests_live(
-            site, system, system.config(**options), topology, {"n1": load}, SECOND_NS, 1,
+            site, system, system.config(**options), topology, {"n1": load}, seconds * SECOND_NS, 1,
             (ServerCrash(CRASH_NS, crashed),), drain_ns=SECOND_NS,
         )  # fmt: skip
     assert not of_folder(folder)
