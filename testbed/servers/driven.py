@@ -20,8 +20,8 @@ START_S = 20.0  # five virtual machines of Java start at once, on few cores
 class Driven(Server):
     """What a system's ``DRIVER`` says."""
 
-    def __init__(self, driver: Driver):
-        self.driver, self.name = driver, driver.key
+    def __init__(self, driver: Driver, start_s: float = START_S):
+        self.driver, self.name, self.start_s = driver, driver.key, start_s
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -41,18 +41,18 @@ class Driven(Server):
 
     def deploy(self, site: Site, placing: Placing) -> ServerGroup:
         """See ``Server``."""
-        return _Processes(self.driver, site, placing)
+        return _Processes(self.driver, site, placing, self.start_s)
 
 
 class _Processes(ServerGroup):
     """They keep their ports and folders; what they are told is written anew at each start."""
 
-    def __init__(self, driver: Driver, site: Site, placing: Placing):
-        self.name, self._driver, self._site, self._config = driver.key, driver, site, placing.config
+    def __init__(self, driver: Driver, site: Site, placing: Placing, start_s: float):
+        self.name, self._driver, self._site, self._start_s = driver.key, driver, site, start_s
         self._ports, self._down = dict[tuple[str, str, int], int](), set[str]()  # nodes whose processes were killed
         addresses = {node: site.address(node) for node in placing.nodes}
         self._cluster = Cluster(addresses, placing.main, placing.secret, self._port, self._folder)
-        self._quota = quota_of(placing.config)
+        self._config, self._quota = placing.config, quota_of(placing.config)
         told = driver.servers(self._cluster, self._quota, self._config)
         self._running = [(process, self._made(process)) for process in told]
 
@@ -70,11 +70,11 @@ class _Processes(ServerGroup):
                     write_secretly(self._site, process.node, self._site.folder / running.name / name, text)
                 running.start()
             for process, running in pairs:
-                running.wait_for(lambda of=process: of.until in self._answer(of), START_S)  # type: ignore[misc]
+                running.wait_for(lambda: process.until in self._answer(process), self._start_s)  # noqa: B023
 
     def wait(self) -> None:
         """Until the driver calls them ready.  While some are down, there is no more to be had than answers."""
-        until_s = time.monotonic() + START_S
+        until_s = time.monotonic() + self._start_s
         while not self._down and (missing := self._driver.ready(self._cluster, dict(self._answers()))):
             if time.monotonic() > until_s:
                 raise MachineError(f"{self.name} is not ready: {missing}", f"see {self._site.folder}/logs")

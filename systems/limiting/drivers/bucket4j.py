@@ -13,6 +13,7 @@ from urllib.parse import quote
 from core.errors import SpecError
 from systems.limiting import deployed
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota
+from systems.parts.options import span_ns
 
 HTTP, GRID = 8080, 5701  # ports; 5701 is Hazelcast's own
 MOST_BACKUPS, FASTEST_RPS = 6, 10**9  # Hazelcast's; Bucket4j's: a token a nanosecond
@@ -48,7 +49,7 @@ class Bucket4j(Driver):
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
         members = [cluster.at(node, self.key, GRID) for node in cluster.nodes]
-        rate, timeout_ms = quota.count / quota.period, -(-deployed.timeout_ns(config) // 10**6)
+        rate, timeout_ms = quota.count / quota.period, -(-span_ns(self.key, "timeout", config.timeout) // 10**6)
         limit = str(quota.count), str(rate.numerator), str(rate.denominator * 10**9), str(timeout_ms)
         told = {"secret": cluster.secret, "members": members, "backups": config.backups}
         return [self._member(cluster, node, told, limit) for node in cluster.nodes]
@@ -56,8 +57,7 @@ class Bucket4j(Driver):
     def _member(self, cluster: Cluster, node: str, told: Mapping[str, Any], limit: tuple[str, ...]) -> Process:
         grid, port = cluster.port_of(node, self.key, GRID), cluster.port_of(node, self.key, HTTP)
         settings = SETTINGS.format(**told, address=cluster.addresses[node], port=grid)
-        file = f"{cluster.folder_of(node, self.key)}/hazelcast.yaml"
-        command = ("bucket4j-member", "Member", file, str(port), *limit)
+        command = "bucket4j-member", "Member", f"{cluster.folder_of(node, self.key)}/hazelcast.yaml", str(port), *limit
         return Process(node, self.key, command, port, deployed.http("/status"), b"}", {"hazelcast.yaml": settings})
 
     def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
@@ -66,11 +66,8 @@ class Bucket4j(Driver):
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
         wanted = f'{{"members": {len(cluster.nodes)}, "settled": true}}'
-        for node in cluster.nodes:
-            said = answers[f"{node}/{self.key}"].rpartition(b"\n")[2].decode(errors="replace")
-            if said != wanted:
-                return f"{node} says {said[:60]!r}, and not {wanted}"
-        return ""
+        said = {name: answer.rpartition(b"\n")[2].decode(errors="replace") for name, answer in answers.items()}
+        return next((f"{name} says {its[:60]!r}, and not {wanted}" for name, its in said.items() if its != wanted), "")
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
         return deployed.http(f"/?u={quote(user, safe='', errors='surrogatepass')}&n={cost}")

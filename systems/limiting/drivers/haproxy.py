@@ -14,12 +14,9 @@ from core.errors import SpecError
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
 from systems.parts.options import choice
 
-COUNTERS = {  # what is counted -> what is stored and fetched, and the rules in their order
-    "admitted": ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n"),
-    "all": ("http_req_rate", "http_req_rate", ""),
-}
+ADMITTED = ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n")  # stored, fetched, done for each
+COUNTERS = {"admitted": ADMITTED, "all": ("http_req_rate", "http_req_rate", "")}
 HTTP, PEERS, STATS = 8080, 10_000, 9_999  # ports
-LEAST_EXPIRY_S = 10  # of an entry that nobody touches; at least two periods
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,7 @@ class HAProxy(Driver):
     """See ``Driver``."""
 
     key, summary, config = "haproxy", "stick tables that overwrite each other", Config
-    programs, versions = {"haproxy": "apt-get install haproxy"}, {"haproxy": "-v"}
-    contract = "sliding-window"
+    programs, versions, contract = {"haproxy": "apt-get install haproxy"}, {"haproxy": "-v"}, "sliding-window"
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         choice(self.key, "counter", config.counter, COUNTERS)
@@ -48,7 +44,7 @@ class HAProxy(Driver):
     def _process(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
         (kept, rate, rule), ms = COUNTERS[config.counter], int(quota.period * 1000)
         kept = kept.replace("_rate", f"_rate({ms})")
-        expiry_s = max(LEAST_EXPIRY_S, -(-2 * ms // 1000))
+        expiry_s = max(10, -(-2 * ms // 1000))  # of an entry that nobody touches: two periods at least
         operator = "ge" if config.counter == "admitted" else "gt"  # the request itself is counted before it is asked
         peers = "".join(f"  peer {each} {cluster.at(each, self.key, PEERS)}\n" for each in cluster.nodes)
         stats, port = cluster.port_of(node, self.key, STATS), cluster.port_of(node, self.key, HTTP)
@@ -68,11 +64,9 @@ class HAProxy(Driver):
         return Entry(LOOPBACK, cluster.port_of(node, self.key, HTTP), (http("/?u=ratebed:warm"),) * 4)
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
-        for node in cluster.nodes:
-            seen = answers[f"{node}/{self.key}"].count(b"state=EST")
-            if seen < len(cluster.nodes) - 1:
-                return f"{node} is connected to {seen} of {len(cluster.nodes) - 1} peers"
-        return ""
+        seen = {node: answers[f"{node}/{self.key}"].count(b"state=EST") for node in cluster.nodes}
+        alone, others = min(seen, key=lambda node: seen[node]), len(seen) - 1
+        return f"{alone} is connected to {seen[alone]} of {others} peers" if seen[alone] < others else ""
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
         return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")

@@ -13,22 +13,14 @@ from urllib.parse import quote
 from core.errors import SpecError
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
 
-PORT = 8080
-TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")  # folders, made at its start, used or not
+PORT, TEMPORARY = 8080, ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")  # folders, made at its start, used or not
 SETTINGS = """daemon off; master_process off;  # a master that is killed leaves its workers behind
-user root root; pid "{folder}/pid"; error_log stderr error;
-events {{ worker_connections 1024; }}
-http {{
-  access_log off; keepalive_timeout 1h; keepalive_requests 1000000000; {temporary}
+user root root; pid "{folder}/pid"; error_log stderr error; events {{ worker_connections 1024; }}
+http {{ access_log off; keepalive_timeout 1h; keepalive_requests 1000000000; {temporary}
   limit_req_zone $arg_u zone=users:10m rate={rate};
-  server {{
-    listen 127.0.0.1:{port}; root "{folder}";
-    location = /health {{ return 200 healthy; }}
+  server {{ listen 127.0.0.1:{port}; root "{folder}"; location = /health {{ return 200 healthy; }}
     location / {{  # an answer by return would come before the limit
-      limit_req zone=users{burst}; limit_req_status 429; limit_req_log_level info; try_files /admitted =404;
-    }}
-  }}
-}}
+      limit_req zone=users{burst}; limit_req_status 429; limit_req_log_level info; try_files /admitted =404; }} }} }}
 """
 
 
@@ -40,10 +32,8 @@ class Config(DeployedConfig):
 def share(quota: Quota, node_count: int) -> tuple[int, str]:
     """A node's N / n, and its rate as nginx takes it; SpecError where it cannot say these exactly."""
     count, rate = Fraction(quota.count, node_count), quota.count / quota.period / node_count
-    if count.denominator == 1 and rate.denominator == 1:
-        return int(count), f"{rate}r/s"
-    if count.denominator == 1 and (20 * rate).denominator == 1:  # so many threes a minute
-        return int(count), f"{60 * rate}r/m"
+    if count.denominator == (20 * rate).denominator == 1:  # so many threes a minute
+        return int(count), f"{rate}r/s" if rate.denominator == 1 else f"{60 * rate}r/m"
     nearest = max(1, round(count)) * node_count, Fraction(max(1, round(20 * rate)) * node_count, 20)
     what = f"nginx cannot say {quota} at {node_count} nodes: each has an n-th, so many a second or threes a minute"
     raise SpecError(what, f"the nearest that it can: capacity = {nearest[0]}, rate = {nearest[1]}")
@@ -83,9 +73,7 @@ class Nginx(Driver):
         return http(f"/?u=-{quote(user, safe='', errors='surrogatepass')}")  # what is empty it would not count
 
     def verdict(self, answer: Any) -> bool | None:
-        if answer.status == 200 and answer.body == b"yes":
-            return True
-        return False if answer.status == 429 else None
+        return True if answer == (200, b"yes") else False if answer.status == 429 else None
 
 
 DRIVER = Nginx()

@@ -12,25 +12,20 @@ from systems.limiting import deployed
 from systems.limiting.deployed import LOOPBACK, Cluster, Driver, Entry, Process, Quota, http
 from systems.limiting.drivers import redis_server
 
-NAME = "ratelimit"
-DAY = 24 * 3600
-UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY, "month": 30 * DAY, "year": 365 * DAY}
+NAME, HEALTHY, CODES = "ratelimit", b"HTTP/1.1 200 OK", {200: "OK", 429: "OVER_LIMIT"}
+UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800, "month": 2592000, "year": 31536000}
 PORTS = {"PORT": 8080, "GRPC_PORT": 8081, "DEBUG_PORT": 6070}  # it listens at all three
-SETTINGS = {
-    **dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), LOOPBACK),
-    **dict.fromkeys(("USE_STATSD", "RUNTIME_WATCH_ROOT"), "false"),
-    **dict.fromkeys(("DISABLE_STATS", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"), "true"),
-    **{"RUNTIME_SUBDIRECTORY": NAME, "REDIS_SOCKET_TYPE": "tcp"},
-}
+SETTINGS = dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), LOOPBACK) | {"RUNTIME_SUBDIRECTORY": NAME}
+SETTINGS |= dict.fromkeys(("USE_STATSD", "RUNTIME_WATCH_ROOT"), "false") | {"REDIS_SOCKET_TYPE": "tcp"}
+SETTINGS |= dict.fromkeys(("DISABLE_STATS", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"), "true")
 LIMITS = "domain: d\ndescriptors:\n- key: u\n  rate_limit: {{unit: {unit}, requests_per_unit: {count}}}\n"
-CODES = {200: "OK", 429: "OVER_LIMIT"}
-HEALTHY = b"HTTP/1.1 200 OK"
 
 
 @dataclass(frozen=True)
 class Config(deployed.DeployedConfig):
     """Options of ratelimit, those of its README."""
 
+    rate: str = "5"  # ours: 300 a minute, a period that it knows
     cache: bool = False  # LOCAL_CACHE_SIZE_IN_BYTES = 1 MiB: who is over the limit is not asked for again
     pool: int = 10  # REDIS_POOL_SIZE: connections of each service; a request waits for one
 
@@ -40,8 +35,7 @@ class Ratelimit(Driver):
 
     key, summary, config = NAME, "envoyproxy/ratelimit beside each node, with one Redis", Config
     programs = redis_server.PROGRAMS | {NAME: "make live (or python -m testbed.servers.ratelimit.build)"}
-    versions = redis_server.VERSIONS | {NAME: "github.com/envoyproxy/ratelimit"}
-    contract = "fixed-window"
+    versions, contract = redis_server.VERSIONS | {NAME: "github.com/envoyproxy/ratelimit"}, "fixed-window"
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         deployed.whole(self.key, quota, UNITS)
@@ -52,13 +46,12 @@ class Ratelimit(Driver):
     def _service(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
         ports = {name: cluster.port_of(node, NAME, usual) for name, usual in PORTS.items()}
         environment = SETTINGS | {name: str(port) for name, port in ports.items()}
-        environment["RUNTIME_ROOT"] = cluster.folder_of(node, NAME)
+        environment |= {"RUNTIME_ROOT": cluster.folder_of(node, NAME), "REDIS_POOL_SIZE": str(config.pool)}
+        environment |= {"REDIS_URL": cluster.at(cluster.main, "redis", redis_server.PORT), "REDIS_AUTH": cluster.secret}
         environment["LOCAL_CACHE_SIZE_IN_BYTES"] = str(2**20 if config.cache else 0)
-        environment["REDIS_URL"] = cluster.at(cluster.main, "redis", redis_server.PORT)
-        environment["REDIS_AUTH"], environment["REDIS_POOL_SIZE"] = cluster.secret, str(config.pool)
         limits = LIMITS.format(unit=deployed.whole(self.key, quota, UNITS), count=quota.count)
-        files, question = {f"{NAME}/config/limits.yaml": limits}, http("/healthcheck")
-        return Process(node, NAME, (NAME,), ports["PORT"], question, HEALTHY, files, environment)
+        files = {f"{NAME}/config/limits.yaml": limits}
+        return Process(node, NAME, (NAME,), ports["PORT"], http("/healthcheck"), HEALTHY, files, environment)
 
     def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
         greeting = tuple(self.ask(f"ratebed:{node}:{i}", 1, quota, config) for i in range(config.pool))

@@ -4,7 +4,7 @@ A Sentinel beside each node; a majority decides.  Replication is asynchronous: w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from core.errors import SpecError
@@ -44,7 +44,7 @@ class RatelimitSentinel(ratelimit.Ratelimit):
             redis(cluster, words=(f"masterauth {cluster.secret}",)),  # for when it comes back as a replica
             replica(cluster, config.replica or cluster.nodes[-1]),
             *sentinels,
-            *(replace(service, environment={**service.environment, **told}) for service in services),
+            *(service._replace(environment={**service.environment, **told}) for service in services),
         ]
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:

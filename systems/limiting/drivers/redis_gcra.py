@@ -7,11 +7,9 @@ its network stack, its event loop, its clock of microseconds.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
-from math import gcd
 from typing import Any
 
 from core.errors import SpecError
-from core.units import SECOND_NS
 from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, resp
 from systems.limiting.drivers.redis_server import PONG, PORT, PROGRAMS, VERSIONS, redis
 from systems.parts.limit import limit_of
@@ -20,9 +18,8 @@ EXACT = 2**53  # the integers that a Lua number, a double, holds exactly
 LONGEST_RUN_US = 24 * 3_600 * 10**6  # since the server's origin: what stays exact
 ORIGIN = "ratebed:origin"  # a key: the second of Redis' clock at which the first node greeted it
 
-# KEYS: the user's, the origin's.  ARGV: ticks a microsecond, ticks a token, capacity, cost.
-# The value is the instant, in ticks since the origin, at which the bucket is full again.  Every quantity is an
-# integer below 2^53, so that doubles are exact; it is written by %.0f, for Lua prints but 14 digits of itself.
+# KEYS: the user's, the origin's.  The value: the instant, in ticks since the origin, at which the bucket is full again.
+# Every quantity is an integer below 2^53, so that doubles are exact; Lua prints but 14 digits of itself, hence %.0f.
 SCRIPT = """
 local ticks_per_us, token_ticks = tonumber(ARGV[1]), tonumber(ARGV[2])
 local capacity, cost = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -45,10 +42,7 @@ class Config(DeployedConfig):
 
 def script_limit(capacity: int, rate: str) -> tuple[int, int]:
     """Ticks a microsecond and ticks a token; SpecError where a day's instants outgrow a double's integers."""
-    limit = limit_of(capacity, rate)
-    per_us = limit.ticks_per_ns * (SECOND_NS // 10**6)
-    shared = gcd(per_us, limit.token_ticks)
-    ticks_per_us, token_ticks = per_us // shared, limit.token_ticks // shared
+    token_ticks, ticks_per_us = (10**6 / limit_of(capacity, rate).rate_rps).as_integer_ratio()
     if LONGEST_RUN_US * ticks_per_us + 2 * capacity * token_ticks >= EXACT:
         raise SpecError(f"redis-gcra: capacity = {capacity}, rate = {rate!r}", "give a rate of fewer digits")
     return ticks_per_us, token_ticks

@@ -100,10 +100,10 @@ def test_ready_is_who_sees_all_and_has_settled() -> None:
     well = '{"members": 3, "settled": true}'
     assert missing(n1=well, n2=well, n3=well) == ""
     alone = well.replace("3", "1")
-    assert missing(n1=alone, n2=alone, n3=alone).startswith(f"n1 says '{alone}', and not")
-    assert missing(n1=well, n2=well.replace("true", "false"), n3=well).startswith("n2 says")
-    assert missing(n1=well, n2=well, n3="").startswith("n3 says ''")
-    assert missing(n1=well, n2=well, n3=well.replace("3", "5")).startswith("n3 says")
+    assert missing(n1=alone, n2=alone, n3=alone).startswith(f"n1/bucket4j says '{alone}', and not")
+    assert missing(n1=well, n2=well.replace("true", "false"), n3=well).startswith("n2/bucket4j says")
+    assert missing(n1=well, n2=well, n3="").startswith("n3/bucket4j says ''")
+    assert missing(n1=well, n2=well, n3=well.replace("3", "5")).startswith("n3/bucket4j says")
 
 
 @given(st.binary())
@@ -229,7 +229,7 @@ class Astray(Bucket4j):
 def test_members_that_have_not_met_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with grid(tmp_path, NODES, Astray()) as servers:
         monkeypatch.setattr(driven, "START_S", 8.0)
-        with pytest.raises(MachineError, match=r'n1 says .*"members": [01], .* and not .*"members": 3'):
+        with pytest.raises(MachineError, match=r'n1/bucket4j says .*"members": [01], .* and not .*"members": 3'):
             servers.wait()
 
 
