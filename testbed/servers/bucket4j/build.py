@@ -24,7 +24,7 @@ SETTINGS = ("java.options", "logging.properties")
 CACHE = CHECKOUT / ".bucket4j"
 NAME = "bucket4j-member"
 RELEASE = "17"  # of Java, at least
-FETCH_TIMEOUT_S, COMPILE_TIMEOUT_S = 300, 120  # 36 s and 3 s on two cores
+FETCH_TIMEOUT_S, COMPILE_TIMEOUT_S = 300, 120  # 36 s and 3 s on two cores; 17 MB of jars, and Maven's own
 _JDK = "apt-get install --no-install-recommends default-jdk-headless, or name a JDK of at least 17 by JAVA_HOME"
 _MAVEN = "apt-get install --no-install-recommends maven"
 _OFFLINE = "the first build needs access to Maven's packages; see testbed/servers/bucket4j/README.md"
@@ -95,12 +95,13 @@ def _folder() -> Path:
 
 def _fetch(maven: str, jdk: Path, lib: Path) -> None:
     """The jars, and no others; MachineError where one has other bytes than those that are pinned."""
-    words = ["-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies", f"-DoutputDirectory={lib}"]
-    _run([maven, *words], jdk, FETCH_TIMEOUT_S, _OFFLINE)
+    goal = ["-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
+    places = [f"-Dmaven.repo.local={CACHE / 'maven'}", f"-DoutputDirectory={lib}"]
+    _run([maven, "-q", "-B", *goal, *places], jdk, FETCH_TIMEOUT_S, _OFFLINE)
     came = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in lib.glob("*")}
     if others := sorted({name for name, _ in came.items() ^ pinned().items()}):
         what = f"Maven brought other jars than jars.sha256 lists: {', '.join(others)}"
-        raise MachineError(what, "remove them from Maven's local repository, and ask who changed them")
+        raise MachineError(what, f"remove {CACHE}, and ask who changed them")
 
 
 def _compile(jdk: Path, folder: Path) -> None:
