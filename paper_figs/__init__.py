@@ -90,6 +90,8 @@ FIGURES = {
     "deployed": "paper_figs.beyond.deployed:FIGURE",
     "deployed-minute": "paper_figs.beyond.deployed:MINUTE",
     "deployed-seconds": "paper_figs.beyond.deployed_seconds:FIGURE",
+    "deployed-staleness": "paper_figs.beyond.deployed_staleness:FIGURE",
+    "deployed-failures": "paper_figs.beyond.deployed_failures:FIGURE",
 }
 
 

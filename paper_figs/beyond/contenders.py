@@ -1,11 +1,11 @@
-"""Deployed limiters and ours, side by side: who, in which of two regimes, under which loads; and how each looks.
+"""Deployed limiters and ours, side by side: who, in which regime, under which loads; and how each looks.
 
-Limits are said as deployed limiters say them, N requests in a period, so that c = N and r = N over the period.  Four
-keys are offered 0.5, 1, 2 and 5 or 10 times that, in each of three shapes: an even spread alone makes a limit that is
-split among the nodes look perfect.  Keys have nothing to do with each other, so that one run holds all of them.
+Limits are said as deployed limiters say them, N requests in a period, so that c = N and r = N over the period.  Keys
+are offered 0.5, 1, 2 and 5 or 10 times that, in each of three shapes: an even spread alone makes a limit that is split
+among the nodes look perfect.  Keys have nothing to do with each other, so that one run holds all of them.
 
-Five cities, a node each; what has one server has it in New York.  Who gossips or refreshes does so ten times a period,
-at least every second.
+Five cities, a node each; what has one server has it in New York.  Who gossips, refreshes or synchronises does so ten
+times a period, at least every second.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,16 @@ from systems import SYSTEMS
 
 NODES = len(CITIES)
 OVERWRITE, OVERWRITE_ALL, FIXED, FIXED_CACHE = "overwrite", "overwrite, all", "fixed-window", "fixed-window, cache"
+REPLICA = "ratelimit, replica"  # the same as ratelimit until its Redis dies
 ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
 class Regime:
-    """A limit and what is offered: ``count`` requests in ``period``, keys at ``factors`` of it, ``keys`` of each."""
+    """A limit and what is offered: ``count`` requests in ``period``, keys at ``factors`` of it, ``keys`` of each.
+
+    ``shapes``: of workload hot-keys; () is all.
+    """
 
     said: str
     count: int
@@ -37,6 +41,7 @@ class Regime:
     factors: tuple[float, ...]
     keys: int
     duration: str
+    shapes: tuple[str, ...] = ()
 
     @property
     def limit(self) -> Options:
@@ -59,6 +64,13 @@ class Regime:
         """The largest factor."""
         return max(self.factors)
 
+    @property
+    def offer(self) -> Json:
+        """As options of the workload, but for the duration."""
+        factors = ",".join(f"{factor:g}" for factor in self.factors)
+        shapes = {"shapes": ",".join(self.shapes)} if self.shapes else {}
+        return {"count": self.count, "period": self.period, "factors": factors, "keys": self.keys, **shapes}
+
 
 FAST = Regime("20 a second", 20, "1s", (0.5, 1, 2, 5), 1, "20s")
 SLOW = Regime("30 a minute", 30, "60s", (0.5, 1, 2, 10), 4, "130s")
@@ -76,16 +88,19 @@ class Contender(NamedTuple):
 
 
 PRODUCTS = {
-    "nginx": Contender("nginx", Style("nginx limit_req, N / n a node", "#999999", "X", "-"), contract="split"),
-    "redis-gcra": Contender("redis-gcra", Style("Redis, GCRA in a script", "#D55E00", "^", "-")),
+    "nginx": Contender("nginx", Style("nginx, N / n a node", "#999999", "X", "-"), contract="split"),
+    "redis-gcra": Contender("redis-gcra", Style("Redis, GCRA", "#D55E00", "^", "-")),
     "ratelimit": Contender(
         "ratelimit", Style("envoyproxy/ratelimit", "#0072B2", "o", "-"), {}, "fixed-window", is_windowed=True
     ),
     "ratelimit, cache": Contender(
-        "ratelimit", Style("the same, local cache", "#56B4E9", "v", "-"), {"cache": True}, "fixed-window",
+        "ratelimit", Style("ratelimit, local cache", "#56B4E9", "v", "-"), {"cache": True}, "fixed-window",
         is_windowed=True,
     ),
-    "bucket4j": Contender("bucket4j", Style("Bucket4j on Hazelcast", "#882255", "p", "-")),
+    REPLICA: Contender(
+        "ratelimit-sentinel", Style("ratelimit, Sentinels", "#332288", "<", "-"), {}, "fixed-window", is_windowed=True
+    ),
+    "bucket4j": Contender("bucket4j", Style("Bucket4j, Hazelcast", "#882255", "p", "-")),
     "haproxy": Contender("haproxy", Style("HAProxy peers, gpc0_rate", "#E69F00", "s", "-"), {}, "sliding-window"),
     "haproxy, all": Contender(
         "haproxy", Style("HAProxy peers, http_req_rate", "#997700", "D", "-"), {"counter": "all"}, "sliding-window"
@@ -98,15 +113,17 @@ OURS = {
     "counter": Contender("crdt-counter", Style("CRDT counter", "#CC79A7", "o", "--", True), period="gossip"),
 }
 TWINS = {
-    FIXED: Contender(FIXED, Style("twin: fixed windows", "#0072B2", "o", "--", True), {}, "fixed-window"),
+    FIXED: Contender(FIXED, Style("twin of ratelimit", "#0072B2", "o", "--", True), {}, "fixed-window"),
     FIXED_CACHE: Contender(
-        FIXED, Style("twin: the same, cache", "#56B4E9", "v", "--", True), {"cache": True}, "fixed-window"
+        FIXED, Style("twin, local cache", "#56B4E9", "v", "--", True), {"cache": True}, "fixed-window"
     ),
-    OVERWRITE: Contender(OVERWRITE, Style("twin: overwrite", "#E69F00", "s", "--", True), {}, "sliding-window"),
+    OVERWRITE: Contender(OVERWRITE, Style("twin of HAProxy, gpc0_rate", "#E69F00", "s", "--", True), {}, "sliding-window"),
     OVERWRITE_ALL: Contender(
-        OVERWRITE, Style("twin: overwrite, all", "#997700", "D", "--", True), {"counter": "all"}, "sliding-window"
+        OVERWRITE, Style("twin, http_req_rate", "#997700", "D", "--", True), {"counter": "all"}, "sliding-window"
     ),
-    "owner-global": Contender("owner-global", Style("owner, global (unchecked)", "#009E73", "P", "-.", True)),
+    "owner-global": Contender(
+        "owner-global", Style("twin of Gubernator, unchecked", "#009E73", "P", "-.", True), period="sync"
+    ),
 }
 TWIN_OF = {"ratelimit": FIXED, "ratelimit, cache": FIXED_CACHE, "haproxy": OVERWRITE, "haproxy, all": OVERWRITE_ALL}
 CONTENDERS: Mapping[str, Contender] = {**PRODUCTS, **OURS, **TWINS}
@@ -120,16 +137,26 @@ def names_of(scale: Scale, names: Sequence[str]) -> list[str]:
 
 
 def point(
-    name: str, regime: Regime, scale: Scale, place: Options | None = None, testbed: str = LIVE, **study: object
+    name: str,
+    regime: Regime,
+    scale: Scale,
+    place: Options | None = None,
+    testbed: str = LIVE,
+    between: str = "",
+    more: Options = MappingProxyType({}),
+    **study: object,
 ) -> RunSpec:
-    """A contender on the five cities, or on a full mesh with the options of ``place``."""
+    """A contender on the five cities, or on a full mesh with the options of ``place``.
+
+    ``between``: how often it speaks, if not as the regime has it; ``more``: options of its system.
+    """
     who = CONTENDERS[name]
-    options = {**regime.limit, **who.options, **({who.period: regime.between} if who.period else {})}
+    told = {**regime.limit, **who.options, **({who.period: between or regime.between} if who.period else {}), **more}
     if who.system == "leases":
-        options["window"] = f"{max(1, round(regime.period_s))}s"
+        told["window"] = f"{max(1, round(regime.period_s))}s"
     if who.is_windowed:  # in virtual time, too, which has no other clock: live and virtual runs are pairs
         study["align"] = regime.period
-    return _spec(who.system, options, regime, scale, place, testbed, study)
+    return _spec(who.system, told, regime, scale, place, testbed, study)
 
 
 def oracle(regime: Regime, scale: Scale) -> RunSpec:
@@ -140,19 +167,13 @@ def oracle(regime: Regime, scale: Scale) -> RunSpec:
 def _spec(
     system: str, options: Json, regime: Regime, scale: Scale, place: Options | None, testbed: str, study: Json
 ) -> RunSpec:
-    nodes, duration = (3, "4s") if scale.name == "tiny" else (NODES, regime.duration)
+    nodes, duration = (3, "5s") if scale.name == "tiny" else (NODES, regime.duration)
     where: Options = {"cities": ", ".join(CITIES)} if place is None else place
     return RunSpec(
         system=system,
         system_options=options,
         workload="hot-keys",
-        workload_options={
-            "count": regime.count,
-            "period": regime.period,
-            "factors": ",".join(f"{factor:g}" for factor in regime.factors),
-            "keys": regime.keys,
-            "duration": duration,
-        },
+        workload_options={**regime.offer, "duration": duration},
         topology="wan" if place is None else "full-mesh",
         topology_options={"nodes": nodes, **where},
         testbed=testbed,
@@ -161,29 +182,35 @@ def _spec(
     )
 
 
+RUN = ("run_id", "name", "testbed", "validity", "repetition", "topology", "delay", "between", "duration", "faults")
+
+
 def runs_of(data: Data) -> Frame:
-    """One row a run: run_id, name (of ``CONTENDERS``, or ``ORACLE``), testbed, validity, repetition, delay, faults."""
+    """One row a run, the columns ``RUN``; name: of ``CONTENDERS``, or ``ORACLE``.
+
+    delay, between (how often it speaks), duration: as given, "" where not; faults: a list.
+    """
     from analysis.spark import collect
     from paper_figs.series import frame_of, value_of
 
     rows = []
     for run in collect(data.runs, ["run_id"]).itertuples():
-        options = {key: value_of(text) for key, text in dict(run.factors).items()}
-        name = _name(run.system, options)
-        delay, faults = str(options.get("topology.delay", "")), options.get("study.faults", [])
+        told = {key: value_of(text) for key, text in dict(run.factors).items()}
+        name = name_of(run.system, told)
+        delay, faults = str(told.get("topology.delay", "")), told.get("study.faults") or []
         is_oracle = name == "centralised" and run.testbed == VIRTUAL and delay == "0ms" and not faults
-        rows.append(
-            (run.run_id, ORACLE if is_oracle else name, run.testbed, run.validity, run.repetition, delay, faults)
-        )
-    return frame_of(rows, ["run_id", "name", "testbed", "validity", "repetition", "delay", "faults"])
+        between = str(told.get(f"system.{CONTENDERS[name].period}", ""))
+        of_run = run.run_id, ORACLE if is_oracle else name, run.testbed, run.validity, run.repetition
+        rows.append((*of_run, run.topology, delay, between, str(told.get("study.duration", "")), faults))
+    return frame_of(rows, RUN)
 
 
-def _name(system: str, options: Mapping[str, object]) -> str:
-    told = {key.removeprefix("system."): value for key, value in options.items() if key.startswith("system.")}
+def name_of(system: str, told: Mapping[str, object]) -> str:
+    """Who it is, of ``CONTENDERS``; ``told``: a run's factors."""
     fitting = [
         (len(who.options), name)
         for name, who in CONTENDERS.items()
-        if who.system == system and all(told.get(key) == value for key, value in who.options.items())
+        if who.system == system and all(told.get(f"system.{key}") == value for key, value in who.options.items())
     ]
     return max(fitting)[1]
 
@@ -192,6 +219,4 @@ def groups_of(regime: Regime) -> list[tuple[str, str, float]]:
     """user, shape, factor: of all keys of the regime."""
     from workloads.hot_keys import HotKeysConfig, keys_of
 
-    factors = ",".join(f"{factor:g}" for factor in regime.factors)
-    config = HotKeysConfig(count=regime.count, period=regime.period, factors=factors, keys=regime.keys)
-    return [(key.user, key.shape, float(key.factor)) for key in keys_of(config)]
+    return [(key.user, key.shape, float(key.factor)) for key in keys_of(HotKeysConfig(**regime.offer))]

@@ -4,100 +4,28 @@ Two regimes, a key each: 20 a second (``deployed``) and 30 a minute (``deployed-
 far beyond the limit it gets stand for every load and every shape of load; what that costs beside them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 
-from analysis.spark import collect
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below, t_interval
-from core.records import Options
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_most, below
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.beyond import contenders
+from harness.experiment import Experiment
+from paper_figs.beyond import grants
 from paper_figs.beyond.configurations import configurations
-from paper_figs.beyond.contenders import CONTENDERS, FAST, ORACLE, OURS, PRODUCTS, SLOW, Regime
+from paper_figs.beyond.contenders import CONTENDERS, FAST, SLOW, Regime
+from paper_figs.beyond.grants import NAMES, SHAPES, group_samples
+from paper_figs.beyond.limiter_rows import named_rows, row_intervals, row_points
 from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
-from paper_figs.drawing import beside, categories, interval_points, log_axis, panels, rule
+from paper_figs.drawing import log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import floored
-from paper_figs.keys import key, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
-from paper_figs.series import by_repetition, joined, samples, where
-from paper_figs.style import Style
+from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Axes, Drawing, Frame
+from paper_figs.series import by_repetition, samples, where
+from paper_figs.style import Style, neutral
 
-NAMES = (*PRODUCTS, *OURS)
-SHAPES = {"even": "spread evenly", "skewed": "80 % in one city", "moving": "80 % in one city, another each time"}
-FACTOR_LOOKS = (("#CCCCCC", "o"), ("#56B4E9", "s"), ("#0072B2", "D"), ("#D55E00", "^"))  # by factor, lowest first
-ROUND_TRIP = 0.10, 3.0  # of a city's median wait, from its own round trip: share, ms
-MARGIN = 0.05  # ours: a median wait that is so much off the round trip and no more is of the round trip
-
-
-def points(regime: Regime, scale: Scale, options: Options) -> list[RunSpec]:
-    """Each contender emulated, and the oracle."""
-    names = contenders.names_of(scale, NAMES)
-    return [contenders.oracle(regime, scale), *(contenders.point(name, regime, scale) for name in names)]
-
-
-def tables(regime: Regime, data: Data) -> FigureTables:
-    """``runs``: what a run cost; ``groups``: what it granted, a row a shape and factor; ``seconds``; ``cities``.
-
-    ``groups``: ``contenders.runs_of`` with shape, factor and the columns of ``analysis.deployed``'s ``granted``,
-    ``excess``, ``busiest_windows`` and ``over_contract``; ``seconds``: admitted_rps of a key in each second, means over
-    the repetitions, by shape, factor, t_s; ``cities``: city, rtt_ms, p50_ms, p99_ms of a run's node.
-    """
-    from analysis import costs, deployed, limiting
-
-    assert data.spark is not None
-    runs = contenders.runs_of(data)
-    mine = runs[runs.name != ORACLE]
-    keys = data.spark.createDataFrame(contenders.groups_of(regime), "user string, shape string, factor double")
-    requests, oracles = deployed.in_groups(data.requests, keys).cache(), limiting.with_oracle(data.runs)
-    promised = {CONTENDERS[name].system: CONTENDERS[name].contract for name in NAMES}
-    measured = (
-        deployed.granted(requests, oracles),
-        deployed.excess(requests, data.runs),
-        deployed.busiest_windows(requests, data.runs),
-        deployed.over_contract(requests, data.runs, promised),
-    )
-    groups = mine
-    for number, frame in enumerate(measured):
-        on = ["run_id", "shape", "factor"] if number else ["run_id"]
-        groups = groups.merge(collect(frame, ["run_id", "shape", "factor"]), on=on)
-    cost = costs.costs(data.requests, data.samples, data.table("network"), data.table("processes"))
-    spent = joined(mine, cost, deployed.waits(data.requests), _answers(deployed.answers, data))
-    order = ["name", "testbed", "repetition"]
-    return {
-        "runs": spent.sort_values(order, ignore_index=True),
-        "groups": groups.sort_values([*order, "shape", "factor"], ignore_index=True),
-        "seconds": _seconds(deployed.admitted_over_time(requests), mine),
-        "cities": _cities(deployed.waits(data.requests, ("node",)), mine),
-    }
-
-
-def _answers(answers: Callable[..., SparkFrame], data: Data) -> SparkFrame:
-    return answers(data.requests, data.samples, data.runs).drop("offered_count")
-
-
-def _seconds(over_time: SparkFrame, runs: Frame) -> Frame:
-    frame = collect(over_time, ["run_id", "shape", "factor", "t_ns"]).merge(runs[["run_id", "name"]], on="run_id")
-    by = ["name", "shape", "factor", "t_ns"]
-    means = frame.groupby(by, as_index=False)[["offered_rps", "admitted_rps"]].mean()
-    means["t_s"] = means.pop("t_ns") / 1e9
-    return means
-
-
-def _cities(waits: SparkFrame, runs: Frame) -> Frame:
-    """Round trips are those to the first city, where single servers are."""
-    from testbed.topologies.topology import load_topology
-
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
-    frame = collect(waits, ["run_id", "node"]).merge(runs[["run_id", "name", "repetition"]], on="run_id")
-    frame["city"] = [CITIES[int(node[1:]) - 1] for node in frame.node]
-    way_ns = [topology.path(node, topology.node_names()[0]).one_way_delay_ns for node in frame.node]
-    frame["rtt_ms"] = [2 * way / MILLISECOND_NS for way in way_ns]
-    for name in ("p50", "p99"):
-        frame[f"{name}_ms"] = frame.pop(f"{name}_ns") / MILLISECOND_NS
-    return frame.drop(columns=["run_id", "node"])
-
+FACTOR_LOOKS = (("#AAAAAA", "o"), ("#56B4E9", "s"), ("#0072B2", "D"), ("#D55E00", "^"))  # by factor, lowest first
+ROUND_TRIP = 0.10, 3.0  # ours: of a city's median wait, from its own round trip: share, ms
 
 # --- the drawing ---------------------------------------------------------------------------------
 
@@ -108,70 +36,55 @@ def draw(regime: Regime, tables: FigureTables) -> Drawing:
     names = [name for name in NAMES if name in set(runs.name)]
     titles = [f"granted, {words}" for words in SHAPES.values()] + ["wait"]
     titles += [f"beyond the limit, {words}" for words in SHAPES.values()] + ["bytes on the wire"]
-    inches = 13.0, 1.7 + 0.42 * max(3, len(names))
-    drawing, axes = panels(2, 4, titles, inches, widths=(1.1, 1.1, 1.1, 1.0), share_y=True)
+    inches = 13.0, 1.5 + 0.62 * max(3, len(names))
+    drawing, axes = panels(2, 4, titles, inches, widths=(1.1, 1.1, 1.1, 0.9), share_y=True)
     looks = _factor_looks(regime)
     for panel, shape in zip(axes, SHAPES, strict=False):
-        log_axis(panel, "x", at=(0.1, 0.2, 0.5, 1, 2, 5), linear_below=0.1, linear_share=0.4)
-        _draw_measure(panel, groups[groups["shape"] == shape], "granted_ratio", names, looks)
+        log_axis(panel, "x", at=(0, 0.2, 0.5, 1, 2, 5), linear_below=0.2, linear_share=0.4)
+        row_points(panel, groups[groups["shape"] == shape], "granted_ratio", names, "factor", looks)
         rule(panel, 1, "x", reference=True)
-        panel.set_xlim(-0.02, 6)
+        panel.set_xlim(-0.03, 7)
         panel.set_xlabel("admitted, of what one bucket without delay admits")
     for panel, shape in zip(axes[4:], SHAPES, strict=False):
         log_axis(panel, "x", at=(0, 1, 3, 10, 30, 100), linear_below=1.0, linear_share=0.6)
-        _draw_measure(panel, groups[groups["shape"] == shape], "decided_excess_share", names, looks)
+        row_points(panel, groups[groups["shape"] == shape], "decided_excess_share", names, "factor", looks)
         panel.set_xlim(-0.15, 120)
         panel.set_xlabel("most admitted above c + r t, in c")
     _draw_waits(axes[3], runs, names)
     _draw_bytes(axes[7], runs, names)
-    for panel in (axes[0], axes[4]):
-        categories(panel, [CONTENDERS[name].look.label for name in names], "y", between=False)
-    legend_above(drawing, [key(look, line=False) for look in looks.values()])
+    for panel in axes:
+        named_rows(panel, names)
+    legend_above(drawing, [*(key(look, line=False) for look in looks.values()), rule_key("right", reference=True)])
     return drawing
 
 
-def _factor_looks(regime: Regime) -> dict[float, Style]:
+def _factor_looks(regime: Regime) -> dict[object, Style]:
     pairs = zip(regime.factors, FACTOR_LOOKS, strict=True)
     return {factor: Style(f"{factor:g} times the limit", colour, marker, "-") for factor, (colour, marker) in pairs}
-
-
-def _draw_measure(axes: Axes, groups: Frame, measure: str, names: list[str], looks: Mapping[float, Style]) -> None:
-    for (factor, look), shift in zip(looks.items(), beside(len(looks), 0.7), strict=True):
-        part = groups[groups.factor == factor]
-        rows = [(row, samples(part[part.name == name][measure])) for row, name in enumerate(names)]
-        present = [(row + shift, floored(t_interval(values))) for row, values in rows if values]
-        if present:
-            places, intervals = zip(*present, strict=True)
-            interval_points(axes, list(places), list(intervals), look, lying=True, size=4)
 
 
 def _draw_waits(axes: Axes, runs: Frame, names: list[str]) -> None:
     log_axis(axes, "x", at=(0.1, 1, 10, 100, 1000))
     for quantile, is_open in (("p50_ns", False), ("p99_ns", True)):
         for row, name in enumerate(names):
-            look = CONTENDERS[name].look._replace(is_open=is_open)
-            values = [value / MILLISECOND_NS for value in samples(runs[runs.name == name][quantile])]
-            if values:
-                interval_points(axes, [row], [floored(t_interval(values))], look, lying=True, size=4.5)
+            values = samples(runs[runs.name == name][quantile] / MILLISECOND_NS)
+            row_intervals(axes, {row: values}, neutral("", is_open=is_open), size=4.5)
     axes.set_xlabel("filled: median, open: p99 (ms)")
 
 
 def _draw_bytes(axes: Axes, runs: Frame, names: list[str]) -> None:
     log_axis(axes, "x", at=(0, 10, 100, 1000, 10_000), linear_below=10, linear_share=0.5)
     for row, name in enumerate(names):
-        values = samples(runs[runs.name == name]["wire_bytes_per_request"])
-        if values:
-            interval_points(axes, [row], [floored(t_interval(values))], CONTENDERS[name].look, lying=True)
+        row_intervals(axes, {row: samples(runs[runs.name == name]["wire_bytes_per_request"])}, neutral(""), size=4.5)
     axes.set_xlim(-1, 20_000)
-    axes.set_xlabel("bytes a request, headers and all")
+    axes.set_xlabel("a request, headers and all")
 
 
 # --- claims: set before the full runs ------------------------------------------------------------
 
 
 def _group(tables: Tables, figure: str, name: str, shape: str, factor: float, measure: str) -> list[float]:
-    groups = where(tables[f"{figure}/groups"], shape=shape, factor=factor)
-    return samples(by_repetition(groups, measure, name=name))
+    return group_samples(tables[f"{figure}/groups"], name, shape, factor, measure)
 
 
 def _each(
@@ -180,46 +93,28 @@ def _each(
     """``check`` of a measure at every shape and factor of each of ``names``."""
 
     def measured(tables: Tables) -> Evidence:
-        groups = tables[f"{figure}/groups"]
-        checks = [
-            check(
-                f"{name}, {shape}, {factor:g} times", _group(tables, figure, name, shape, factor, measure), bound, "c"
-            )
-            for name in names
-            for shape in SHAPES
-            for factor in sorted(set(groups.factor))
-        ]
-        return Evidence(tuple(checks))
+        factors = sorted(set(tables[f"{figure}/groups"].factor))
+        at = {f"{point[0]}, {point[1]}, {point[2]:g} times": point for point in product(names, SHAPES, factors)}
+        values = {label: _group(tables, figure, *point, measure) for label, point in at.items()}
+        return Evidence(tuple(check(label, its, bound, "c") for label, its in values.items()))
 
     return measured
 
 
 def measure_d1(tables: Tables) -> Evidence:
     """HAProxy's peers at five times the limit, evenly spread."""
-    return Evidence(
-        tuple(
-            above(
-                f"{name}: excess at 5 times",
-                _group(tables, "deployed", name, "even", 5, "decided_excess_share"),
-                3.0,
-                "c",
-            )
-            for name in ("haproxy", "haproxy, all")
-        )
-    )
+    of = partial(_group, tables, "deployed")
+    excess = {name: of(name, "even", 5, "decided_excess_share") for name in ("haproxy", "haproxy, all")}
+    return Evidence(tuple(above(f"{name}: excess at 5 times", values, 3.0, "c") for name, values in excess.items()))
 
 
 def measure_d3(tables: Tables) -> Evidence:
     """A split where most of the load is in one city."""
-    names = "nginx", "static-split"
-    at = [(name, factor) for name in names for factor in (1, 2)]
+    of = partial(_group, tables, "deployed")
+    at = [(name, factor) for name in ("nginx", "static-split") for factor in (1, 2)]
     return Evidence(
         tuple(
-            below(
-                f"{name}: granted at {factor} times",
-                _group(tables, "deployed", name, "skewed", factor, "granted_ratio"),
-                0.8,
-            )
+            below(f"{name}: granted at {factor} times", of(name, "skewed", factor, "granted_ratio"), 0.8)
             for name, factor in at
         )
     )
@@ -240,27 +135,15 @@ def measure_d4(tables: Tables) -> Evidence:
 def measure_d5(tables: Tables) -> Evidence:
     """A mean hides it: the total is right, a second's is not."""
     of = partial(_group, tables, "deployed", "haproxy", "even", 5)
-    return Evidence(
-        (
-            Check("granted at 5 times", tuple(of("granted_ratio")), 0.75, 1.35),
-            above("most admitted in a second, in N", of("decided_window_share"), 3.0),
-        )
-    )
+    granted = Check("granted at 5 times", tuple(of("granted_ratio")), 0.75, 1.35)
+    return Evidence((granted, above("most admitted in a second, in N", of("decided_window_share"), 3.0)))
 
 
 def measure_d6(tables: Tables) -> Evidence:
     """Who counts rejected requests as well rejects for good."""
-    at = [(shape, 2) for shape in ("even", "skewed")]
-    return Evidence(
-        tuple(
-            below(
-                f"{shape}: granted at 2 times",
-                _group(tables, "deployed", "haproxy, all", shape, factor, "granted_ratio"),
-                0.5,
-            )
-            for shape, factor in at
-        )
-    )
+    of = partial(_group, tables, "deployed", "haproxy, all")
+    shapes = "even", "skewed"
+    return Evidence(tuple(below(f"{s}: granted at 2 times", of(s, 2, "granted_ratio"), 0.5) for s in shapes))
 
 
 def measure_d7(tables: Tables) -> Evidence:
@@ -274,24 +157,11 @@ def measure_d7(tables: Tables) -> Evidence:
 def measure_d8(tables: Tables) -> Evidence:
     """A store far away costs a round trip; peers that gossip, and splits, do not."""
     runs = tables["deployed/runs"]
-    checks = [
-        above(
-            f"{name}: median wait",
-            [v / MILLISECOND_NS for v in samples(by_repetition(runs, "p50_ns", name=name))],
-            50.0,
-            "ms",
-        )
-        for name in ("redis-gcra", "ratelimit")
-    ]
-    checks += [
-        below(
-            f"{name}: median wait",
-            [v / MILLISECOND_NS for v in samples(by_repetition(runs, "p50_ns", name=name))],
-            10.0,
-            "ms",
-        )
-        for name in ("haproxy", "nginx")
-    ]
+    wanted = {"redis-gcra": (above, 50.0), "ratelimit": (above, 50.0), "haproxy": (below, 10.0), "nginx": (below, 10.0)}
+    checks = []
+    for name, (check, bound_ms) in wanted.items():
+        p50_ms = by_repetition(runs, "p50_ns", name=name) / MILLISECOND_NS
+        checks.append(check(f"{name}: median wait", samples(p50_ms), bound_ms, "ms"))
     return Evidence(tuple(checks))
 
 
@@ -344,10 +214,10 @@ TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 
 def _figure(key: str, regime: Regime, claims: tuple[Claim, ...]) -> Figure:
     title = TITLE.format(said=regime.said)
-    experiment = Experiment(key, title, "ours", partial(points, regime), repetitions=REPETITIONS)
+    experiment = Experiment(key, title, "ours", partial(grants.points, regime), repetitions=REPETITIONS)
     notes = NOTES.format(said=regime.said, highest=regime.highest)
     texts = partial(configurations, NAMES, regime)
-    return Figure(experiment, partial(tables, regime), partial(draw, regime), claims, notes, texts)
+    return Figure(experiment, partial(grants.tables, regime), partial(draw, regime), claims, notes, texts)
 
 
 FIGURE = _figure("deployed", FAST, CLAIMS)

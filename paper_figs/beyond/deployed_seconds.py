@@ -7,7 +7,7 @@ from functools import partial
 
 from core.records import Options
 from harness.experiment import Experiment
-from paper_figs.beyond import deployed
+from paper_figs.beyond import grants
 from paper_figs.beyond.contenders import CONTENDERS, FAST
 from paper_figs.beyond.wan import REPETITIONS
 from paper_figs.drawing import curve, log_axis, panels, rule, title
@@ -24,15 +24,15 @@ COLUMNS = 4
 
 
 def tables(data: Data) -> FigureTables:
-    """``seconds``: see ``deployed``; of the highest factor alone."""
-    seconds = deployed.tables(FAST, data)["seconds"]
+    """``seconds``: see ``grants.seconds_of``; of the highest factor alone."""
+    seconds = grants.seconds_of(data, FAST)
     return {"seconds": seconds[seconds.factor == FAST.highest].reset_index(drop=True)}
 
 
 def draw(tables: FigureTables) -> Drawing:
     """A panel a limiter."""
     seconds = tables["seconds"]
-    names = [name for name in deployed.NAMES if name in set(seconds.name)]
+    names = [name for name in grants.NAMES if name in set(seconds.name)]
     rows = -(-max(1, len(names)) // COLUMNS)
     size: Options = {"inches": (2.9 * COLUMNS, 1.75 * rows + 0.6), "share_x": True, "share_y": True}
     drawing, axes = panels(rows, COLUMNS, **size)
@@ -62,5 +62,5 @@ NOTES = (
     "afterwards: its mean can be right all the same."
 )
 TITLE = "Admitted in each second, at 5 times 20 a second"
-EXPERIMENT = Experiment("deployed-seconds", TITLE, "ours", partial(deployed.points, FAST), repetitions=REPETITIONS)
+EXPERIMENT = Experiment("deployed-seconds", TITLE, "ours", partial(grants.points, FAST), repetitions=REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)
